@@ -1,0 +1,97 @@
+//! A layout: which part holds which byte, and which I/O daemon holds which part.
+
+use braid_types::{FileOffset, IodId, LayoutVersion, ObjectGeneration};
+
+/// Where the bytes of one file lie. Chosen when the file is created.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Rises with every change.
+    pub version: LayoutVersion,
+    /// Components in file order, `[start, end)` without gap or overlap, the last without end
+    /// (`end == FileOffset::MAX`). One today.
+    pub components: Vec<Component>,
+    /// None today.
+    pub redundancy: Redundancy,
+    /// None today.
+    pub checksum: ChecksumKind,
+}
+
+/// One stretch of a file with one distribution.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Component {
+    /// First byte of the file that the component holds.
+    pub start: FileOffset,
+    /// First byte past it; [`FileOffset::MAX`] for "without end".
+    pub end: FileOffset,
+    /// How offsets (relative to `start`) map to parts.
+    pub distribution: Distribution,
+    /// Index into `parts` of the part that holds the component's first byte.
+    pub first_part: u16,
+    /// The component's parts in order. The part index within the *file* of `parts[i]` is the number of
+    /// parts in earlier components plus `i`.
+    pub parts: Vec<PartPlacement>,
+}
+
+/// The object that holds one part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartPlacement {
+    /// Which incarnation of the part.
+    pub generation: ObjectGeneration,
+    /// Where it is kept; one daemon today, several with redundancy.
+    pub iods: Vec<IodId>,
+}
+
+/// A pure mapping between file offsets and (part, object offset): Direct-pNFS's aggregation driver.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Distribution {
+    /// Round robin of `stripe_size`-byte strips over all parts, from `first_part` (1996 paper, 2.2.1).
+    SimpleStripe {
+        /// Bytes in one strip.
+        stripe_size: u64,
+    },
+    /// The whole component in one part: the object is the file.
+    Single,
+    /// A cycle of strips of different sizes.
+    VarStrip {
+        /// The cycle, in file order. Part ordinals are relative to `first_part`, modulo the part count.
+        strips: Vec<Strip>,
+    },
+    /// Two-dimensional: `group_width` parts are striped over until `group_depth` full rows of them are
+    /// written, then the next group; after the last group the first again.
+    Grouped {
+        /// Bytes in one strip.
+        stripe_size: u64,
+        /// Parts in one group; divides the part count.
+        group_width: u16,
+        /// Rows (of `group_width * stripe_size` bytes) in one group before the next.
+        group_depth: u32,
+    },
+}
+
+/// One strip of a [`Distribution::VarStrip`] cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Strip {
+    /// Which part, relative to the component's `first_part`, modulo the part count.
+    pub part: u16,
+    /// Bytes in the strip, at least 1.
+    pub bytes: u64,
+}
+
+/// Redundancy of a layout. Nothing but `None` is understood today (I10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Redundancy {
+    /// One copy of each part.
+    #[default]
+    None,
+}
+
+/// Block checksums of a layout. Nothing but `None` is understood today (I10).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum ChecksumKind {
+    /// No checksums beside the data.
+    #[default]
+    None,
+}

@@ -1,0 +1,59 @@
+//! A view: the part of a file that one task sees (1996 paper, 2.2.2: logical partition), and a
+//! request: a run of bytes of a view's stream (1996 paper, 2.2.3).
+
+/// What one task sees of a file. The pattern is laid at `displacement`, then again every `extent`
+/// bytes for ever; the bytes it covers, in pattern order, are the view's *stream*.
+///
+/// The 1996 paper's partition (offset, group size, stride) is
+/// `View { displacement: offset, extent: stride, pattern: Pattern::Bytes(group_size) }`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct View {
+    /// File offset at which the pattern is first laid, in bytes.
+    pub displacement: u64,
+    /// Distance between repetitions, in bytes; at least the pattern's span.
+    pub extent: u64,
+    /// What is seen of each repetition.
+    pub pattern: Pattern,
+}
+
+/// A nested description of bytes, each pattern relative to where it is laid.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Pattern {
+    /// This many contiguous bytes.
+    Bytes(u64),
+    /// `count` copies of `child`, each `stride` bytes after the one before.
+    Vector {
+        /// Copies, at least 1.
+        count: u64,
+        /// Distance between the starts of copies, in bytes; at least the child's span.
+        stride: u64,
+        /// What is copied.
+        child: Box<Pattern>,
+    },
+    /// Patterns at ascending displacements that do not overlap (an MPI struct).
+    Struct(Vec<(u64, Pattern)>),
+    /// An explicit list of extents, ascending, without overlap.
+    Extents(Vec<Extent>),
+}
+
+/// A contiguous run of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Where it starts, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes; at least 1.
+    pub bytes: u64,
+}
+
+/// `bytes` bytes of a view's stream from stream position `start`: what a client asks of an I/O daemon,
+/// in file-logical terms. It travels as this formula, never expanded.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Request {
+    /// What is seen.
+    pub view: View,
+    /// First byte wanted, as a position in the view's stream.
+    pub start: u64,
+    /// Bytes wanted.
+    pub bytes: u64,
+}

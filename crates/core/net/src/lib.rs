@@ -1,0 +1,1 @@
+//! Drivers for the native protocol: handshake, TLS, windows, connections

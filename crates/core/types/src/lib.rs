@@ -1,0 +1,19 @@
+//! Ids, offsets, byte counts, limits and status codes: the words that every part of BraidFS shares.
+//!
+//! Nothing here does I/O and nothing here knows another crate. Conversions between a
+//! [`FileOffset`] and an [`ObjectOffset`] live in `braid-layout` alone.
+#![forbid(unsafe_code)]
+
+mod id;
+pub mod limits;
+mod offset;
+mod status;
+mod time;
+
+pub use id::{
+    ClusterUuid, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration, ObjectId, PartIndex,
+    SessionId, ShardId, SizeGeneration, WriteVerifier,
+};
+pub use offset::{ByteCount, FileOffset, ObjectOffset};
+pub use status::{Failure, Status};
+pub use time::Timestamp;

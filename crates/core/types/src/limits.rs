@@ -1,0 +1,69 @@
+//! Every limit of the system, each beside its reason (I9).
+
+/// A name in a directory, in bytes. POSIX `NAME_MAX`, and what every local file system holds.
+pub const NAME_BYTES_MAX: usize = 255;
+/// A path in one message, in bytes. POSIX `PATH_MAX`.
+pub const PATH_BYTES_MAX: usize = 4096;
+/// The target of a symbolic link, in bytes. Linux refuses longer ones.
+pub const SYMLINK_BYTES_MAX: usize = 4095;
+/// Symbolic links followed in one path. Linux's own limit (`MAXSYMLINKS`).
+pub const SYMLINK_DEPTH_MAX: usize = 40;
+/// Hard links to one file. Wide enough for every backup tool; NFS carries 32 bits.
+pub const LINKS_MAX: u32 = u32::MAX - 1;
+/// The value of one extended attribute, in bytes. Linux `XATTR_SIZE_MAX`.
+pub const XATTR_VALUE_BYTES_MAX: usize = 65_536;
+/// All extended attributes of one file, in bytes. Linux `XATTR_LIST_MAX`.
+pub const XATTR_LIST_BYTES_MAX: usize = 65_536;
+/// The largest file, in bytes: `off_t` is signed.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// Parts of one file. A layout of this many parts still fits one message.
+pub const PARTS_MAX: usize = 4096;
+/// Components of one layout.
+pub const COMPONENTS_MAX: usize = 64;
+/// The smallest stripe: one page.
+pub const STRIPE_BYTES_MIN: u64 = 4096;
+/// The largest stripe: 1 GiB keeps products of stripe size and part count far from the 64-bit edge.
+pub const STRIPE_BYTES_MAX: u64 = 1 << 30;
+/// The default stripe, 1 MiB. See `docs/defaults.md`.
+pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
+/// Nesting of a view. MPI datatypes in the field are below 8 deep; 16 bounds the stack and the work.
+pub const VIEW_DEPTH_MAX: usize = 16;
+/// Extents in one request message. The client splits longer lists (I2).
+pub const LIST_EXTENTS_MAX: usize = 16_384;
+
+/// Body of a frame, in bytes: a full extent list (16 B each) and change.
+pub const FRAME_BODY_BYTES_MAX: usize = 512 * 1024;
+/// Payload of one data frame of a reply, in bytes, so that a small reply can overtake a large one (I9).
+pub const REPLY_DATA_BYTES_MAX: usize = 256 * 1024;
+/// Payload wanted from or sent to one I/O daemon in one request, in bytes (I2's window).
+pub const WINDOW_BYTES: u64 = 4 << 20;
+/// Requests that one connection may have in flight unless the handshake grants less.
+pub const CREDITS_DEFAULT: u32 = 256;
+/// Capabilities that one connection may have presented and not released.
+pub const CAPABILITY_HANDLES_MAX: usize = 65_536;
+/// Accesses that one slice of a job may unfold before the daemon turns to other work (I9).
+pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
+
+/// How long a call waits for a server that is gone, by default, in seconds (I8).
+pub const TIMEOUT_SECONDS_DEFAULT: u64 = 30;
+/// How often an I/O daemon speaks to the metadata server, in milliseconds.
+pub const HEARTBEAT_MS: u64 = 1000;
+/// An I/O daemon that heard nothing from the metadata server for this long stops serving (I4);
+/// the metadata server waits longer than this, on its own clock, before it counts on that.
+pub const HEARTBEAT_STOP_MS: u64 = 10_000;
+/// The metadata server's side of [`HEARTBEAT_STOP_MS`]: twice as long covers clock drift and scheduling.
+pub const HEARTBEAT_FENCED_MS: u64 = 2 * HEARTBEAT_STOP_MS;
+/// After this silence an I/O daemon is shown as down and gets no new files.
+pub const HEARTBEAT_DOWN_MS: u64 = 5_000;
+/// After a restart the metadata server waits this long for clients to reclaim, in milliseconds.
+pub const GRACE_MS: u64 = 15_000;
+/// A client session that was silent for this long is ended and fenced, in milliseconds.
+pub const SESSION_SILENT_MS: u64 = 60_000;
+
+/// Virtual shards in use by a new cluster.
+pub const SHARDS_DEFAULT: u16 = 64;
+/// Object directories of one I/O daemon: `file index mod 1024` (the 2008 paper's hash).
+pub const OBJECT_DIRECTORIES: u64 = 1024;
+/// One batch of the metadata store, in bytes, so that a log record fits a replication message.
+pub const BATCH_BYTES_MAX: usize = 1 << 20;

@@ -1,0 +1,183 @@
+//! The outcome of a request: a stable number on the wire, apart from Rust's errors.
+
+use std::fmt;
+
+macro_rules! statuses {
+    ($( $(#[$doc:meta])* $name:ident = $code:literal, $errno:literal, $text:literal; )*) => {
+        /// What became of a request. The numbers are part of the wire format and never change meaning.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        #[repr(u16)]
+        pub enum Status { $( $(#[$doc])* $name = $code, )* }
+
+        impl Status {
+            /// Every status, in the order of their numbers.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The status with this number; `None` for a number that is not understood (I10).
+            pub fn from_code(code: u16) -> Option<Self> {
+                match code { $( $code => Some(Self::$name), )* _ => None }
+            }
+
+            /// The Linux errno that a POSIX caller sees; 0 for [`Status::Ok`].
+            pub fn errno(self) -> i32 {
+                match self { $( Self::$name => $errno, )* }
+            }
+
+            /// Why, in a few words.
+            pub fn text(self) -> &'static str {
+                match self { $( Self::$name => $text, )* }
+            }
+        }
+    };
+}
+
+statuses! {
+    /// Done.
+    Ok = 0, 0, "done";
+    /// No such file or directory.
+    NotFound = 1, 2, "no such file or directory";
+    /// The name is taken.
+    Exists = 2, 17, "already exists";
+    /// The identity of the session may not do this.
+    PermissionDenied = 3, 13, "permission denied";
+    /// Only the owner or root may do this.
+    NotPermitted = 4, 1, "operation not permitted";
+    /// A path component is not a directory.
+    NotDirectory = 5, 20, "not a directory";
+    /// A directory where a file is wanted.
+    IsDirectory = 6, 21, "is a directory";
+    /// The directory still has entries.
+    NotEmpty = 7, 39, "directory not empty";
+    /// A value that makes no sense.
+    Invalid = 8, 22, "invalid argument";
+    /// A name of more than 255 bytes, or a path of more than 4096.
+    NameTooLong = 9, 36, "name too long";
+    /// Too many symbolic links on the way.
+    TooManyLinks = 10, 40, "too many symbolic links";
+    /// A hard link too many.
+    LinkLimit = 11, 31, "too many hard links";
+    /// An offset or length past the largest file.
+    TooLarge = 12, 27, "file too large";
+    /// The disk of an I/O daemon or of the metadata server is full.
+    NoSpace = 13, 28, "no space left on device";
+    /// A quota is used up.
+    QuotaExceeded = 14, 122, "quota exceeded";
+    /// The disk is mounted read-only.
+    ReadOnly = 15, 30, "read-only file system";
+    /// The disk failed.
+    DiskError = 16, 5, "input/output error";
+    /// An object that is recorded as existing is not there (I11).
+    ObjectLost = 17, 5, "an object of the file is missing";
+    /// A checksum or a record does not agree with the data.
+    Corrupted = 18, 5, "stored data is corrupted";
+    /// No such extended attribute.
+    NoAttribute = 19, 61, "no such attribute";
+    /// The buffer is too small for the value.
+    Range = 20, 34, "result too large";
+    /// Renaming a directory into itself, or another loop.
+    WouldLoop = 21, 22, "a directory cannot be moved into itself";
+    /// Something else is using it.
+    Busy = 22, 16, "busy";
+    /// The file is gone although a handle named it.
+    StaleHandle = 23, 116, "stale file handle";
+    /// The server knows the message but not what it asks for.
+    Unsupported = 24, 95, "not supported";
+    /// The message type or version is not understood (I10).
+    UnknownMessage = 25, 71, "message not understood";
+    /// The message breaks the protocol.
+    Malformed = 26, 71, "malformed message";
+    /// A length is over its limit (I9).
+    LimitExceeded = 27, 90, "over a limit of the protocol";
+    /// The capability is not one that the metadata server signed for this use (I4).
+    BadCapability = 28, 1, "capability refused";
+    /// The capability handle is not known on this connection; present it again.
+    UnknownHandle = 29, 116, "capability handle not known";
+    /// The capability's size generation is old; fetch it anew (I5).
+    StaleGeneration = 30, 116, "the file was truncated meanwhile";
+    /// The cluster map or the metadata server's epoch in the request is old.
+    StaleEpoch = 31, 116, "old epoch";
+    /// The session was fenced.
+    Fenced = 32, 116, "this client was fenced";
+    /// The session is not known (the metadata server restarted, or it ended); start a new one.
+    NoSession = 33, 116, "session not known";
+    /// The server is starting, in its grace period, or waits for another; try again.
+    TryAgain = 34, 11, "not yet; try again";
+    /// The daemon stopped serving because it lost the metadata server (I4).
+    NotServing = 35, 5, "the daemon does not serve now";
+    /// No I/O daemon is there to place a file on.
+    NoIods = 36, 28, "no I/O daemon is up";
+    /// The key or ticket of the handshake was refused.
+    AuthenticationFailed = 37, 13, "key refused";
+    /// The role of the connection may not send this message.
+    WrongRole = 38, 1, "not for this role";
+    /// The server's own bug, reported instead of dying.
+    Internal = 39, 5, "internal error of the server";
+    /// The request was cancelled by its sender.
+    Cancelled = 40, 125, "cancelled";
+    /// The server was not reached in time. Never sent on the wire: the client makes it.
+    Unreachable = 41, 110, "server not reached in time";
+    /// The connection ended before the answer. Never sent on the wire: the client makes it.
+    ConnectionLost = 42, 104, "connection lost";
+    /// Data that was acknowledged but never flushed is gone: the daemon restarted (I6).
+    UnsyncedDataLost = 43, 5, "unflushed writes were lost when the daemon restarted";
+    /// Rename across file systems.
+    CrossDevice = 44, 18, "not on the same file system";
+    /// The file is no longer being executed or cannot be written while it is.
+    TextBusy = 45, 26, "text file busy";
+    /// Too many open files or sessions for the server.
+    TooManyOpen = 46, 24, "too many open files";
+    /// No such device or address: opening a special file through the library.
+    NoDevice = 47, 6, "no such device or address";
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
+/// A status that is not [`Status::Ok`], with what the server had to say about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The stable number.
+    pub status: Status,
+    /// What failed, for a person: which object, disk, path. May be empty.
+    pub detail: String,
+}
+
+impl Failure {
+    /// A failure with its detail.
+    pub fn new(status: Status, detail: impl Into<String>) -> Self {
+        Self { status, detail: detail.into() }
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        Self { status, detail: String::new() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.detail.is_empty() { self.status.fmt(f) } else { write!(f, "{}: {}", self.status, self.detail) }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_dense_and_survive_the_wire() {
+        for (i, status) in Status::ALL.iter().enumerate() {
+            assert_eq!(*status as usize, i, "{status:?}: numbers are handed out in order and never reused");
+            assert_eq!(Status::from_code(*status as u16), Some(*status));
+            assert_eq!(status.errno() == 0, *status == Status::Ok);
+        }
+        assert_eq!(Status::from_code(Status::ALL.len() as u16), None);
+    }
+}

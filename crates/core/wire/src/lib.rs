@@ -1,0 +1,1 @@
+//! The native protocol: frames, messages and capabilities, without I/O

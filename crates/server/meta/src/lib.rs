@@ -1,0 +1,1 @@
+//! Namespace over an ordered key-value store

@@ -1,0 +1,2 @@
+//! Benchmarks with bars, in one form.
+fn main() {}

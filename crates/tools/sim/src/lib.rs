@@ -1,0 +1,1 @@
+//! A whole cluster in one process under a seeded simulated network and failing disks
