@@ -1,1 +1,29 @@
-//! The native protocol: frames, messages and capabilities, without I/O
+//! The native protocol of BraidFS, without I/O: frames, messages, keys, capabilities, handshake.
+//!
+//! ```text
+//!   frame  = header (32 bytes) · body (message, little-endian) · payload (raw file bytes)
+//!   call   = one request frame -> zero or more data frames (<= 256 KiB each) -> one final frame
+//! ```
+//!
+//! `docs/format.md` has every byte. Nothing here panics for any input, and no length that arrives
+//! from the network is used before it is checked (I9); what is not understood is refused (I10).
+#![forbid(unsafe_code)]
+
+mod capability;
+mod codec;
+mod frame;
+mod handshake;
+mod key;
+mod layout_codec;
+pub mod message;
+mod reply;
+
+pub use capability::{Capability, Rights};
+pub use codec::{Decoder, Wire, WireError};
+pub use frame::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, PROTOCOL_VERSION};
+pub use handshake::{
+    Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, Features, Hello, HelloReply, NodeKind, Role, Ticket, Transcript,
+};
+pub use key::{KEY_BYTES, Secret};
+pub use message::Call;
+pub use reply::{decode_outcome, encode_failure, encode_success};

@@ -1,0 +1,241 @@
+//! The handshake: versions, TLS or not, then a proof of keys in both directions, before anything else.
+//!
+//! ```text
+//!   client                                   server
+//!     | Hello(versions, features, want TLS) --> |   plain frames
+//!     | <-- HelloReply(version, TLS?, nonce)    |
+//!     | <======== TLS 1.3, when agreed =======> |   keys are not certified: the proof below is
+//!     | Auth(role, credential, nonce, proof) -> |   bound to the channel (RFC 9266 exporter)
+//!     | <-- AuthReply(proof, credits)           |
+//! ```
+//!
+//! Both proofs are HMACs, under the key that the credential names, of the whole transcript with the
+//! TLS channel binding in it: a man in the middle, a replay and a stripped TLS all change the
+//! transcript and fail. An unauthenticated peer can make a server read at most two small frames.
+
+use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch, SessionId, Status};
+
+use crate::{
+    codec::{Decoder, Wire, WireError, wire_enum, wire_struct},
+    key::{KEY_BYTES, Secret, same},
+};
+
+/// Bytes of the TLS exporter that binds the proof to its channel; zeros without TLS.
+pub const CHANNEL_BINDING_BYTES: usize = 32;
+
+/// Optional features, as bits. None is defined yet; the sum of both sides' bits is what is used.
+pub type Features = u64;
+
+wire_enum! {
+    /// What a peer is allowed to ask.
+    pub enum Role {
+        /// A client: files.
+        Client = 1,
+        /// An I/O daemon, to the metadata server: register, heartbeat.
+        Iod = 2,
+        /// The metadata server, to an I/O daemon: truncate, delete, fence.
+        Mds = 3,
+        /// An administrator: keys, status, drain, fsck.
+        Admin = 4,
+    }
+
+    /// What a server is.
+    pub enum NodeKind {
+        /// The metadata server.
+        Mds = 1,
+        /// An I/O daemon.
+        Iod = 2,
+    }
+}
+
+wire_struct! {
+    /// First frame, from the client.
+    pub struct Hello {
+        /// Oldest protocol version that the client speaks.
+        version_min: u16,
+        /// Newest.
+        version_max: u16,
+        /// Features that the client knows.
+        features: Features,
+        /// Whether the client wants TLS.
+        want_tls: bool,
+    }
+
+    /// First frame, from the server.
+    pub struct HelloReply {
+        /// The version that both will speak.
+        version: u16,
+        /// Features that both know.
+        features: Features,
+        /// Whether TLS follows.
+        tls: bool,
+        /// What answers.
+        node: NodeKind,
+        /// Which cluster it belongs to.
+        cluster: ClusterUuid,
+        /// Its stable I/O daemon id, 0 for the metadata server.
+        node_id: u32,
+        /// Fresh random bytes.
+        nonce: [u8; 32],
+    }
+
+    /// A user's ticket: who somebody is, vouched for by the holder of a client key.
+    pub struct Ticket {
+        /// The client key that vouches.
+        key: KeyId,
+        /// The session of the agent that gave it; the ticket starts nothing after that session ended.
+        agent_session: SessionId,
+        /// The metadata server's epoch when it was given.
+        epoch: MdsEpoch,
+        /// User.
+        uid: u64,
+        /// Primary group.
+        gid: u64,
+        /// Supplementary groups.
+        groups: Vec<u64>,
+        /// Fresh random bytes.
+        nonce: [u8; 16],
+    }
+
+    /// Second frame, from the client.
+    pub struct Auth {
+        /// What the client wants to be.
+        role: Role,
+        /// Which key it proves.
+        credential: Credential,
+        /// Fresh random bytes.
+        nonce: [u8; 32],
+        /// HMAC of the transcript.
+        proof: [u8; KEY_BYTES],
+    }
+
+    /// Second frame, from the server (the success body of a final frame).
+    pub struct AuthReply {
+        /// HMAC of the transcript, for the other direction.
+        proof: [u8; KEY_BYTES],
+        /// Requests that the client may have in flight on this connection.
+        credits: u32,
+    }
+}
+
+impl Ticket {
+    /// The ticket's own key, under the client key that vouches.
+    pub fn secret(&self, client_key: &Secret) -> Secret {
+        client_key.derive("braid ticket", &self.to_bytes())
+    }
+}
+
+/// Which key a peer proves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Credential {
+    /// The server key: metadata server, I/O daemons, administrator.
+    Server,
+    /// A client key.
+    Client(KeyId),
+    /// A user's ticket.
+    Ticket(Ticket),
+    /// A client's session, to an I/O daemon.
+    Session {
+        /// Which.
+        session: SessionId,
+        /// Key that started it.
+        key: KeyId,
+        /// The metadata server's epoch in which the secret was given.
+        epoch: MdsEpoch,
+    },
+}
+
+impl Credential {
+    /// The key that proves this credential, for a holder of the server key.
+    pub fn secret(&self, server_key: &Secret) -> Secret {
+        let client_key = |id: KeyId| server_key.derive("braid client key", &id.to_bytes());
+        match self {
+            Self::Server => server_key.clone(),
+            Self::Client(id) => client_key(*id),
+            Self::Ticket(ticket) => ticket.secret(&client_key(ticket.key)),
+            Self::Session { .. } => server_key.derive("braid session", &self.to_bytes()),
+        }
+    }
+}
+
+impl Wire for Credential {
+    const BYTES_MIN: usize = 1;
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Server => out.push(1),
+            Self::Client(id) => {
+                out.push(2);
+                id.encode(out);
+            }
+            Self::Ticket(ticket) => {
+                out.push(3);
+                ticket.encode(out);
+            }
+            Self::Session { session, key, epoch } => {
+                out.push(4);
+                session.encode(out);
+                key.encode(out);
+                epoch.encode(out);
+            }
+        }
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        match u8::decode(from)? {
+            1 => Ok(Self::Server),
+            2 => Ok(Self::Client(Wire::decode(from)?)),
+            3 => Ok(Self::Ticket(Wire::decode(from)?)),
+            4 => {
+                Ok(Self::Session { session: Wire::decode(from)?, key: Wire::decode(from)?, epoch: Wire::decode(from)? })
+            }
+            _ => Err(WireError::Unknown),
+        }
+    }
+}
+
+/// Everything that both sides said before the proof. Each builds it from the bytes it sent and saw.
+#[derive(Clone, Debug)]
+pub struct Transcript {
+    hello: Vec<u8>,
+    reply: Vec<u8>,
+    channel_binding: [u8; CHANNEL_BINDING_BYTES],
+}
+
+impl Transcript {
+    /// The transcript of a connection whose hellos are exchanged and whose TLS, if any, is up.
+    pub fn new(hello: &Hello, reply: &HelloReply, channel_binding: [u8; CHANNEL_BINDING_BYTES]) -> Self {
+        Self { hello: hello.to_bytes(), reply: reply.to_bytes(), channel_binding }
+    }
+
+    /// The client's second frame.
+    pub fn auth(&self, role: Role, credential: Credential, secret: &Secret, nonce: [u8; 32]) -> Auth {
+        let mut auth = Auth { role, credential, nonce, proof: [0; KEY_BYTES] };
+        auth.proof = self.mac(secret, "braid client proof", &auth);
+        auth
+    }
+
+    /// Checks the client's proof; on success the server's own.
+    ///
+    /// # Errors
+    /// [`Status::AuthenticationFailed`], the same for every reason.
+    pub fn check_auth(&self, auth: &Auth, secret: &Secret) -> Result<[u8; KEY_BYTES], Failure> {
+        if same(&self.mac(secret, "braid client proof", auth), &auth.proof) {
+            Ok(self.mac(secret, "braid server proof", auth))
+        } else {
+            Err(Failure::new(Status::AuthenticationFailed, "the proof does not match the key"))
+        }
+    }
+
+    /// Whether the server proved the same key.
+    pub fn check_reply(&self, auth: &Auth, reply: &AuthReply, secret: &Secret) -> bool {
+        same(&self.mac(secret, "braid server proof", auth), &reply.proof)
+    }
+
+    fn mac(&self, secret: &Secret, purpose: &str, auth: &Auth) -> [u8; KEY_BYTES] {
+        let role = auth.role.to_bytes();
+        let credential = auth.credential.to_bytes();
+        let length = (credential.len() as u32).to_bytes();
+        secret
+            .mac(purpose, &[&self.hello, &self.reply, &self.channel_binding, &role, &length, &credential, &auth.nonce])
+    }
+}

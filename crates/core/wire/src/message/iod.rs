@@ -1,0 +1,214 @@
+//! Calls of an I/O daemon.
+//!
+//! Data calls name a capability by a *handle*: a number that the client picks, per connection. The
+//! first call that uses a handle carries the signed capability in `present`; later ones leave it
+//! empty. A call covers every part of the file that the daemon holds by the capability's layout:
+//! client and daemon unfold the same request with the same code, so that no list of parts travels.
+//! Its payload is the daemon's bytes of the request, packed, in request order.
+
+use braid_layout::Request;
+use braid_types::{ByteCount, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, WriteVerifier};
+
+use super::{
+    calls,
+    types::{ObjectInfo, ObjectRecord, Space},
+};
+use crate::codec::{wire_enum, wire_struct};
+
+calls! {
+    /// A call of an I/O daemon.
+    IodRequest;
+
+    /// Read. Answered by data frames and a final one (which may carry the last payload).
+    ///
+    /// The payload is the daemon's bytes of the request, holes as zeros. It may end early, at any point
+    /// after which no wanted byte exists in any object here; the client takes what is missing as
+    /// zeros. `ends` tells where the objects end, so that the client can tell a hole from the end of
+    /// the file.
+    Read = 0x0200 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// What is wanted, of the whole file.
+        request: Request,
+    } -> ReadReply;
+    /// Write. The request frame's payload is the daemon's bytes of the request, at most one window.
+    Write = 0x0201 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Where the bytes go, of the whole file.
+        request: Request,
+    } -> WriteReply;
+    /// Force everything written to the file's objects here to disk (I6).
+    Flush = 0x0202 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+    } -> FlushReply;
+    /// How long the file's objects here are.
+    ObjectSizes = 0x0203 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+    } -> Vec<ObjectInfo>;
+    /// Reserve room for a range of the file.
+    Allocate = 0x0204 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Where the range starts.
+        offset: FileOffset,
+        /// How long it is.
+        bytes: ByteCount,
+        /// Whether the file's size stays as it is.
+        keep_size: bool,
+    } -> FlushReply;
+    /// Forget capability handles of this connection.
+    Release = 0x0205 {
+        /// The handles.
+        handles: Vec<u32>,
+    } -> ();
+    /// The next data or hole of the file at or after an offset, as far as this daemon's objects tell.
+    Seek = 0x0206 {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// From here.
+        offset: FileOffset,
+        /// What is sought.
+        what: SeekWhat,
+    } -> Option<FileOffset>;
+
+    /// From the metadata server: set the length of objects, with a new size generation (I5). May be repeated.
+    Truncate = 0x0210 {
+        /// Objects and their new lengths. An object that is not there and whose length is 0 stays absent.
+        objects: Vec<ObjectLength>,
+        /// The new size generation.
+        size_generation: SizeGeneration,
+        /// Layout and owner for the record of an object that must be made.
+        capability: Vec<u8>,
+    } -> Vec<ObjectInfo>;
+    /// From the metadata server: make a range of the file read as zeros, with a new size generation (I5).
+    Punch = 0x0211 {
+        /// A capability for the file, signed by the metadata server for itself.
+        capability: Vec<u8>,
+        /// Where the hole starts.
+        offset: FileOffset,
+        /// How long it is.
+        bytes: ByteCount,
+        /// The new size generation.
+        size_generation: SizeGeneration,
+    } -> ();
+    /// From the metadata server: delete objects. Those that are not there count as deleted.
+    Delete = 0x0212 {
+        /// The objects.
+        objects: Vec<ObjectId>,
+    } -> ();
+    /// From the metadata server: how long objects are; asked while the size mark stands (I5).
+    CollectSizes = 0x0213 {
+        /// The objects.
+        objects: Vec<ObjectId>,
+        /// Whether to force them to disk first.
+        flush: bool,
+    } -> CollectReply;
+    /// From the metadata server: refuse these sessions from now on. Acknowledged when it holds (I4).
+    Fence = 0x0214 {
+        /// The sessions.
+        sessions: Vec<SessionId>,
+        /// Number of the newest fence in the list.
+        fence: u64,
+        /// Capabilities of older epochs are refused.
+        epoch_min: MdsEpoch,
+    } -> ();
+    /// For fsck: objects in the order of their directories.
+    ListObjects = 0x0215 {
+        /// Where the last call ended; empty for the beginning.
+        cursor: Vec<u8>,
+        /// At most this many.
+        count_max: u32,
+    } -> ListObjectsReply;
+    /// Room on the disk.
+    DiskSpace = 0x0216 {} -> Space;
+    /// For fsck: move an object to the daemon's lost+found. Nothing is deleted.
+    MoveToLost = 0x0217 {
+        /// Which.
+        object: ObjectId,
+    } -> ();
+    /// Force everything to disk.
+    FlushAll = 0x0218 {} -> FlushReply;
+}
+
+wire_struct! {
+    /// The end of a read.
+    pub struct ReadReply {
+        /// Payload bytes sent in all frames of the reply.
+        bytes: ByteCount,
+        /// The length of each object of the file here.
+        ends: Vec<ObjectEnd>,
+    }
+
+    /// Where an object ends.
+    pub struct ObjectEnd {
+        /// The part.
+        part: PartIndex,
+        /// Its length; 0 when it is not there.
+        bytes: ByteCount,
+    }
+
+    /// The end of a write.
+    pub struct WriteReply {
+        /// Payload bytes written.
+        bytes: ByteCount,
+        /// The write verifier (I6).
+        verifier: WriteVerifier,
+    }
+
+    /// The end of a flush.
+    pub struct FlushReply {
+        /// The write verifier (I6).
+        verifier: WriteVerifier,
+    }
+
+    /// An object and a length.
+    pub struct ObjectLength {
+        /// The object.
+        object: ObjectId,
+        /// The length.
+        bytes: ByteCount,
+    }
+
+    /// Sizes for the metadata server.
+    pub struct CollectReply {
+        /// In the order asked.
+        objects: Vec<ObjectInfo>,
+        /// The write verifier (I6).
+        verifier: WriteVerifier,
+    }
+
+    /// A stretch of the daemon's objects.
+    pub struct ListObjectsReply {
+        /// Objects with their records.
+        objects: Vec<ObjectRecord>,
+        /// Files in the object directories that are not objects.
+        strangers: Vec<Vec<u8>>,
+        /// Where to go on; `None` at the end.
+        cursor: Option<Vec<u8>>,
+    }
+}
+
+wire_enum! {
+    /// What is sought.
+    pub enum SeekWhat {
+        /// The next byte that is not in a hole.
+        Data = 1,
+        /// The next byte that is in a hole.
+        Hole = 2,
+    }
+}

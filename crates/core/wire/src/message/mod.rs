@@ -1,0 +1,127 @@
+//! Every message. A call is a request struct whose [`Call::OP`] is the frame's `op`, and its reply.
+//!
+//! Numbers: `0x00..` both kinds of server, `0x01..` metadata server, `0x02..` I/O daemon. A number is
+//! never used for another meaning; a changed message gets a new one.
+
+use crate::codec::{Wire, wire_enum, wire_struct};
+
+pub mod iod;
+pub mod mds;
+pub mod types;
+
+/// A request with its number and its reply.
+pub trait Call: Wire {
+    /// The `op` of its frames.
+    const OP: u16;
+    /// Its name, for logs and metrics.
+    const NAME: &'static str;
+    /// What the final frame carries on success.
+    type Reply: Wire;
+}
+
+/// Gives each call its struct, codec and number, and the group its enum of requests.
+macro_rules! calls {
+    ($(#[$gdoc:meta])* $group:ident; $(
+        $(#[$doc:meta])*
+        $name:ident = $op:literal { $( $(#[$fdoc:meta])* $field:ident : $ty:ty ),* $(,)? } -> $reply:ty;
+    )*) => {
+        $(
+            $crate::codec::wire_struct! {
+                $(#[$doc])*
+                pub struct $name { $( $(#[$fdoc])* $field: $ty, )* }
+            }
+            impl $crate::message::Call for $name {
+                const OP: u16 = $op;
+                const NAME: &'static str = stringify!($name);
+                type Reply = $reply;
+            }
+        )*
+
+        $(#[$gdoc])*
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        #[allow(missing_docs)]
+        pub enum $group { $( $name($name), )* }
+
+        impl $group {
+            /// Number and name of every call of the group.
+            pub const CALLS: &'static [(u16, &'static str)] = &[$(($op, stringify!($name))),*];
+
+            /// Reads the request of a frame; `None` for an `op` that is not of this group.
+            pub fn decode(op: u16, body: &[u8]) -> Option<Result<Self, $crate::WireError>> {
+                match op {
+                    $( $op => Some($crate::Wire::from_bytes(body).map(Self::$name)), )*
+                    _ => None,
+                }
+            }
+
+            /// The call's name, for logs and metrics.
+            pub fn name(&self) -> &'static str {
+                match self { $( Self::$name(_) => stringify!($name), )* }
+            }
+        }
+    };
+}
+pub(crate) use calls;
+
+/// `op` of the handshake's first frame in each direction.
+pub const OP_HELLO: u16 = 0x0001;
+/// `op` of the handshake's second frame in each direction.
+pub const OP_AUTH: u16 = 0x0002;
+
+calls! {
+    /// What both kinds of server understand.
+    CommonRequest;
+
+    /// Is the server there?
+    Ping = 0x0010 {} -> ();
+    /// Stop working on a call of this connection; the call itself ends with `Cancelled` or its reply.
+    Cancel = 0x0011 {
+        /// The call's request id.
+        request_id: u64,
+    } -> ();
+    /// Counters of the daemon, for `braid status`.
+    DaemonStatus = 0x0012 {} -> DaemonStatusReply;
+}
+
+wire_struct! {
+    /// The daemon as it is now.
+    pub struct DaemonStatusReply {
+        /// Seconds since it started.
+        uptime_seconds: u64,
+        /// Connections open.
+        connections: u32,
+        /// Calls answered since the start.
+        calls: u64,
+        /// Calls answered with an error of the daemon or its disk.
+        errors: u64,
+        /// Bytes read and sent.
+        bytes_read: u64,
+        /// Bytes received and written.
+        bytes_written: u64,
+        /// Resident memory.
+        memory_bytes: u64,
+        /// Version of the program.
+        version: String,
+    }
+}
+
+wire_enum! {
+    /// What a namespace entry is.
+    pub enum FileKind {
+        /// Regular file.
+        File = 1,
+        /// Directory.
+        Directory = 2,
+        /// Symbolic link.
+        Symlink = 3,
+        /// Named pipe.
+        Fifo = 4,
+        /// Socket.
+        Socket = 5,
+        /// Character device.
+        CharDevice = 6,
+        /// Block device.
+        BlockDevice = 7,
+    }
+}

@@ -1,0 +1,33 @@
+//! The body of a final frame: `status u16`, then the reply (status 0) or a detail string (else).
+
+use braid_types::{Failure, Status};
+
+use crate::codec::{Decoder, Wire, WireError};
+
+/// The body of a final frame that carries `reply`.
+pub fn encode_success<R: Wire>(reply: &R) -> Vec<u8> {
+    let mut out = Status::Ok.to_bytes();
+    reply.encode(&mut out);
+    out
+}
+
+/// The body of a final frame that carries `failure`.
+pub fn encode_failure(failure: &Failure) -> Vec<u8> {
+    let mut out = failure.status.to_bytes();
+    failure.detail.encode(&mut out);
+    out
+}
+
+/// Reads the body of a final frame.
+///
+/// # Errors
+/// The outer error when the bytes are no reply; the inner when the server reported a failure.
+pub fn decode_outcome<R: Wire>(body: &[u8]) -> Result<Result<R, Failure>, WireError> {
+    let mut from = Decoder::new(body);
+    let outcome = match Status::decode(&mut from)? {
+        Status::Ok => Ok(R::decode(&mut from)?),
+        status => Err(Failure { status, detail: String::decode(&mut from)? }),
+    };
+    from.finish()?;
+    Ok(outcome)
+}
