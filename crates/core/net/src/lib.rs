@@ -1,1 +1,5 @@
-//! Drivers for the native protocol: handshake, TLS, windows, connections
+//! Drivers for the native protocol: handshake, TLS, windows, connections.
+
+mod driver;
+
+pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};

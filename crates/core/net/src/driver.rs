@@ -1,0 +1,180 @@
+//! What the client engine asks of a network: connections, exchanges, time.
+//!
+//! The engine plans which request goes to which server; a [`Driver`] moves the frames. There are
+//! three: the blocking one (the calling thread itself sends, and receives into the caller's buffer;
+//! its futures are always ready when first polled), the tokio one, and the simulated one of the tests.
+
+use std::{
+    future::Future,
+    io::{IoSlice, IoSliceMut},
+    time::Duration,
+};
+
+use braid_types::{ClusterUuid, Failure};
+use braid_wire::{Credential, NodeKind, Role, Secret};
+
+/// Where a server is and how the caller proves itself to it.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// What is expected to answer.
+    pub node: NodeKind,
+    /// Its stable I/O daemon id, 0 for the metadata server; another one's answer is refused.
+    pub node_id: u32,
+    /// The cluster that it must belong to; `None` accepts any (the key proves the rest).
+    pub cluster: Option<ClusterUuid>,
+    /// `host:port`; tried in order.
+    pub addresses: Vec<String>,
+    /// What the caller wants to be.
+    pub role: Role,
+    /// Which key it proves.
+    pub credential: Credential,
+    /// That key.
+    pub secret: Secret,
+    /// Whether TLS is asked for.
+    pub tls: TlsPolicy,
+}
+
+impl Endpoint {
+    /// How errors name the server: `metadata server at host:port`, `I/O daemon 3 at host:port`.
+    pub fn name(&self) -> String {
+        let at = self.addresses.first().map_or("no address", String::as_str);
+        match self.node {
+            NodeKind::Iod => format!("I/O daemon {} at {at}", self.node_id),
+            _ => format!("metadata server at {at}"),
+        }
+    }
+}
+
+/// When a connection uses TLS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum TlsPolicy {
+    /// Unless the peer is on loopback.
+    #[default]
+    UnlessLoopback,
+    /// Always.
+    Always,
+    /// Never; the operator turned it off by name.
+    Never,
+}
+
+/// Why a call has no answer. The server's own refusals are a [`Failure`] inside the answer.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NetError {
+    /// No connection came about in time.
+    #[error("{server} was not reached in {waited:?}: {why}")]
+    Unreachable {
+        /// Which server.
+        server: String,
+        /// How long it was tried.
+        waited: Duration,
+        /// The last reason.
+        why: String,
+    },
+    /// The connection ended before the answer.
+    #[error("the connection to {server} was lost: {why}")]
+    ConnectionLost {
+        /// Which server.
+        server: String,
+        /// The reason.
+        why: String,
+    },
+    /// The answer did not come in time. The connection is not used again.
+    #[error("{server} did not answer in {waited:?}")]
+    TimedOut {
+        /// Which server.
+        server: String,
+        /// How long it was waited for.
+        waited: Duration,
+    },
+    /// The server's bytes break the protocol.
+    #[error("{server} broke the protocol: {what}")]
+    PeerMisbehaved {
+        /// Which server.
+        server: String,
+        /// How.
+        what: String,
+    },
+    /// The handshake was refused.
+    #[error("{server} refused the connection: {failure}")]
+    Refused {
+        /// Which server.
+        server: String,
+        /// What it said.
+        failure: Failure,
+    },
+}
+
+/// The final frame of a call.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Answer {
+    /// Body of the final frame; [`braid_wire::decode_outcome`] reads it.
+    pub body: Vec<u8>,
+    /// Payload bytes that arrived in all frames of the call.
+    pub payload_bytes: u64,
+}
+
+/// One call to one I/O daemon, with its data.
+#[derive(Debug)]
+pub struct Exchange<'a> {
+    /// Index of its connection in the batch's list.
+    pub connection: usize,
+    /// Message number.
+    pub op: u16,
+    /// Encoded message.
+    pub body: Vec<u8>,
+    /// Payload of the request, gathered.
+    pub send: Vec<IoSlice<'a>>,
+    /// Where the payload of the reply goes, scattered in order. A reply with more payload than room
+    /// is [`NetError::PeerMisbehaved`]; one with less leaves the rest untouched.
+    pub recv: Vec<IoSliceMut<'a>>,
+    /// Set by the driver.
+    pub outcome: Option<Result<Answer, NetError>>,
+}
+
+/// Moves frames for the client engine.
+pub trait Driver: Send + Sync + 'static {
+    /// A connection that one batch uses at a time: to I/O daemons.
+    type Connection: Send;
+    /// A connection that many callers share: to the metadata server.
+    type Shared: Send + Sync;
+
+    /// Connects and shakes hands.
+    fn connect(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Self::Connection, NetError>> + Send;
+
+    /// Connects and shakes hands.
+    fn connect_shared(
+        &self,
+        endpoint: &Endpoint,
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Self::Shared, NetError>> + Send;
+
+    /// Does every exchange of the batch, those of different connections at the same time, those of one
+    /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
+    /// on a connection its other exchanges fail with the same error and it must not be used again.
+    fn exchange(
+        &self,
+        connections: &mut [Self::Connection],
+        batch: &mut [Exchange<'_>],
+        deadline: Duration,
+    ) -> impl Future<Output = ()> + Send;
+
+    /// One call without payload on a shared connection.
+    fn call(
+        &self,
+        connection: &Self::Shared,
+        op: u16,
+        body: &[u8],
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Answer, NetError>> + Send;
+
+    /// Monotonic time since the driver was made.
+    fn now(&self) -> Duration;
+
+    /// Waits.
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
