@@ -22,7 +22,7 @@ pub struct Command {
 
 /// Every command there is.
 pub const COMMANDS: &[Command] = &[
-    Command { name: "ci", usage: "", about: "every check, then every suite: what CI runs", run: ci::run },
+    Command { name: "ci", usage: "[CHECK]...", about: "every check, then every suite: what CI runs", run: ci::run },
     Command {
         name: "test",
         usage: "[--only SUITE]... [--full] [--list]",
