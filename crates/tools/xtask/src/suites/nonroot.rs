@@ -51,16 +51,31 @@ fn binaries(context: &Context) -> Result<Vec<&TestBinary>> {
     Ok(with_tests.into_iter().filter(|(_, empty)| !empty).map(|(binary, _)| binary).collect())
 }
 
-/// The first way to become the user that reaches the tree.
+/// The topmost directory on the way to the tree that others may not enter.
+fn closed_directory(root: &Path) -> Option<&Path> {
+    let way: Vec<&Path> = root.ancestors().collect();
+    way.into_iter().rev().find(|dir| !others_may_enter(dir))
+}
+
+#[cfg(unix)]
+fn others_may_enter(dir: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+}
+
+#[cfg(not(unix))]
+fn others_may_enter(_: &Path) -> bool {
+    true
+}
+
+/// How to run a program as the user, if the user then reaches the tree.
 fn runner(context: &Context, scratch: &Scratch) -> Result<Option<Vec<String>>> {
     let plain = become_user(scratch);
-    let opened = [open_tree(&context.root), plain.clone()].concat();
-    for runner in [plain, opened] {
-        if reaches(&runner, &context.root)? {
-            return Ok(Some(runner));
-        }
-    }
-    Ok(None)
+    let runner = match closed_directory(&context.root) {
+        Some(closed) => [open_tree(&context.root, closed, scratch), plain].concat(),
+        None => plain,
+    };
+    Ok(reaches(&runner, &context.root)?.then_some(runner))
 }
 
 fn become_user(scratch: &Scratch) -> Vec<String> {
@@ -71,15 +86,14 @@ fn become_user(scratch: &Scratch) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).chain(places).collect()
 }
 
-/// In mounts of our own, puts an open directory over the closed one and the tree back into it.
-/// Test binaries have the paths of the commands they start compiled in: a copy elsewhere would
+/// In mounts of our own, puts an open directory over the closed one and the tree back into it:
+/// test binaries have the paths of the commands they start compiled in: a copy elsewhere would
 /// not find them.
-fn open_tree(root: &Path) -> Vec<String> {
-    let top = root.components().take(2).collect::<PathBuf>();
-    let script = "hold=$(mktemp -d) && mount --bind \"$1\" \"$hold\" && mount -t tmpfs -o mode=755 none \"$2\" \
-                  && mkdir -p \"$1\" && mount --bind \"$hold\" \"$1\" && shift 2 && exec \"$@\"";
+fn open_tree(root: &Path, closed: &Path, scratch: &Scratch) -> Vec<String> {
+    let script = "here=$PWD && mkdir -p \"$3\" && mount --bind \"$1\" \"$3\" && mount -t tmpfs -o mode=755 none \"$2\" \
+                  && mkdir -p \"$1\" && mount --bind \"$3\" \"$1\" && cd \"$here\" && shift 3 && exec \"$@\"";
     let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "open"];
-    let paths = [root.to_string_lossy().into_owned(), top.to_string_lossy().into_owned()];
+    let paths = [root, closed, &scratch.0.join("tree")].map(|path| path.to_string_lossy().into_owned());
     words.iter().map(|word| (*word).to_owned()).chain(paths).collect()
 }
 
