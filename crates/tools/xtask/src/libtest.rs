@@ -8,7 +8,9 @@ use crate::report::SuiteResult;
 
 const SKIP_MARK: &str = "skipped:";
 
-/// Reads a run made with `--show-output`; `complete` is false when the exit code was not 0.
+/// Reads a run made with `--show-output`. The summary lines are what counts: a child process that
+/// writes to the inherited stream can spoil the line of a case, and a test that ends the process
+/// with code 0 leaves no summary.
 pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
     let mut result = SuiteResult::default();
     for line in stdout.lines() {
@@ -17,10 +19,27 @@ pub fn parse_run(stdout: &str, succeeded: bool) -> SuiteResult {
         };
         note(&mut result, stdout, name, outcome);
     }
+    match summary(stdout) {
+        Some(passed) => result.passed = passed.saturating_sub(skipped_themselves(&result, stdout)),
+        None => result.failed.push(("the run itself".to_owned(), format!("ended without a summary\n{stdout}"))),
+    }
     if !succeeded && result.failed.is_empty() {
         result.failed.push(("the run itself".to_owned(), stdout.to_owned()));
     }
     result
+}
+
+/// How many passed, by all summary lines together (documentation tests print several).
+fn summary(stdout: &str) -> Option<u64> {
+    let lines = stdout.lines().filter_map(|line| line.trim_start().strip_prefix("test result: "));
+    let counts = lines.filter_map(|line| line.split_once(". ")?.1.split_once(" passed;")?.0.parse::<u64>().ok());
+    counts.reduce(|sum, count| sum + count)
+}
+
+/// libtest says `ok` of a test that printed a skip mark; we have noted it under another heading.
+fn skipped_themselves(result: &SuiteResult, stdout: &str) -> u64 {
+    let noted = result.skipped.iter().chain(&result.failed);
+    noted.filter(|(name, _)| stdout.lines().any(|line| line == format!("test {name} ... ok"))).count() as u64
 }
 
 fn note(result: &mut SuiteResult, stdout: &str, name: &str, outcome: &str) {
@@ -61,7 +80,7 @@ mod tests {
 
     const RUN: &str = "\nrunning 5 tests\ntest a::good ... ok\ntest a::bad ... FAILED\ntest b::later ... ignored, needs a disk\n\
 test b::bare ... ignored\ntest c::elsewhere ... ok\ntest c::throws - should panic ... ok\n\nsuccesses:\n\n---- c::elsewhere stdout ----\nskipped: not root\n\n\
-successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left != right\n\nfailures:\n    a::bad\n\ntest result: FAILED.\n";
+successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left != right\n\nfailures:\n    a::bad\n\ntest result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured\n";
 
     #[test]
     fn each_case_counts_once() {
@@ -82,7 +101,19 @@ successes:\n    a::good\n\nfailures:\n\n---- a::bad stdout ----\npanicked: left 
     #[test]
     fn a_binary_that_dies_is_a_failure_also_when_no_test_of_it_failed() {
         assert_eq!(parse_run("running 1 test\n", false).failed.len(), 1);
-        assert_eq!(parse_run("running 0 tests\n", true), SuiteResult::default());
+        assert_eq!(parse_run("test result: ok. 0 passed; 0 failed;\n", false).failed.len(), 1);
+        assert_eq!(parse_run("test result: ok. 0 passed; 0 failed;\n", true), SuiteResult::default());
+    }
+
+    #[test]
+    fn a_test_that_ends_the_process_with_success_is_a_failure() {
+        assert_eq!(parse_run("running 2 tests\ntest a ... ok\n", true).failed.len(), 1);
+    }
+
+    #[test]
+    fn a_case_whose_line_was_spoilt_still_counts() {
+        let run = "running 1 test\nnoise of a childtest a ... ok\ntest result: ok. 1 passed; 0 failed;\n";
+        assert_eq!(parse_run(run, true).passed, 1);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -100,12 +101,16 @@ impl Process {
     }
 
     /// The same command under `timeout`, which ends a whole process group: ending only the direct
-    /// child of a `cargo run` would leave the program behind.
+    /// child of a `cargo run` would leave the program behind. On a terminal it stays in our group, so
+    /// that Ctrl-C reaches everything.
     fn with_limit(self) -> Command {
         if !cfg!(target_os = "linux") {
             return self.command;
         }
         let mut limited = Command::new("timeout");
+        if std::io::stdin().is_terminal() {
+            limited.arg("--foreground");
+        }
         limited.args(["--kill-after=10".into(), OsString::from(self.limit.as_secs().to_string())]);
         limited.arg(self.command.get_program()).args(self.command.get_args());
         for (key, value) in self.command.get_envs() {

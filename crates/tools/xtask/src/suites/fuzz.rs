@@ -91,8 +91,9 @@ fn folder(context: &Context, kind: &str, name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// The stack and the name of the file with the input come last.
+/// What was seen and the name of the file with the input; the frames of the stack between are in
+/// the way, and the input brings them back.
 fn last_lines(stderr: &str) -> String {
-    let lines: Vec<&str> = stderr.lines().collect();
-    lines[lines.len().saturating_sub(40)..].join("\n")
+    let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    lines[lines.len().saturating_sub(30)..].join("\n")
 }
