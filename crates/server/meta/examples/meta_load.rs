@@ -18,12 +18,7 @@ fn layout(_: Option<&DirectoryDefault>, _: FileIndex) -> Result<Layout, Failure>
     let parts = (1..=4).map(part).collect();
     let component = Component { start: FileOffset(0), end: FileOffset::MAX, distribution, first_part: 0, parts };
     let components = vec![component];
-    Ok(Layout {
-        version: LayoutVersion(1),
-        components,
-        redundancy: Redundancy::None,
-        checksum: ChecksumKind::None,
-    })
+    Ok(Layout { version: LayoutVersion(1), components, redundancy: Redundancy::None, checksum: ChecksumKind::None })
 }
 
 fn name(n: u64) -> Vec<u8> {
@@ -126,7 +121,12 @@ fn main() {
         ns.create(&call, b, &name(10 * files + n), args).expect("create");
         ns.sync().expect("sync");
     });
-    println!("RssAnon {} MiB, RssFile {} MiB, {} inodes cached", status_mib("RssAnon"), status_mib("RssFile"), ns.cached_inodes());
+    println!(
+        "RssAnon {} MiB, RssFile {} MiB, {} inodes cached",
+        status_mib("RssAnon"),
+        status_mib("RssFile"),
+        ns.cached_inodes()
+    );
     drop(ns);
     open(Path::new(&path), 65_536);
 }
