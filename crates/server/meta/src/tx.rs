@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use braid_layout::Layout;
 use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
 
 use crate::identity::Replay;
@@ -110,6 +111,11 @@ impl<'a> Tx<'a> {
             Some(slot) => slot.1 = inode,
             None => self.dirty.push((file, inode)),
         }
+    }
+
+    /// The one copy in memory of a layout.
+    pub(crate) fn share_layout(&self, layout: Layout) -> Arc<Layout> {
+        self.ns.layouts.share(Arc::new(layout))
     }
 
     /// Reads a key as it was before this transaction.

@@ -87,7 +87,7 @@ impl Namespace {
             let range = key::replays_of(ShardId(shard), session);
             let mut batch = Batch::new();
             self.store.view()?.scan(&range.from, &range.end, &mut |key, _| {
-                batch.remove(key.to_vec());
+                batch.remove(key);
                 ControlFlow::Continue(())
             })?;
             if !batch.is_empty() {
