@@ -33,7 +33,8 @@ pub enum Pattern {
     Vector {
         /// Copies, at least 1.
         count: u64,
-        /// Distance between the starts of copies, in bytes; at least the child's span.
+        /// Distance between the starts of copies, in bytes; at least the child's span, but of no
+        /// meaning with one copy.
         stride: u64,
         /// What is copied.
         child: Box<Pattern>,
