@@ -119,6 +119,26 @@ fn truncate_until(store: &MemStore, step: u64, seed: u64) -> bool {
 }
 
 #[test]
+fn power_lost_in_the_second_try_of_a_truncate_whose_first_sync_failed() {
+    for seed in 0..SEEDS {
+        for step in 1..8 {
+            let store = store(seed * 10 + step);
+            let object = flushed(&store, &[7; 8192]);
+            let change = SizeChange::Truncate { length: 100 };
+            store.faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
+            object.change_size(change, NEW).unwrap_err();
+            store.faults().fail_nth(None, step, Fault::Killed);
+            let outcome = object.change_size(change, NEW);
+            store.crash();
+            store.faults().clear();
+            let begun = store.open(ID).unwrap().record().size_generation == NEW;
+            assert!(begun || outcome.is_err());
+            assert_eq!(bytes(&store), vec![7; if begun { 100 } else { 8192 }], "seed {seed} step {step}");
+        }
+    }
+}
+
+#[test]
 fn a_write_flushed_after_a_truncate_is_not_truncated_again() {
     for seed in 0..SEEDS {
         let store = store(seed);

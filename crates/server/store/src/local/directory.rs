@@ -149,6 +149,14 @@ impl Directory {
     }
 }
 
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that this process is just forking holds the descriptor until its exec.
+        // A failure leaves what closing does.
+        let _ = self.lock.unlock();
+    }
+}
+
 /// Replaces a small file, durably, whole or not at all.
 pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
     let (path, new) = (root.join(name), root.join(format!("{name}.new")));

@@ -111,6 +111,11 @@ impl LocalObject {
     fn finish(&self, record: &mut ObjectRecord) -> Result<()> {
         let Some(change) = record.pending else { return Ok(()) };
         self.expect_writable()?;
+        if *lock(&self.record_unsynced) {
+            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            self.write_record(record)?;
+            self.sync(true)?;
+        }
         let (op, action) = match change {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),

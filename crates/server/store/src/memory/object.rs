@@ -87,6 +87,11 @@ impl MemObject {
     /// Steps 2 and 3 of a size change, in `change.rs`.
     pub(super) fn finish(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
         let Some(change) = entry.live.record.pending else { return Ok(()) };
+        if entry.durable.record != entry.live.record {
+            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            self.set_record(entry, entry.live.record.clone())?;
+            self.sync(inner, entry)?;
+        }
         let (op, action) = match change {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),

@@ -68,7 +68,7 @@ pub(super) struct Inner {
 pub(super) struct Entry {
     number: u64,
     pub(super) live: Durable,
-    durable: Durable,
+    pub(super) durable: Durable,
     unsynced: Vec<Unsynced>,
     pub(super) name_durable: bool,
     pub(super) changes: u64,

@@ -91,10 +91,11 @@ pub fn a_failed_flush_changes_the_verifier(h: &mut Harness) {
     assert_eq!(o.flush().unwrap(), after, "the same data sent again is durable under the new verifier");
     drop(o);
     h.restart();
-    assert_eq!(h.store().write_verifier(), after, "a restart does not bring the old one back");
+    let restarted = h.store().write_verifier();
+    assert!(restarted == after || (restarted != before && !h.knows_its_host()), "the old one does not come back");
     h.faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
     h.store().flush_all().unwrap_err();
-    assert_ne!(h.store().write_verifier(), after, "also a write-back that flush_all found");
+    assert_ne!(h.store().write_verifier(), restarted, "also a write-back that flush_all found");
 }
 
 pub fn a_failed_directory_sync_changes_the_verifier(h: &mut Harness) {

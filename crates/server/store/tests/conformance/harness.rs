@@ -11,10 +11,22 @@ pub enum Harness {
     Memory(MemStore),
 }
 
+/// In memory where that keeps object records: the suite syncs thousands of times. `tests/directory.rs` runs on a disk.
+fn scratch() -> tempfile::TempDir {
+    let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+    match in_memory.filter(|dir| LocalStore::init(dir.path(), CLUSTER, None).is_ok()) {
+        Some(dir) => dir,
+        None => {
+            let dir = tempfile::tempdir().expect("a scratch directory");
+            LocalStore::init(dir.path(), CLUSTER, None).expect("init");
+            dir
+        }
+    }
+}
+
 impl Harness {
     pub fn local() -> Self {
-        let dir = tempfile::tempdir().expect("a scratch directory");
-        LocalStore::init(dir.path(), CLUSTER, None).expect("init");
+        let dir = scratch();
         let mut harness = Self::Local { dir, faults: Arc::default(), store: None };
         harness.restart();
         harness
@@ -36,6 +48,11 @@ impl Harness {
             Self::Local { faults, .. } => faults,
             Self::Memory(store) => store.faults(),
         }
+    }
+
+    /// Whether the store can tell a restart from a boot, and holes from data.
+    pub fn knows_its_host(&self) -> bool {
+        cfg!(target_os = "linux") || matches!(self, Self::Memory(_))
     }
 
     /// The daemon is killed and started again.

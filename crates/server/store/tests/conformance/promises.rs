@@ -55,7 +55,8 @@ pub fn records_and_data_survive_a_restart(h: &mut Harness) {
     assert_eq!(o.record(), record);
     assert_eq!((record.uid, record.gid, &record.layout[..]), (10, 20, &b"layout"[..]));
     assert_eq!(bytes(&*o), b"data", "I6: acknowledged data survives the death of the process");
-    assert_eq!(h.store().write_verifier(), verifier, "and so the verifier stays");
+    // Elsewhere each start counts as a boot.
+    assert!(h.store().write_verifier() == verifier || !h.knows_its_host(), "and so the verifier stays");
 }
 
 pub fn an_older_size_generation_is_refused(h: &mut Harness) {
@@ -123,14 +124,17 @@ pub fn holes_and_data_are_found(h: &mut Harness) {
     let o = object(h.store(), id(1, 0), &[]);
     o.write_at(&[1; BLOCK as usize], AT(4 * BLOCK), GEN(1)).unwrap();
     o.change_size(SizeChange::Truncate { length: 8 * BLOCK }, GEN(2)).unwrap();
+    assert_eq!(o.next_data(AT(9 * BLOCK)).unwrap(), None);
+    assert_eq!(o.next_hole(AT(8 * BLOCK)).unwrap(), None);
+    assert_eq!(o.next_hole(AT(u64::MAX)).unwrap(), None);
+    if !h.knows_its_host() {
+        return assert_eq!(o.next_data(AT(0)).unwrap(), Some(AT(0)), "all counts as data");
+    }
     assert_eq!(o.next_data(AT(0)).unwrap(), Some(AT(4 * BLOCK)));
     assert_eq!(o.next_data(AT(4 * BLOCK + 5)).unwrap(), Some(AT(4 * BLOCK + 5)));
     assert_eq!(o.next_hole(AT(0)).unwrap(), Some(AT(0)));
     assert_eq!(o.next_hole(AT(4 * BLOCK)).unwrap(), Some(AT(5 * BLOCK)));
     assert_eq!(o.next_data(AT(5 * BLOCK)).unwrap(), None);
-    assert_eq!(o.next_data(AT(9 * BLOCK)).unwrap(), None);
-    assert_eq!(o.next_hole(AT(8 * BLOCK)).unwrap(), None);
-    assert_eq!(o.next_hole(AT(u64::MAX)).unwrap(), None);
 }
 
 pub fn allocate_grows_and_reads_as_zeros(h: &mut Harness) {
