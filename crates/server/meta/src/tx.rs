@@ -221,7 +221,8 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again.
+    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again. An open
+    /// changes something even where it leaves no record: its retry must not count twice.
     pub(crate) fn commit(
         mut self,
         replay: Option<Replay>,
@@ -235,7 +236,7 @@ impl<'a> Tx<'a> {
                 None => self.batch.remove(key::inode(*file)),
             }
         }
-        if !self.batch.is_empty() {
+        if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
             if let Some(Replay { session, slot, sequence }) = replay {
                 let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
                 self.batch.put(key::replay(home, session, slot), recorded.encode());

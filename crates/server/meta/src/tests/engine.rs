@@ -94,6 +94,51 @@ fn a_damaged_byte_ends_the_log_before_its_batch_and_new_batches_follow_on() {
 }
 
 #[test]
+fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    (0..5u8).for_each(|n| put(&store, &[n], &[n; 40]));
+    let first = image(directory.path());
+    // A restart folds the first segment and begins a second one.
+    let later = image(first.path());
+    let restarted = Engine::open(later.path(), EngineOptions::default()).unwrap();
+    (5..10u8).for_each(|n| put(&restarted, &[n], &[n; 40]));
+    let second = segments(later.path()).pop().unwrap();
+    assert_eq!(second.file_name().unwrap(), "log.0000000000000006");
+    for (cut, want) in [(0, 10), (1, 4)] {
+        // The disk kept an empty base, all or most of the first segment, and all of the second.
+        let lost = image(first.path());
+        std::fs::remove_dir_all(lost.path().join("base")).unwrap();
+        let torn = segments(lost.path()).remove(0);
+        let bytes = std::fs::read(&torn).unwrap();
+        std::fs::write(&torn, &bytes[..bytes.len() - cut]).unwrap();
+        std::fs::copy(&second, lost.path().join(second.file_name().unwrap())).unwrap();
+        let found = Engine::open(lost.path(), EngineOptions::default()).unwrap();
+        assert_eq!((all(&found).len(), found.committed().0), (want, want as u64));
+        put(&found, b"next", b"1");
+        drop(found);
+        let again = Engine::open(lost.path(), EngineOptions::default()).unwrap();
+        assert_eq!(all(&again).len(), want + 1, "what came after the tear stays away");
+    }
+}
+
+#[test]
+fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    (0..200u8).for_each(|n| put(&store, &[n % 7], &[n]));
+    let before = image(directory.path());
+    let want = all(&store);
+    store.checkpoint().unwrap();
+    // The fold's transactions are in the base, the segment that they came from is still there.
+    let folded = directory.path().join("base/data.mdb");
+    let both = image(before.path());
+    std::fs::copy(folded, both.path().join("base/data.mdb")).unwrap();
+    let found = Engine::open(both.path(), EngineOptions::default()).unwrap();
+    assert_eq!((all(&found), found.committed()), (want, store.committed()));
+}
+
+#[test]
 fn folding_changes_nothing_that_a_reader_sees() {
     let directory = tempfile::tempdir().unwrap();
     let store = small(directory.path());
