@@ -1,0 +1,324 @@
+//! One connection that many threads call over at once: to the metadata server.
+//!
+//! ```text
+//!   send:     threads append frames to `out`; one of them sends what has gathered, until nothing is left
+//!   receive:  the leader waits in recv; each reply that arrived goes to its waiter; when the leader has its own
+//!             answer it wakes a waiter, who leads on
+//! ```
+//!
+//! Invariants: (1) a lone caller makes one send and one recv and wakes nobody; (2) while calls are awaited by
+//! threads that are not sending, exactly one of those threads is the leader or has been woken to become it;
+//! (3) a call that timed out leaves its id behind, so that its late reply is known and dropped; it holds its credit
+//! until then; (4) after an error every call gets that error at once.
+
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind, IoSlice},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, Thread},
+    time::Instant,
+};
+
+use braid_wire::{FrameFlags, FrameHeader};
+
+use super::connect::Connected;
+use crate::{
+    driver::{Answer, NetError},
+    frames::{FrameBuffer, push_frame},
+    transport::{Transport, Wait},
+};
+
+/// What one recv takes: some hundreds of small replies.
+const RECEIVE_BYTES: usize = 32 * 1024;
+/// See the module.
+#[derive(Debug)]
+pub struct Shared {
+    server: String,
+    transport: Transport,
+    credits: usize,
+    state: Mutex<State>,
+    /// A credit came back.
+    credit: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    next_id: u64,
+    /// Calls in flight; their count is at most the credits.
+    calls: HashMap<u64, Waiting>,
+    out: Vec<u8>,
+    /// Something of `out`, or of what TLS made of it, is still to be sent.
+    has_unsent: bool,
+    sending: bool,
+    /// The leader has taken it when it is `None`.
+    receiver: Option<FrameBuffer>,
+    broken: Option<NetError>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    /// The thread waits, or will when it has sent.
+    For { op: u16, thread: Thread },
+    /// Its reply is here and was not taken yet.
+    Answered(Answer),
+    /// Its caller gave up.
+    Abandoned,
+}
+
+impl Shared {
+    pub(super) fn new(connected: Connected) -> Self {
+        let Connected { server, transport, established } = connected;
+        let state = State {
+            next_id: 1,
+            calls: HashMap::new(),
+            out: Vec::new(),
+            has_unsent: false,
+            sending: false,
+            receiver: Some(FrameBuffer::new(RECEIVE_BYTES)),
+            broken: None,
+        };
+        Self {
+            server,
+            transport,
+            credits: established.credits as usize,
+            state: Mutex::new(state),
+            credit: Condvar::new(),
+        }
+    }
+
+    /// One call; see [`crate::Driver::call`].
+    pub(super) fn call(&self, op: u16, body: &[u8], deadline: Instant) -> Result<Answer, NetError> {
+        let begin = Instant::now();
+        let mut state = self.take_credit(begin, deadline)?;
+        let id = state.next_id;
+        state.next_id += 1;
+        state.calls.insert(id, Waiting::For { op, thread: thread::current() });
+        push_frame(&mut state.out, op, FrameFlags::REQUEST, id, body);
+        state.has_unsent = true;
+        self.wait(state, id, begin, deadline)
+    }
+
+    fn take_credit(&self, begin: Instant, deadline: Instant) -> Result<MutexGuard<'_, State>, NetError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(error) = &state.broken {
+                return Err(error.clone());
+            }
+            if state.calls.len() < self.credits {
+                return Ok(state);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.timed_out(begin));
+            }
+            state = self.credit.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Sends what has gathered, also what others add meanwhile. What could not be sent by the deadline stays for the
+    /// next thread.
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, deadline: Instant) -> MutexGuard<'a, State> {
+        state.sending = true;
+        let mut outcome = Ok(());
+        while state.has_unsent && outcome.is_ok() && state.broken.is_none() {
+            state.has_unsent = false;
+            let mut frames = std::mem::take(&mut state.out);
+            drop(state);
+            let sent;
+            (sent, outcome) = self.send_some(&frames, Wait::Until(deadline));
+            state = self.lock();
+            frames.drain(..sent);
+            frames.append(&mut state.out);
+            state.out = frames;
+            state.has_unsent |= outcome.is_err();
+        }
+        state.sending = false;
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::TimedOut => wake(waiter(&state)),
+            Err(error) => self.fail(&mut state, self.lost(&error)),
+            Ok(()) => {}
+        }
+        state
+    }
+
+    /// How many of the bytes need not be sent again, and whether all are on their way.
+    fn send_some(&self, frames: &[u8], wait: Wait) -> (usize, io::Result<()>) {
+        let mut sent = 0;
+        while sent < frames.len() {
+            match self.transport.send(&[IoSlice::new(&frames[sent..])], false, wait) {
+                Ok(bytes) => sent += bytes,
+                Err(error) => return (sent, Err(error)),
+            }
+        }
+        (sent, self.transport.flush(wait))
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        id: u64,
+        begin: Instant,
+        deadline: Instant,
+    ) -> Result<Answer, NetError> {
+        loop {
+            if let Some(Waiting::Answered(_)) = state.calls.get(&id) {
+                return self.take_answer(state, id);
+            }
+            if let Some(error) = state.broken.clone() {
+                state.calls.remove(&id);
+                return Err(error);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.calls.insert(id, Waiting::Abandoned);
+                let next = next(&state);
+                drop(state);
+                wake(next);
+                return Err(self.timed_out(begin));
+            }
+            if state.has_unsent && !state.sending {
+                state = self.send(state, deadline);
+                continue; // the answer may have come meanwhile
+            }
+            state = match state.receiver.take() {
+                Some(receiver) => self.lead(state, receiver, deadline),
+                None => {
+                    drop(state);
+                    thread::park_timeout(left);
+                    self.lock()
+                }
+            };
+        }
+    }
+
+    fn take_answer(&self, mut state: MutexGuard<'_, State>, id: u64) -> Result<Answer, NetError> {
+        let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
+            return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
+        };
+        let next = next(&state);
+        let credit_is_back = state.calls.len() + 1 == self.credits;
+        drop(state);
+        wake(next);
+        if credit_is_back {
+            self.credit.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Receives once and hands out what came.
+    fn lead<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        mut receiver: FrameBuffer,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State> {
+        drop(state);
+        let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
+        let mut state = self.lock();
+        let mut wake = Vec::new();
+        let outcome = match received {
+            Ok(0) => Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+            Ok(bytes) => {
+                receiver.filled(bytes);
+                self.hand_out(&mut state, &mut receiver, &mut wake)
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
+            Err(error) => Err(self.lost(&error)),
+        };
+        state.receiver = Some(receiver);
+        if let Err(error) = outcome {
+            self.fail(&mut state, error);
+        }
+        if wake.is_empty() {
+            return state;
+        }
+        drop(state);
+        wake.iter().for_each(Thread::unpark);
+        self.lock()
+    }
+
+    /// Gives each reply to its call; `wake` gets the threads to wake, which is for after the lock: woken under it, they
+    /// would only queue up for it.
+    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer, wake: &mut Vec<Thread>) -> Result<(), NetError> {
+        let me = thread::current().id();
+        while let Some((header, body)) = receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))? {
+            let Some(waiting) = state.calls.get_mut(&header.request_id) else {
+                return Err(self.misbehaved("it answered a call that was not made"));
+            };
+            match waiting {
+                Waiting::For { op, thread } => {
+                    self.check_reply(&header, *op)?;
+                    let answered = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
+                    let for_other = thread.id() != me;
+                    if let Waiting::For { thread, .. } = std::mem::replace(waiting, answered)
+                        && for_other
+                    {
+                        wake.push(thread);
+                    }
+                }
+                Waiting::Abandoned => {
+                    state.calls.remove(&header.request_id);
+                    self.credit.notify_one();
+                }
+                Waiting::Answered(_) => return Err(self.misbehaved("it answered a call twice")),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reply(&self, header: &FrameHeader, op: u16) -> Result<(), NetError> {
+        if header.flags != FrameFlags::FINAL || header.op != op || header.payload_bytes != 0 {
+            return Err(self.misbehaved("its reply does not fit the call"));
+        }
+        Ok(())
+    }
+
+    /// Ends the connection for every call, now and later.
+    fn fail(&self, state: &mut State, error: NetError) {
+        self.transport.shutdown();
+        state.broken.get_or_insert(error);
+        for waiting in state.calls.values() {
+            if let Waiting::For { thread, .. } = waiting {
+                thread.unpark();
+            }
+        }
+        self.credit.notify_all();
+    }
+
+    fn timed_out(&self, begin: Instant) -> NetError {
+        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed() }
+    }
+
+    fn lost(&self, error: &io::Error) -> NetError {
+        NetError::ConnectionLost { server: self.server.clone(), why: error.to_string() }
+    }
+
+    fn misbehaved(&self, what: &str) -> NetError {
+        NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who is to lead on, or to send what is left, unless somebody is at it.
+fn next(state: &State) -> Option<Thread> {
+    let needed = state.receiver.is_some() || state.has_unsent && !state.sending;
+    if needed { waiter(state) } else { None }
+}
+
+/// Another thread that waits.
+fn waiter(state: &State) -> Option<Thread> {
+    let me = thread::current().id();
+    state.calls.values().find_map(|waiting| match waiting {
+        Waiting::For { thread, .. } if thread.id() != me => Some(thread.clone()),
+        _ => None,
+    })
+}
+
+fn wake(thread: Option<Thread>) {
+    if let Some(thread) = thread {
+        thread.unpark();
+    }
+}
