@@ -23,7 +23,7 @@ use braid_net::{
     server::{Listener, ServerConfig},
 };
 use braid_store::{LocalOptions, LocalStore, ObjectStore, StoreError};
-use braid_types::{Failure, IodId};
+use braid_types::IodId;
 use braid_wire::NodeKind;
 
 pub use config::IodConfig;
@@ -158,11 +158,4 @@ impl Drop for Iod {
 fn serve_metrics(address: &str, daemon: &Arc<Daemon>) -> io::Result<MetricsServer> {
     let daemon = daemon.clone();
     MetricsServer::start(address, move || daemon.core.prometheus(daemon.clock.now()))
-}
-
-/// A failure of the store as an error of starting.
-impl From<Failure> for StartError {
-    fn from(failure: Failure) -> Self {
-        Self::Io(io::Error::other(failure))
-    }
 }
