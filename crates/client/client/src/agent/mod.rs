@@ -1,6 +1,9 @@
 //! The agent.
+use crate::{
+    config::Proof,
+    error::{Error, Result},
+};
 use std::path::Path;
-use crate::{config::Proof, error::{Error, Result}};
 pub(crate) fn ask(path: &Path) -> Result<Proof> {
     Err(Error::new(braid_types::Status::Unsupported, "").during("ask the agent at", path.display()))
 }
