@@ -1,5 +1,6 @@
 //! The `braid` command: every daemon, the embedded cluster, and the tools of users and administrators.
 
+mod admin;
 mod args;
 mod commands;
 mod config;

@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod config;
 pub mod docs;
+pub mod facts;
 pub mod fsck;
 pub mod init;
 pub mod key;

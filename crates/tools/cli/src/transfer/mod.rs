@@ -18,6 +18,11 @@ mod progress;
 mod remote;
 mod side;
 
+/// Paths as bytes, for other commands.
+pub mod path {
+    pub use super::side::{file_name, join, show};
+}
+
 use braid_client::Client;
 
 use crate::{
