@@ -7,6 +7,7 @@ pub mod frames;
 pub mod handshake;
 mod random;
 pub mod server;
+mod tls;
 mod transport;
 
 pub use blocking::{Blocking, Connection, Shared, block_on};

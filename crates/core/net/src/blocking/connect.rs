@@ -13,6 +13,7 @@ use crate::{
     frames::FrameBuffer,
     handshake::{ClientHandshake, Established, HANDSHAKE_BODY_BYTES_MAX},
     random::random_bytes,
+    tls,
     transport::{Transport, Wait},
 };
 
@@ -88,8 +89,11 @@ fn shake_hands(
 
     transport.send_all(&mut [IoSlice::new(&handshake.hello())], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
-    let _tls = handshake.hello_reply(&header, &body)?;
-    let binding = [0; CHANNEL_BINDING_BYTES];
+    let binding = if handshake.hello_reply(&header, &body)? {
+        tls::initiate().and_then(|connection| transport.start_tls(connection, wait)).map_err(lost)?
+    } else {
+        [0; CHANNEL_BINDING_BYTES]
+    };
 
     transport.send_all(&mut [IoSlice::new(&handshake.auth(binding))], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
