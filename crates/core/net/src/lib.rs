@@ -1,6 +1,7 @@
 //! Drivers for the native protocol: handshake, TLS, windows, connections.
 #![forbid(unsafe_code)]
 
+mod asynchronous;
 mod blocking;
 mod driver;
 pub mod frames;
@@ -10,5 +11,6 @@ pub mod server;
 mod tls;
 mod transport;
 
+pub use asynchronous::{Tokio, TokioConnection, TokioShared};
 pub use blocking::{Blocking, Connection, Shared, block_on};
 pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};
