@@ -180,7 +180,8 @@ impl Transport {
         wait: Wait,
     ) -> Option<io::Result<usize>> {
         let send = || sys::send_file(&self.socket, file, offset, length);
-        sys::CAN_SEND_FILE.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
+        let can = sys::CAN_SEND_FILE && self.tls.get().is_none();
+        can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
     }
 
     /// Ends the connection in both directions; whoever waits in it returns.
