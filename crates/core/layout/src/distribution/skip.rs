@@ -173,6 +173,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         /// No copy before the answer touches a covered byte, whatever the combs say.
         #[test]
         fn first_touch_never_skips_a_hit(
