@@ -1,7 +1,10 @@
 //! Closing: many files in one message, late. A close that never arrives is made up for by the end of the
 //! session; until then an orphan keeps its space, so the queue is short.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use braid_net::Driver;
 use braid_types::Status;
@@ -38,6 +41,10 @@ impl CloseQueue {
 impl<D: Driver> Engine<D> {
     /// Sends the closes that wait.
     pub async fn flush_closes(self: &Arc<Self>) -> Result<()> {
+        self.flush_closes_until(self.deadline()).await
+    }
+
+    pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         loop {
             let open_ids = {
                 let mut queue = lock(&self.closes.0);
@@ -48,7 +55,7 @@ impl<D: Driver> Engine<D> {
                 return Ok(());
             }
             let call = Close { open_ids };
-            if let Err(error) = self.call(0, &call, Kind::Free, self.deadline()).await {
+            if let Err(error) = self.call(0, &call, Kind::Free, deadline).await {
                 call.open_ids.iter().for_each(|open_id| self.closes.push(*open_id));
                 return Err(error.during("close", "files"));
             }

@@ -25,6 +25,7 @@ mod iod_batch;
 mod iod_body;
 mod iod_error;
 mod link;
+mod list;
 mod mds_call;
 mod names;
 mod open;
@@ -54,6 +55,7 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
+pub use service::TICK;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use view::FileView;

@@ -24,7 +24,7 @@ impl<D: Driver> Caller<D> {
     }
 
     /// Makes a symbolic link to `target`.
-    pub async fn symlink(&self, target: &[u8], at: &At) -> Result<Attributes> {
+    pub async fn symlink(&self, at: &At, target: &[u8]) -> Result<Attributes> {
         self.change("symlink", at, MakeSymlink { at: at.clone(), target: target.to_vec() }).await
     }
 

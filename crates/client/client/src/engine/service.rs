@@ -19,6 +19,8 @@ use crate::error::{Error, Result};
 
 /// A session is renewed so many times in the silence that would end it.
 const RENEWALS_PER_SILENCE: u32 = 4;
+/// How long a tick may wait for a server, so that one that is away keeps no other client's session waiting.
+const TICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of a session may keep a program that exits.
 const FAREWELL: Duration = Duration::from_secs(1);
 /// How often the faces call [`Engine::tick`].
@@ -40,8 +42,9 @@ impl<D: Driver> Engine<D> {
         if lock(&self.session).is_none() {
             return Ok(());
         }
-        let closed = self.flush_closes().await;
-        let renewed = if self.is_renewal_due() { self.renew_session().await } else { Ok(()) };
+        let deadline = self.driver.now().saturating_add(TICK_TIMEOUT.min(self.config.timeout));
+        let closed = self.flush_closes_until(deadline).await;
+        let renewed = if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
         closed.and(renewed)
     }
 
@@ -66,9 +69,9 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    async fn renew_session(self: &Arc<Self>) -> Result<()> {
+    async fn renew_session(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         let now = self.driver.now();
-        let reply = self.call(0, &Renew {}, Kind::Free, self.deadline()).await?;
+        let reply = self.call(0, &Renew {}, Kind::Free, deadline).await?;
         let (session, stale_map) = (lock(&self.session).clone(), {
             let known = lock(&self.service).map_epoch;
             known != Some(reply.map_epoch)
@@ -76,10 +79,10 @@ impl<D: Driver> Engine<D> {
         if let Some(session) = session {
             lock(&self.service).renewed = Some((session.id, now));
             if session.epoch() != reply.epoch {
-                self.relink(self.deadline()).await?;
+                self.relink(deadline).await?;
             }
         }
-        if stale_map { self.refresh_map(self.deadline()).await } else { Ok(()) }
+        if stale_map { self.refresh_map(deadline).await } else { Ok(()) }
     }
 
     /// Ends the session in good order: closes are sent, what is open is closed. Errors are of no use to
