@@ -71,7 +71,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// all calls.
     pub fn new(store: S, server_key: Secret, now: Duration) -> Self {
         Self {
-            iod: AtomicU32::new(store.identity().iod.0),
+            iod: AtomicU32::new(store.identity().iod.map_or(0, |iod| iod.0)),
             store,
             server_key,
             gate: Gate::closed(),

@@ -56,9 +56,10 @@ impl Plan {
     pub(crate) fn push(&mut self, slot: Option<u16>, offset: u64, bytes: u64) -> u64 {
         let taken = bytes.min(REPLY_DATA_BYTES_MAX as u64 - self.bytes);
         let adjacent = |last: &Segment| last.slot == slot && (slot.is_none() || last.offset + last.bytes == offset);
+        let full = taken == 0 || self.segments.len() == JOB_SLICE_ACCESSES_MAX;
         match self.segments.last_mut() {
             Some(last) if adjacent(last) => last.bytes += taken,
-            _ if taken == 0 || self.segments.len() == JOB_SLICE_ACCESSES_MAX => return 0,
+            _ if full => return 0,
             _ => self.segments.push(Segment { slot, offset, bytes: taken }),
         }
         self.bytes += taken;

@@ -27,7 +27,7 @@ pub(super) fn begin<S: ObjectStore>(
 ) -> Result<Work<S>, Failure> {
     let (grant, session) = core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
     let end = range_end(allocate.offset, allocate.bytes)?;
-    Ok(Work::new("Allocate", move |core, now| {
+    Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
         // As a write, also in its verifier: the reservation is not on disk before a flush.
         let verifier = core.store().write_verifier();
         for place in &grant.places {

@@ -4,9 +4,10 @@ use braid_store::ObjectStore;
 use braid_wire::message::iod::Delete;
 
 use super::Work;
+use crate::iod_core::IodCore;
 
 pub(super) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
-    Work::new("Delete", move |core, _| {
+    Work::new("Delete", move |core: &IodCore<S>, _| {
         for object in &delete.objects {
             core.warned(core.store().delete(*object))?;
         }

@@ -34,7 +34,7 @@ fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, F
 
 /// Everything, for the metadata server and administrators.
 pub(super) fn begin_all<S: ObjectStore>() -> Work<S> {
-    Work::new("FlushAll", |core, _| {
+    Work::new("FlushAll", |core: &IodCore<S>, _| {
         let verifier = core.warned(core.store().flush_all())?;
         Ok(FlushReply { verifier })
     })
