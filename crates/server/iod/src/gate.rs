@@ -35,7 +35,6 @@ struct Rules {
     fenced: BTreeSet<SessionId>,
     /// Every session up to this one is refused, too.
     fenced_up_to: SessionId,
-    fence: u64,
     epoch_min: MdsEpoch,
     serve_until: Option<Duration>,
 }
@@ -77,14 +76,13 @@ impl Gate {
     }
 
     /// Refuses these sessions and older epochs from now on. Waits for the slices that are inside.
-    pub fn fence(&self, sessions: &[SessionId], fence: u64, epoch_min: MdsEpoch) {
+    pub fn fence(&self, sessions: &[SessionId], epoch_min: MdsEpoch) {
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
         rules.fenced.extend(sessions);
         while rules.fenced.len() > FENCED_SESSIONS_MAX {
             let Some(oldest) = rules.fenced.pop_first() else { break };
             rules.fenced_up_to = rules.fenced_up_to.max(oldest);
         }
-        rules.fence = rules.fence.max(fence);
         rules.epoch_min = rules.epoch_min.max(epoch_min);
     }
 
@@ -96,11 +94,6 @@ impl Gate {
     /// Whether data is served at `now`.
     pub fn serves(&self, now: Duration) -> bool {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).serves(now)
-    }
-
-    /// Number of the newest fence that was applied.
-    pub fn fence_applied(&self) -> u64 {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).fence
     }
 }
 
@@ -156,7 +149,7 @@ mod tests {
     #[test]
     fn fenced_sessions_and_old_epochs_are_refused_and_the_metadata_server_is_not() {
         let gate = open();
-        gate.fence(&[SessionId(7)], 3, MdsEpoch(2));
+        gate.fence(&[SessionId(7)], MdsEpoch(2));
         assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
         assert_eq!(refusal(&gate, 8, 1, NOW), Some(Status::StaleEpoch));
         assert_eq!(refusal(&gate, 8, 2, NOW), None);
@@ -164,11 +157,10 @@ mod tests {
     }
 
     #[test]
-    fn fence_number_and_least_epoch_never_fall() {
+    fn the_least_epoch_never_falls() {
         let gate = open();
-        gate.fence(&[], 5, MdsEpoch(9));
-        gate.fence(&[], 4, MdsEpoch(1));
-        assert_eq!(gate.fence_applied(), 5);
+        gate.fence(&[], MdsEpoch(9));
+        gate.fence(&[], MdsEpoch(1));
         assert_eq!(refusal(&gate, 1, 8, NOW), Some(Status::StaleEpoch));
     }
 
@@ -176,7 +168,7 @@ mod tests {
     fn the_table_of_fences_is_bounded_and_forgets_no_fence() {
         let gate = open();
         let sessions: Vec<_> = (1..=FENCED_SESSIONS_MAX as u64 + 1).map(SessionId).collect();
-        gate.fence(&sessions, 1, MdsEpoch(1));
+        gate.fence(&sessions, MdsEpoch(1));
         assert_eq!(gate.rules.read().unwrap().fenced.len(), FENCED_SESSIONS_MAX);
         for session in [1, 2, FENCED_SESSIONS_MAX as u64 + 1] {
             assert_eq!(refusal(&gate, session, 1, NOW), Some(Status::Fenced), "{session}");
@@ -193,7 +185,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
-                gate.fence(&[SessionId(7)], 1, MdsEpoch(1));
+                gate.fence(&[SessionId(7)], MdsEpoch(1));
                 fenced.send(()).unwrap();
             });
             has_started.recv().unwrap();

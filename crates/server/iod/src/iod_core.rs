@@ -144,7 +144,7 @@ impl<S: ObjectStore> IodCore<S> {
         if !fence.sessions.is_empty() {
             tracing::info!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
-        self.gate.fence(&fence.sessions, fence.fence, fence.epoch_min);
+        self.gate.fence(&fence.sessions, fence.epoch_min);
     }
 
     /// Serves data until this moment; `None` stops at once.

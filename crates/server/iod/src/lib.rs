@@ -12,6 +12,7 @@
 
 mod connection;
 mod counters;
+mod daemon;
 mod gate;
 mod grant;
 mod iod_core;
@@ -22,6 +23,7 @@ mod sink;
 
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
+pub use daemon::{Iod, IodConfig, StartError};
 pub use gate::FENCED_SESSIONS_MAX;
 pub use iod_core::{Begun, IodCore, Progress};
 pub use ops::{ReadJob, Work, WriteJob};

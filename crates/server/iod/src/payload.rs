@@ -109,18 +109,25 @@ impl<'a> Payload<'a> {
     /// Reads all of it behind what `out` holds.
     ///
     /// # Errors
-    /// What the disk says; `out` is then as long as if it had worked.
+    /// What the disk says; `out` then ends in the middle.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        let mut at = out.len();
-        // Freshly zeroed, so that holes and the ends of short objects need no second look.
-        out.resize(at + self.bytes, 0);
-        for piece in self.pieces() {
-            match piece {
-                Piece::Zeros(bytes) => at += bytes,
-                Piece::Data { object, offset, bytes } => {
-                    object.read_at(&mut out[at..at + bytes], offset)?;
-                    at += bytes;
-                }
+        self.pieces().try_for_each(|piece| piece.read_into(out))
+    }
+}
+
+impl Piece<'_> {
+    /// Reads it behind what `out` holds.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let at = out.len();
+        // Zeroed first, so that the end of an object that has become shorter needs no second look.
+        match *self {
+            Self::Zeros(bytes) => out.resize(at + bytes, 0),
+            Self::Data { object, offset, bytes } => {
+                out.resize(at + bytes, 0);
+                object.read_at(&mut out[at..], offset)?;
             }
         }
         Ok(())

@@ -246,7 +246,7 @@ mod tests {
         registration.failed();
         let _ = registration.next(at(60_000), vitals);
         let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) }).unwrap();
-        gate.fence(&orders.fence.sessions, orders.fence.fence, orders.fence.epoch_min);
+        gate.fence(&orders.fence.sessions, orders.fence.epoch_min);
         gate.serve_until(Some(orders.serve_until));
         assert!(serves(at(60_001)), "serves again after a good answer");
         assert!(gate.pass(Some(SessionId(8)), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");

@@ -32,7 +32,7 @@ use crate::{
     sink::Answer,
 };
 
-pub use read::ReadJob;
+pub use read::{COPIED_BYTES_MAX, ReadJob};
 pub(crate) use space::space;
 pub use work::Work;
 pub use write::WriteJob;

@@ -10,7 +10,7 @@ use braid_types::{
     PartIndex, SessionId, SizeGeneration, Status,
 };
 use braid_wire::{
-    Call, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome,
+    Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
     message::iod::{ObjectEnd, Read, ReadReply, Write, WriteReply},
 };
 
