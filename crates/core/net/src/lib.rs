@@ -6,6 +6,7 @@ mod blocking;
 mod driver;
 pub mod frames;
 pub mod handshake;
+pub mod metrics_http;
 mod random;
 pub mod server;
 mod tls;
