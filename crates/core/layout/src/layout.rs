@@ -1,6 +1,8 @@
 //! A layout: which part holds which byte, and which I/O daemon holds which part.
 
-use braid_types::{FileOffset, IodId, LayoutVersion, ObjectGeneration};
+use braid_types::{FileOffset, IodId, LayoutVersion, ObjectGeneration, PartIndex};
+
+use crate::PartSet;
 
 /// Where the bytes of one file lie. Chosen when the file is created.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -14,6 +16,37 @@ pub struct Layout {
     pub redundancy: Redundancy,
     /// None today.
     pub checksum: ChecksumKind,
+}
+
+impl Layout {
+    /// A layout of version 1 with one component, one part on each daemon, in this order.
+    pub fn one(distribution: Distribution, iods: impl IntoIterator<Item = IodId>) -> Self {
+        let place = |iod| PartPlacement { generation: ObjectGeneration(1), iods: vec![iod] };
+        let parts = iods.into_iter().map(place).collect();
+        let component = Component { start: FileOffset::ZERO, end: FileOffset::MAX, distribution, first_part: 0, parts };
+        Self {
+            version: LayoutVersion(1),
+            components: vec![component],
+            redundancy: Redundancy::None,
+            checksum: ChecksumKind::None,
+        }
+    }
+
+    /// The parts with their indices in the file, in order.
+    pub fn placements(&self) -> impl Iterator<Item = (PartIndex, &PartPlacement)> {
+        let all = self.components.iter().flat_map(|component| &component.parts);
+        (0..=u16::MAX).map(PartIndex).zip(all)
+    }
+
+    /// Where one part is kept; `None` when the layout has no such part.
+    pub fn placement(&self, part: PartIndex) -> Option<&PartPlacement> {
+        self.components.iter().flat_map(|component| &component.parts).nth(usize::from(part.0))
+    }
+
+    /// The parts that one I/O daemon keeps.
+    pub fn parts_on(&self, iod: IodId) -> PartSet {
+        self.placements().filter(|(_, placement)| placement.iods.contains(&iod)).map(|(part, _)| part).collect()
+    }
 }
 
 /// One stretch of a file with one distribution.

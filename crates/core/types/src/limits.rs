@@ -21,6 +21,8 @@ pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
 pub const PARTS_MAX: usize = 4096;
 /// Components of one layout.
 pub const COMPONENTS_MAX: usize = 64;
+/// Strips in the cycle of a `varstrip` distribution: one for each part of the widest file.
+pub const STRIPS_MAX: usize = PARTS_MAX;
 /// The smallest stripe: one page.
 pub const STRIPE_BYTES_MIN: u64 = 4096;
 /// The largest stripe: 1 GiB keeps products of stripe size and part count far from the 64-bit edge.

@@ -1,6 +1,13 @@
 //! A view: the part of a file that one task sees (1996 paper, 2.2.2: logical partition), and a
 //! request: a run of bytes of a view's stream (1996 paper, 2.2.3).
 
+mod build;
+mod constructors;
+mod map;
+
+pub use map::ViewMap;
+pub(crate) use map::{Item, NO_CHILD, Node, Shape};
+
 /// What one task sees of a file. The pattern is laid at `displacement`, then again every `extent`
 /// bytes for ever; the bytes it covers, in pattern order, are the view's *stream*.
 ///

@@ -1,0 +1,149 @@
+//! The bytes of a component that lie on some of its parts, as a periodic set of intervals, and the two
+//! questions that a job asks of it: which is the next such byte, and which repetition of a pattern is the
+//! next that can touch one (`skip.rs`).
+//!
+//! ```text
+//!   |<----------------------- period ------------------------>|
+//!   |<------- band ------->|                                  |     one band = the period, but for `grouped`
+//!   |<- row ->|<- row ->|..|                                       one row = the band, but for `grouped`
+//!      ####      ####                                               columns: intervals in every row of a band
+//! ```
+//!
+//! Invariants: bands ascend and do not overlap, and are whole rows; the columns of a band ascend, are not
+//! empty, do not touch each other, and lie in the row; every band has a column.
+
+use std::ops::Range;
+
+/// `[low, high)`, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Interval {
+    pub(crate) low: u64,
+    pub(crate) high: u64,
+}
+
+/// Which bytes of a component lie on a set of its columns.
+#[derive(Clone, Debug)]
+pub struct Cover(pub(super) Kind);
+
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Nothing,
+    Everything,
+    Bands(Bands),
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Bands {
+    pub(super) period: u64,
+    pub(super) row: u64,
+    bands: Vec<Band>,
+    columns: Vec<Interval>,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Band {
+    pub(super) place: Interval,
+    columns: Range<usize>,
+}
+
+impl Cover {
+    pub(crate) fn nothing() -> Self {
+        Self(Kind::Nothing)
+    }
+
+    pub(crate) fn everything() -> Self {
+        Self(Kind::Everything)
+    }
+
+    /// Ascending intervals in `[0, period)`, repeated for ever.
+    pub(super) fn periodic(period: u64, columns: impl Iterator<Item = Interval>) -> Self {
+        Self::banded(period, period, period, columns.map(|column| (0, column)))
+    }
+
+    /// Ascending (band, interval in `[0, row)`), each repeated in every row of its band.
+    pub(super) fn banded(period: u64, band: u64, row: u64, columns: impl Iterator<Item = (u64, Interval)>) -> Self {
+        let mut made = Bands { period, row, bands: Vec::new(), columns: Vec::new() };
+        for (ordinal, column) in columns {
+            made.push(ordinal * band, band, column);
+        }
+        let whole = made.columns.iter().all(|column| *column == Interval { low: 0, high: row });
+        match made.bands.len() as u64 {
+            0 => Self::nothing(),
+            count if whole && count * band == period => Self::everything(),
+            _ => Self(Kind::Bands(made)),
+        }
+    }
+
+    /// The first byte at or after `offset` (both relative to the component); `None` when there is none
+    /// below the 64-bit edge.
+    pub(crate) fn next(&self, offset: u64) -> Option<u64> {
+        match &self.0 {
+            Kind::Nothing => None,
+            Kind::Everything => Some(offset),
+            Kind::Bands(bands) => bands.next(offset),
+        }
+    }
+
+    /// The period, or 1 when every byte or none is covered.
+    pub(crate) fn period(&self) -> u64 {
+        if let Kind::Bands(bands) = &self.0 { bands.period } else { 1 }
+    }
+
+    pub(crate) fn is_everything(&self) -> bool {
+        matches!(self.0, Kind::Everything)
+    }
+}
+
+impl Bands {
+    fn push(&mut self, low: u64, bytes: u64, column: Interval) {
+        match self.bands.last_mut() {
+            Some(band) if band.place.low == low => match self.columns.last_mut() {
+                Some(last) if last.high == column.low => last.high = column.high,
+                _ => {
+                    self.columns.push(column);
+                    band.columns.end += 1;
+                }
+            },
+            _ => {
+                self.columns.push(column);
+                let columns = self.columns.len() - 1..self.columns.len();
+                self.bands.push(Band { place: Interval { low, high: low + bytes }, columns });
+            }
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Band, Interval)> {
+        self.bands.iter().flat_map(|band| self.columns[band.columns.clone()].iter().map(move |column| (band, *column)))
+    }
+
+    fn next(&self, offset: u64) -> Option<u64> {
+        let (start, within) = (offset - offset % self.period, offset % self.period);
+        let at = self.bands.partition_point(|band| band.place.high <= within);
+        let found = match self.bands.get(at) {
+            Some(band) => {
+                self.next_in_band(band, within).or_else(|| self.bands.get(at + 1).map(|band| self.first(band)))
+            }
+            None => None,
+        };
+        match found {
+            Some(found) => start.checked_add(found),
+            None => start.checked_add(self.period)?.checked_add(self.first(&self.bands[0])),
+        }
+    }
+
+    /// First byte of the band, as an offset in the period.
+    fn first(&self, band: &Band) -> u64 {
+        band.place.low + self.columns[band.columns.start].low
+    }
+
+    /// `within < band.place.high`; all offsets are in the period.
+    fn next_in_band(&self, band: &Band, within: u64) -> Option<u64> {
+        let Some(in_band) = within.checked_sub(band.place.low) else { return Some(self.first(band)) };
+        let (row, in_row) = (within - in_band % self.row, in_band % self.row);
+        let columns = &self.columns[band.columns.clone()];
+        match columns.get(columns.partition_point(|column| column.high <= in_row)) {
+            Some(column) => Some(row + column.low.max(in_row)),
+            None => Some(row + self.row).filter(|row| *row < band.place.high).map(|row| row + columns[0].low),
+        }
+    }
+}

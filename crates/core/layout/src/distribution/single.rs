@@ -1,0 +1,27 @@
+//! `single`: the object is the file.
+
+use super::{Aggregation, Cover, Place};
+use crate::PartSet;
+
+/// One part holds every byte at its own offset.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Single;
+
+impl Aggregation for Single {
+    fn locate(&self, offset: u64) -> Place {
+        // `max(1)`: the byte at the very edge is still one byte.
+        Place { column: 0, object_offset: offset, contiguous: (u64::MAX - offset).max(1) }
+    }
+
+    fn offset(&self, column: u16, object_offset: u64) -> Option<u64> {
+        (column == 0).then_some(object_offset)
+    }
+
+    fn object_bytes(&self, bytes: u64, column: u16) -> u64 {
+        if column == 0 { bytes } else { 0 }
+    }
+
+    fn cover(&self, columns: &PartSet) -> Cover {
+        if columns.is_empty() { Cover::nothing() } else { Cover::everything() }
+    }
+}

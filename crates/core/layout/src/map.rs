@@ -1,0 +1,245 @@
+//! A layout made ready for use: file offsets to objects and back, sizes, and which parts a daemon holds.
+
+use std::sync::Arc;
+
+use braid_types::limits::{COMPONENTS_MAX, PARTS_MAX};
+use braid_types::{FileOffset, ObjectOffset, PartIndex};
+
+use crate::distribution::{Aggregation, Cover, Mapping};
+use crate::{Layout, LayoutError, PartSet};
+
+/// Where one byte of a file lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Location {
+    /// The part that holds it.
+    pub part: PartIndex,
+    /// Where in the part's object.
+    pub object_offset: ObjectOffset,
+    /// How many bytes from here are contiguous in the file and in the object, at least 1.
+    pub contiguous: u64,
+}
+
+/// A [`Layout`] made ready for use. Make it once for each open file; a clone is one reference count.
+#[derive(Clone, Debug)]
+pub struct LayoutMap {
+    slices: Arc<[Slice]>,
+}
+
+/// One component, ready for use.
+#[derive(Clone, Debug)]
+pub(crate) struct Slice {
+    /// First byte of the file that it holds.
+    pub(crate) start: u64,
+    /// First byte past it, `u64::MAX` for "without end".
+    pub(crate) end: u64,
+    first_part: u16,
+    parts: u16,
+    /// Index in the file of the component's part 0.
+    base: u16,
+    mapping: Mapping,
+}
+
+impl Layout {
+    /// Makes the layout ready for use. Costs an allocation; keep the result for many calls.
+    ///
+    /// # Errors
+    /// What cannot be mapped: no components, gaps, no parts, sizes of 0, a group width that does not
+    /// divide. [`Layout::validate`] is stricter.
+    pub fn map(&self) -> Result<LayoutMap, LayoutError> {
+        let count = self.components.len();
+        match count {
+            0 => return Err(LayoutError::NoComponents),
+            _ if count > COMPONENTS_MAX => return Err(LayoutError::TooManyComponents { count, max: COMPONENTS_MAX }),
+            _ => {}
+        }
+        let parts: usize = self.components.iter().map(|component| component.parts.len()).sum();
+        if parts > PARTS_MAX {
+            return Err(LayoutError::TooManyParts { count: parts, max: PARTS_MAX });
+        }
+        let mut slices = Vec::with_capacity(count);
+        let (mut start, mut base) = (0, 0);
+        for component in 0..count {
+            let slice = self.slice(component, start, base)?;
+            (start, base) = (slice.end, base + slice.parts);
+            slices.push(slice);
+        }
+        match start {
+            u64::MAX => Ok(LayoutMap { slices: slices.into() }),
+            end => Err(LayoutError::LastComponentEnds { end }),
+        }
+    }
+
+    fn slice(&self, ordinal: usize, start: u64, base: u16) -> Result<Slice, LayoutError> {
+        let component = &self.components[ordinal];
+        let parts = component.parts.len();
+        if component.start.0 != start || component.end.0 <= start {
+            return Err(LayoutError::ComponentGap { component: ordinal, start });
+        }
+        if parts == 0 {
+            return Err(LayoutError::NoParts { component: ordinal });
+        }
+        let first_part = component.first_part;
+        if usize::from(first_part) >= parts {
+            return Err(LayoutError::FirstPart { component: ordinal, first_part, parts });
+        }
+        let mapping = Mapping::new(component)?;
+        Ok(Slice { start, end: component.end.0, first_part, parts: parts as u16, base, mapping })
+    }
+
+    /// [`LayoutMap::locate`] of this layout; make a [`LayoutMap`] where it is called often.
+    ///
+    /// ```
+    /// use braid_layout::{Distribution, Layout};
+    /// use braid_types::{FileOffset, IodId, ObjectOffset, PartIndex};
+    /// let iods = (1..=4).map(IodId);
+    /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 65536 }, iods);
+    /// let location = layout.locate(FileOffset(5 * 65536 + 10))?;
+    /// assert_eq!((location.part, location.object_offset), (PartIndex(1), ObjectOffset(65536 + 10)));
+    /// assert_eq!(location.contiguous, 65526);
+    /// # Ok::<(), braid_layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Layout::map`] and [`LayoutMap::locate`].
+    pub fn locate(&self, offset: FileOffset) -> Result<Location, LayoutError> {
+        self.map()?.locate(offset)
+    }
+
+    /// [`LayoutMap::file_offset`] of this layout.
+    ///
+    /// # Errors
+    /// As [`Layout::map`] and [`LayoutMap::file_offset`].
+    pub fn file_offset(&self, part: PartIndex, object_offset: ObjectOffset) -> Result<FileOffset, LayoutError> {
+        self.map()?.file_offset(part, object_offset)
+    }
+
+    /// [`LayoutMap::object_bytes`] of this layout.
+    ///
+    /// # Errors
+    /// As [`Layout::map`] and [`LayoutMap::object_bytes`].
+    pub fn object_bytes(&self, file_size: u64, part: PartIndex) -> Result<u64, LayoutError> {
+        self.map()?.object_bytes(file_size, part)
+    }
+
+    /// [`LayoutMap::file_size_from_objects`] of this layout.
+    ///
+    /// # Errors
+    /// As [`Layout::map`] and [`LayoutMap::file_size_from_objects`].
+    pub fn file_size_from_objects(&self, objects: &[(PartIndex, u64)]) -> Result<u64, LayoutError> {
+        self.map()?.file_size_from_objects(objects)
+    }
+}
+
+impl LayoutMap {
+    /// Which part holds the byte, and where.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] for offset 2^64-1, which no component holds.
+    pub fn locate(&self, offset: FileOffset) -> Result<Location, LayoutError> {
+        let slice = self.slices.get(self.slice_at(offset.0)).ok_or(LayoutError::Overflow)?;
+        Ok(slice.locate(offset.0))
+    }
+
+    /// The file offset of a byte of a part's object: the inverse of [`LayoutMap::locate`].
+    ///
+    /// # Errors
+    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] when no byte of the file lies there.
+    pub fn file_offset(&self, part: PartIndex, object_offset: ObjectOffset) -> Result<FileOffset, LayoutError> {
+        let slice = self.slice_of(part)?;
+        let outside = LayoutError::OutsidePart { part, object_offset: object_offset.0 };
+        let relative = slice.mapping.offset(slice.column(part), object_offset.0).ok_or(outside)?;
+        let offset = slice.start.checked_add(relative).filter(|offset| *offset < slice.end).ok_or(outside)?;
+        Ok(FileOffset(offset))
+    }
+
+    /// How long the part's object is when the file has `file_size` bytes and none of them is a hole.
+    ///
+    /// ```
+    /// use braid_layout::{Distribution, Layout};
+    /// use braid_types::{IodId, PartIndex};
+    /// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
+    /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(0))?, 4096);
+    /// assert_eq!(layout.object_bytes(4096 + 100, PartIndex(1))?, 100);
+    /// # Ok::<(), braid_layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`LayoutError::UnknownPart`].
+    pub fn object_bytes(&self, file_size: u64, part: PartIndex) -> Result<u64, LayoutError> {
+        let slice = self.slice_of(part)?;
+        let bytes = file_size.min(slice.end).saturating_sub(slice.start);
+        Ok(slice.mapping.object_bytes(bytes, slice.column(part)))
+    }
+
+    /// The logical end of the file, from how long its objects are: the largest file offset just past an
+    /// object's last byte. Parts that are not named, and empty objects, do not matter.
+    ///
+    /// # Errors
+    /// [`LayoutError::UnknownPart`]; [`LayoutError::OutsidePart`] for an object longer than it can be.
+    pub fn file_size_from_objects(&self, objects: &[(PartIndex, u64)]) -> Result<u64, LayoutError> {
+        let mut size = 0;
+        for (part, bytes) in objects {
+            let end = match bytes.checked_sub(1) {
+                Some(last) => self.file_offset(*part, ObjectOffset(last))?.0 + 1,
+                None => self.slice_of(*part).map(|_| 0)?,
+            };
+            size = size.max(end);
+        }
+        Ok(size)
+    }
+
+    /// How many parts the file has.
+    pub fn part_count(&self) -> usize {
+        self.slices.iter().map(|slice| usize::from(slice.parts)).sum()
+    }
+
+    /// The components, in file order.
+    pub(crate) fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// Ordinal of the component that holds the byte; past the last for offset `u64::MAX`.
+    pub(crate) fn slice_at(&self, offset: u64) -> usize {
+        if offset < self.slices[0].end { 0 } else { self.slices.partition_point(|slice| slice.end <= offset) }
+    }
+
+    fn slice_of(&self, part: PartIndex) -> Result<&Slice, LayoutError> {
+        let ordinal = self.slices.partition_point(|slice| slice.base <= part.0) - 1;
+        let slice = &self.slices[ordinal];
+        if part.0 - slice.base < slice.parts { Ok(slice) } else { Err(LayoutError::UnknownPart { part }) }
+    }
+}
+
+impl Slice {
+    /// Where a byte of the component lies; `start <= offset < end`.
+    pub(crate) fn locate(&self, offset: u64) -> Location {
+        let place = self.mapping.locate(offset - self.start);
+        let part = self.base + (place.column + self.first_part) % self.parts;
+        Location {
+            part: PartIndex(part),
+            object_offset: ObjectOffset(place.object_offset),
+            contiguous: place.contiguous.min(self.end - offset),
+        }
+    }
+
+    fn column(&self, part: PartIndex) -> u16 {
+        (part.0 - self.base + self.parts - self.first_part) % self.parts
+    }
+
+    /// Those of the parts that are this component's, as columns.
+    pub(crate) fn columns(&self, parts: &PartSet) -> PartSet {
+        let own = (self.base..self.base + self.parts).map(PartIndex).filter(|part| parts.contains(*part));
+        own.map(|part| PartIndex(self.column(part))).collect()
+    }
+
+    /// Which of its bytes lie on these columns.
+    pub(crate) fn cover(&self, columns: &PartSet) -> Cover {
+        self.mapping.cover(columns)
+    }
+
+    /// How many bytes of the component before file offset `offset` lie on these columns.
+    pub(crate) fn bytes_before(&self, columns: &PartSet, offset: u64) -> u64 {
+        let bytes = offset.min(self.end).saturating_sub(self.start);
+        columns.iter().map(|column| self.mapping.object_bytes(bytes, column.0)).sum()
+    }
+}

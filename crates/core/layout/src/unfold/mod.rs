@@ -1,0 +1,189 @@
+//! Unfolding a request into accesses: the 1996 paper's job (2.3), lazy and bounded.
+//!
+//! ```text
+//!   request (view)     ##  ##  ##  ##  ##  ##        stream_offset: counts all bytes of the request
+//!   parts in the set   ....    ....    ....          packed_offset: counts only those on the parts
+//!   accesses           ##      ##      ##
+//! ```
+//!
+//! Invariants:
+//! 1. Accesses come in request order, which is file order, and cover each byte of the request that lies
+//!    on the parts exactly once.
+//! 2. A call spends about the steps it was given: at most one more search than that (I9). Steps count
+//!    everything that loops: levels entered and left, runs looked at, congruences solved.
+//! 3. No allocation per access; one small one for each component that is entered.
+//!
+//! What is skipped costs O(log) for each regular level, however many repetitions it has; a list costs
+//! O(log entries) for each entry looked at. Two nested regular levels that hit nothing cost one search if
+//! the strides and the stripes are commensurable (the usual case: the comb of the inner level proves it),
+//! and one search for each repetition of the *outer* level at worst; `grouped` at worst one for each visit
+//! to a group's band. Both are cut by the budget.
+
+mod walk;
+
+use braid_types::{FileOffset, ObjectOffset, PartIndex};
+
+pub(crate) use walk::{Hit, Seek, Walk};
+
+use crate::{Layout, LayoutError, LayoutMap, PartSet, Request};
+
+/// A contiguous piece of one object: what the 1996 paper's job is a list of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Whose object.
+    pub part: PartIndex,
+    /// Where in the object.
+    pub object_offset: ObjectOffset,
+    /// How many bytes, at least 1.
+    pub bytes: u64,
+    /// Position of the first byte in the request, from 0.
+    pub stream_offset: u64,
+    /// Position of the first byte among the request's bytes on the parts asked for, from 0: where it is in
+    /// what one I/O daemon sends or receives.
+    pub packed_offset: u64,
+    /// Position of the first byte in the file. The others follow it in the object and in the stream, not
+    /// always in the file: a view may step over just what lies on other parts.
+    pub file_offset: FileOffset,
+}
+
+/// What [`Unfold::next_within`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unfolded {
+    /// The next access.
+    Access(Access),
+    /// The steps were used up first. Nothing is lost: call again.
+    Paused,
+    /// There are no more.
+    End,
+}
+
+/// Which neighbours become one access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Merge {
+    /// Adjacent in the object and in the request's stream.
+    Stream,
+    /// Adjacent in the object and in the packed stream.
+    Packed,
+}
+
+/// The accesses of a request that lie on a set of parts, in request order.
+///
+/// As an iterator it runs to the end of what it looks for; a daemon uses [`Unfold::next_within`] and its
+/// budget of steps, since a client can send a view that is long to search.
+#[derive(Clone, Debug)]
+pub struct Unfold {
+    walk: Walk,
+    merge: Merge,
+    pending: Option<Access>,
+    packed: u64,
+}
+
+/// Unfolds a request over the parts in the set. Use [`LayoutMap::unfold`] where the layout is used again.
+///
+/// ```
+/// use braid_layout::{Distribution, Layout, PartSet, Request, unfold};
+/// use braid_types::{FileOffset, IodId, ObjectOffset, PartIndex};
+/// let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
+/// let request = Request::contiguous(FileOffset(4000), 10_000);
+/// let mut job = unfold(&request, &layout, &PartSet::one(PartIndex(1)))?;
+/// let access = job.next().unwrap();
+/// assert_eq!((access.object_offset, access.bytes, access.stream_offset), (ObjectOffset(0), 4096, 96));
+/// let access = job.next().unwrap();
+/// assert_eq!((access.object_offset, access.bytes, access.stream_offset), (ObjectOffset(4096), 1712, 8288));
+/// assert_eq!(job.next(), None);
+/// # Ok::<(), braid_layout::LayoutError>(())
+/// ```
+///
+/// # Errors
+/// The request or the layout is malformed. Parts that the layout lacks hold nothing.
+pub fn unfold(request: &Request, layout: &Layout, parts: &PartSet) -> Result<Unfold, LayoutError> {
+    layout.map()?.unfold(request, parts)
+}
+
+impl LayoutMap {
+    /// Unfolds a request over the parts in the set: see [`unfold()`].
+    ///
+    /// # Errors
+    /// The request is malformed.
+    pub fn unfold(&self, request: &Request, parts: &PartSet) -> Result<Unfold, LayoutError> {
+        let walk = Walk::new(request, self, parts)?;
+        Ok(Unfold { walk, merge: Merge::Stream, pending: None, packed: 0 })
+    }
+}
+
+impl Unfold {
+    /// Also merges accesses that are adjacent in the object and in the packed stream, though not in the
+    /// request: what an I/O daemon wants, which sends only its own bytes. (A contiguous request of 4 MiB
+    /// on one part of four is then one access and not one for each strip.) `stream_offset` and
+    /// `file_offset` are those of the first byte.
+    #[must_use]
+    pub fn packed(mut self) -> Self {
+        self.merge = Merge::Packed;
+        self
+    }
+
+    /// The next access, spending at most about `steps`, which are counted down.
+    pub fn next_within(&mut self, steps: &mut usize) -> Unfolded {
+        loop {
+            let next = match self.walk.seek(steps) {
+                Seek::Hit(hit) => self.take(hit),
+                Seek::Paused => return Unfolded::Paused,
+                Seek::End => return self.pending.take().map_or(Unfolded::End, Unfolded::Access),
+            };
+            match &mut self.pending {
+                Some(last) if self.merge.follows(last, &next) => last.bytes += next.bytes,
+                pending => {
+                    if let Some(last) = pending.replace(next) {
+                        return Unfolded::Access(last);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Steps spent so far.
+    pub fn steps_taken(&self) -> u64 {
+        self.walk.steps_taken()
+    }
+
+    /// The access at the start of the hit.
+    fn take(&mut self, hit: Hit) -> Access {
+        let location = self.walk.locate(hit.start);
+        let bytes = location.contiguous.min(hit.end - hit.start);
+        let access = Access {
+            part: location.part,
+            object_offset: location.object_offset,
+            bytes,
+            stream_offset: hit.stream_offset,
+            packed_offset: self.packed,
+            file_offset: FileOffset(hit.start),
+        };
+        self.walk.consume(bytes);
+        self.packed += bytes;
+        access
+    }
+}
+
+impl Merge {
+    fn follows(self, last: &Access, next: &Access) -> bool {
+        last.part == next.part
+            && last.object_offset.0 + last.bytes == next.object_offset.0
+            && (self == Self::Packed || last.stream_offset + last.bytes == next.stream_offset)
+    }
+}
+
+impl Iterator for Unfold {
+    type Item = Access;
+
+    fn next(&mut self) -> Option<Access> {
+        loop {
+            match self.next_within(&mut usize::MAX.clone()) {
+                Unfolded::Access(access) => return Some(access),
+                Unfolded::Paused => {}
+                Unfolded::End => return None,
+            }
+        }
+    }
+}
+
+impl std::iter::FusedIterator for Unfold {}

@@ -1,0 +1,325 @@
+//! The walk over a view's runs, skipping those that hold no byte of the parts asked for.
+//!
+//! View and parts are both sets of file bytes in ascending order; the walk is their join. It keeps a path
+//! into the view's tree (`frames`), the run it stands in, and `floor`: every byte of the request before it
+//! is dealt with. Where a run has no byte of the parts, the next repetition that can have one is found by
+//! arithmetic, level by level from the innermost.
+
+use std::ops::Range;
+
+use braid_types::FileOffset;
+use braid_types::limits::VIEW_DEPTH_MAX;
+
+use crate::distribution::{Cover, Progression};
+use crate::view::{NO_CHILD, Node, Shape};
+use crate::{LayoutError, LayoutMap, Location, PartSet, Request, ViewMap};
+
+/// The root and each level below it that is not a run.
+const FRAMES_MAX: usize = VIEW_DEPTH_MAX + 1;
+/// In [`Frame::node`]: the root.
+const ROOT: u32 = NO_CHILD;
+
+/// Bytes of the request that are contiguous in the file and in one component; the first is on the parts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hit {
+    /// File offset of the first byte.
+    pub(crate) start: u64,
+    /// File offset just past the last.
+    pub(crate) end: u64,
+    /// Position of the first byte in the request.
+    pub(crate) stream_offset: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Seek {
+    Hit(Hit),
+    Paused,
+    End,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Walk {
+    view: ViewMap,
+    layout: LayoutMap,
+    parts: PartSet,
+    lane: Lane,
+    /// The request's first byte, as a position in the view's stream.
+    start: u64,
+    /// File offset just past the request's last byte.
+    limit: u64,
+    floor: u64,
+    frames: [Frame; FRAMES_MAX],
+    depth: usize,
+    run: Option<Run>,
+    steps_taken: u64,
+}
+
+/// The component that the walk is in.
+#[derive(Clone, Debug)]
+struct Lane {
+    slice: usize,
+    start: u64,
+    end: u64,
+    columns: PartSet,
+    cover: Cover,
+}
+
+/// A node that is being walked.
+#[derive(Clone, Copy, Default, Debug)]
+struct Frame {
+    node: u32,
+    /// File offset at which it is laid.
+    base: u64,
+    /// Position of its first byte in the view's stream.
+    position: u64,
+    /// First child that was not looked at.
+    next: u64,
+}
+
+/// What is left of a run, `start < end`.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u64,
+    end: u64,
+    /// Position of `start` in the view's stream.
+    position: u64,
+}
+
+impl Lane {
+    fn at(layout: &LayoutMap, parts: &PartSet, offset: u64) -> Self {
+        let slice = layout.slice_at(offset);
+        let own = &layout.slices()[slice];
+        let columns = own.columns(parts);
+        Self { slice, start: own.start, end: own.end, columns, cover: own.cover(&columns) }
+    }
+
+    /// The first byte at or after `offset` that is on the parts, as far as the end of the component.
+    fn next(&self, offset: u64) -> u64 {
+        let next = self.cover.next(offset - self.start).and_then(|next| next.checked_add(self.start));
+        next.map_or(self.end, |next| next.min(self.end))
+    }
+}
+
+impl Walk {
+    pub(crate) fn new(request: &Request, layout: &LayoutMap, parts: &PartSet) -> Result<Self, LayoutError> {
+        let view = request.view.map()?;
+        let range = view.file_range(request)?.unwrap_or(0..0);
+        Ok(Self::over(view, layout.clone(), parts, request.start, range))
+    }
+
+    /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
+    /// of the first of them.
+    pub(crate) fn over(view: ViewMap, layout: LayoutMap, parts: &PartSet, start: u64, range: Range<u64>) -> Self {
+        let lane = Lane::at(&layout, parts, range.start);
+        let mut frames = [Frame::default(); FRAMES_MAX];
+        let mut run = None;
+        let mut depth = 0;
+        if view.is_contiguous() && !range.is_empty() {
+            run = Some(Run { start: range.start, end: range.end, position: start });
+        } else if !range.is_empty() {
+            frames[0] = Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 };
+            depth = 1;
+        }
+        let (floor, limit) = (range.start, range.end);
+        Self { view, layout, parts: *parts, lane, start, limit, floor, frames, depth, run, steps_taken: 0 }
+    }
+
+    pub(crate) fn steps_taken(&self) -> u64 {
+        self.steps_taken
+    }
+
+    /// Moves to the next byte of the request that is on the parts. It stays there until [`Walk::consume`].
+    pub(crate) fn seek(&mut self, steps: &mut usize) -> Seek {
+        loop {
+            if self.run.is_none() && (self.depth == 0 || self.floor >= self.limit) {
+                return Seek::End;
+            }
+            if *steps == 0 {
+                return Seek::Paused;
+            }
+            let before = self.steps_taken;
+            self.steps_taken += 1;
+            let hit = match self.run.take() {
+                Some(run) => self.look_in(run),
+                None => {
+                    self.enter_lane(self.floor);
+                    self.next_child();
+                    None
+                }
+            };
+            *steps = steps.saturating_sub((self.steps_taken - before) as usize);
+            if let Some(hit) = hit {
+                return Seek::Hit(hit);
+            }
+        }
+    }
+
+    /// Where a byte of the last hit lies.
+    pub(crate) fn locate(&self, offset: u64) -> Location {
+        self.layout.slices()[self.lane.slice].locate(offset)
+    }
+
+    /// How many bytes of the parts lie in a part of the last hit.
+    pub(crate) fn bytes_in(&self, hit: &Hit) -> u64 {
+        if self.lane.cover.is_everything() {
+            return hit.end - hit.start;
+        }
+        let slice = &self.layout.slices()[self.lane.slice];
+        slice.bytes_before(&self.lane.columns, hit.end) - slice.bytes_before(&self.lane.columns, hit.start)
+    }
+
+    /// Is done with the first `bytes` bytes of the last hit.
+    pub(crate) fn consume(&mut self, bytes: u64) {
+        let Some(run) = &mut self.run else { return };
+        run.start += bytes;
+        run.position += bytes;
+        self.floor = run.start;
+        if run.start >= run.end {
+            self.run = None;
+        }
+    }
+
+    /// The first byte of the run that is on the parts. A run that has none is left behind.
+    fn look_in(&mut self, run: Run) -> Option<Hit> {
+        self.enter_lane(run.start);
+        let next = self.lane.next(run.start);
+        let end = run.end.min(self.lane.end);
+        let at = next.min(end);
+        let rest = Run { start: at, position: run.position + (at - run.start), ..run };
+        if at < end {
+            self.run = Some(rest);
+            return Some(Hit { start: at, end, stream_offset: rest.position - self.start });
+        }
+        if end < run.end {
+            self.run = Some(rest); // it goes on in the next component
+        } else {
+            self.floor = next.max(run.end);
+        }
+        None
+    }
+
+    fn enter_lane(&mut self, offset: u64) {
+        if offset >= self.lane.end && offset < self.limit {
+            self.lane = Lane::at(&self.layout, &self.parts, offset);
+        }
+    }
+
+    /// Goes to the next child of the innermost node that can have a byte of the parts, or leaves the node.
+    fn next_child(&mut self) {
+        let frame = self.frames[self.depth - 1];
+        let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
+        match node.shape.clone() {
+            Shape::Repeat { count, stride, child } => {
+                let copy = self.view.node(child);
+                let (bytes, span, run) = (copy.bytes, copy.span, matches!(copy.shape, Shape::Run));
+                match self.next_copy(&frame, count, stride, child) {
+                    Some(i) => {
+                        self.frames[self.depth - 1].next = i + 1;
+                        let (base, position) = (frame.base + i * stride, frame.position + i * bytes);
+                        self.descend(if run { NO_CHILD } else { child }, base, span, position);
+                    }
+                    None => self.depth -= 1,
+                }
+            }
+            Shape::List(items) => match self.next_item(&frame, items.clone()) {
+                Some((at, base)) => {
+                    self.frames[self.depth - 1].next = at as u64 + 1;
+                    let item = self.view.items(items)[at];
+                    self.descend(item.child, base, item.span, frame.position + item.position);
+                }
+                None => self.depth -= 1,
+            },
+            // Runs are never walked as nodes.
+            Shape::Run => self.depth -= 1,
+        }
+    }
+
+    fn descend(&mut self, child: u32, base: u64, span: u64, position: u64) {
+        if child == NO_CHILD {
+            let (start, end) = (base.max(self.floor), base.saturating_add(span).min(self.limit));
+            if start < end {
+                self.run = Some(Run { start, end, position: position + (start - base) });
+            }
+        } else {
+            self.frames[self.depth] = Frame { node: child, base, position, next: 0 };
+            self.depth += 1;
+        }
+    }
+
+    /// The next copy of a repeated child that can have a byte of the parts at or after `floor`.
+    fn next_copy(&mut self, frame: &Frame, count: u64, stride: u64, child: u32) -> Option<u64> {
+        let copy = self.view.node(child);
+        let within = self.limit.checked_sub(frame.base)?.checked_sub(1)?;
+        let end = count.min(within / stride + 1);
+        let first = frame.next.max(copies_ending_by(self.floor, frame.base, stride, copy.span));
+        if first >= end {
+            return None;
+        }
+        // Copies that reach past the component are looked into, whatever its parts hold.
+        let whole = copies_ending_by(self.lane.end, frame.base, stride, copy.span).clamp(first, end);
+        let found =
+            self.first_touch(Progression { base: frame.base, stride, origin: self.lane.start }, copy, first..whole);
+        let (found, steps) = found;
+        self.steps_taken += steps;
+        found.or((whole < end).then_some(whole))
+    }
+
+    fn first_touch(&self, copies: Progression, copy: &Node, range: Range<u64>) -> (Option<u64>, u64) {
+        let combs = self.view.combs_of(copy);
+        if let ([hull], false) = (combs, range.is_empty()) {
+            // Usually the next copy is one, and one look is cheaper than a search over many columns.
+            let at = copies.base + range.start * copies.stride;
+            if at >= self.lane.start && self.lane.next(at) - at < hull.bytes {
+                return (Some(range.start), 0);
+            }
+        }
+        let mut steps = 0;
+        let found = self.lane.cover.first_touch(&copies, combs, range, &mut steps);
+        (found, steps)
+    }
+
+    /// The next entry of a list that ends after `floor`, and where it is laid.
+    fn next_item(&self, frame: &Frame, items: Range<usize>) -> Option<(usize, u64)> {
+        let items = self.view.items(items);
+        let first = frame.next as usize;
+        let past = self.floor.saturating_sub(frame.base);
+        let ended = |item: &crate::view::Item| item.offset + item.span <= past;
+        let at = match items.get(first)? {
+            item if !ended(item) => first,
+            _ => first + items[first..].partition_point(ended),
+        };
+        let base = frame.base.checked_add(items.get(at)?.offset).filter(|base| *base < self.limit)?;
+        Some((at, base))
+    }
+
+    /// The layout that is walked, for [`crate::payload_bytes`].
+    pub(crate) fn period(&self) -> Option<u64> {
+        (self.lane.start <= self.floor && self.limit <= self.lane.end).then(|| self.lane.cover.period())
+    }
+}
+
+/// How many copies of `span` bytes at `base + i * stride` end at or before `offset`.
+fn copies_ending_by(offset: u64, base: u64, stride: u64, span: u64) -> u64 {
+    match offset.checked_sub(base).and_then(|past| past.checked_sub(span)) {
+        Some(past) => past / stride + 1,
+        None => 0,
+    }
+}
+
+impl Walk {
+    /// The view that is walked.
+    pub(crate) fn view(&self) -> &ViewMap {
+        &self.view
+    }
+
+    /// The file range still to be walked.
+    pub(crate) fn rest(&self) -> Range<u64> {
+        self.floor..self.limit
+    }
+
+    /// The same walk over another file range.
+    pub(crate) fn again_over(&self, range: Range<u64>) -> Self {
+        let start = self.view.bytes_before(FileOffset(range.start));
+        Self::over(self.view.clone(), self.layout.clone(), &self.parts, start, range)
+    }
+}

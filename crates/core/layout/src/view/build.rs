@@ -1,0 +1,200 @@
+//! Checks a view and makes it ready for use, simplified on the way.
+
+use braid_types::limits::{LIST_EXTENTS_MAX, VIEW_DEPTH_MAX};
+
+use super::map::{Item, NO_CHILD, Node, Shape, ViewMap};
+use super::{Extent, Pattern, View};
+use crate::LayoutError;
+use crate::congruence::gcd;
+use crate::distribution::Comb;
+
+impl View {
+    /// Makes the view ready for use. A contiguous or simply strided one costs no list; an extent list
+    /// costs O(entries).
+    ///
+    /// # Errors
+    /// What is malformed: see [`View::validate`].
+    pub fn map(&self) -> Result<ViewMap, LayoutError> {
+        let mut builder = Builder::default();
+        let pattern = builder.pattern(&self.pattern, 1)?;
+        if self.extent < pattern.span {
+            return Err(LayoutError::ExtentTooSmall { extent: self.extent, span: pattern.span });
+        }
+        let root = builder.root(pattern, self.extent, self.displacement);
+        let Builder { nodes, items, combs, .. } = builder;
+        Ok(ViewMap { displacement: self.displacement, root, nodes, items, combs })
+    }
+}
+
+#[derive(Default)]
+struct Builder {
+    nodes: Vec<Node>,
+    items: Vec<Item>,
+    combs: Vec<Comb>,
+    /// List entries seen, whether or not they were merged away.
+    entries: usize,
+}
+
+impl Builder {
+    fn pattern(&mut self, pattern: &Pattern, depth: usize) -> Result<Node, LayoutError> {
+        if depth > VIEW_DEPTH_MAX {
+            return Err(LayoutError::TooDeep { max: VIEW_DEPTH_MAX });
+        }
+        match pattern {
+            Pattern::Bytes(bytes) => self.run(*bytes),
+            Pattern::Vector { count, stride, child } => {
+                let child = self.pattern(child, depth + 1)?;
+                self.vector(*count, *stride, child)
+            }
+            Pattern::Struct(entries) => self.structure(entries, depth),
+            Pattern::Extents(extents) => self.extents(extents),
+        }
+    }
+
+    fn run(&mut self, bytes: u64) -> Result<Node, LayoutError> {
+        if bytes == 0 {
+            return Err(LayoutError::EmptyPattern);
+        }
+        let combs = self.hull(bytes);
+        Ok(Node { bytes, span: bytes, shape: Shape::Run, combs })
+    }
+
+    fn vector(&mut self, count: u64, stride: u64, child: Node) -> Result<Node, LayoutError> {
+        if count == 0 {
+            return Err(LayoutError::EmptyPattern);
+        }
+        if count == 1 {
+            return Ok(child);
+        }
+        if stride < child.span {
+            return Err(LayoutError::StrideTooSmall { stride, span: child.span });
+        }
+        let last = (count - 1).checked_mul(stride).ok_or(LayoutError::Overflow)?;
+        let span = last.checked_add(child.span).ok_or(LayoutError::Overflow)?;
+        match child.shape {
+            Shape::Run if stride == child.span => self.run(span),
+            // Copies that follow on at the child's own stride are more copies of the grandchild.
+            Shape::Repeat { count: inner, stride: step, child: grandchild }
+                if inner.checked_mul(step) == Some(stride) =>
+            {
+                let shape = Shape::Repeat { count: count * inner, stride: step, child: grandchild };
+                let combs = self.combs_of_repeat(span, step, grandchild);
+                Ok(Node { bytes: child.bytes * count, span, shape, combs })
+            }
+            _ => {
+                let bytes = child.bytes * count;
+                let child = self.keep(child);
+                let combs = self.combs_of_repeat(span, stride, child);
+                Ok(Node { bytes, span, shape: Shape::Repeat { count, stride, child }, combs })
+            }
+        }
+    }
+
+    fn structure(&mut self, entries: &[(u64, Pattern)], depth: usize) -> Result<Node, LayoutError> {
+        self.count_entries(entries.len())?;
+        if let [(0, only)] = entries {
+            return self.pattern(only, depth + 1);
+        }
+        // Children go before their own items: the items of one list are adjacent.
+        let mut items = List::default();
+        for (offset, pattern) in entries {
+            let node = self.pattern(pattern, depth + 1)?;
+            let run = matches!(node.shape, Shape::Run);
+            let (bytes, span) = (node.bytes, node.span);
+            let child = if run { NO_CHILD } else { self.keep(node) };
+            items.push(*offset, bytes, span, child)?;
+        }
+        self.list(items)
+    }
+
+    fn extents(&mut self, extents: &[Extent]) -> Result<Node, LayoutError> {
+        self.count_entries(extents.len())?;
+        let mut items = List::default();
+        for Extent { offset, bytes } in extents {
+            if *bytes == 0 {
+                return Err(LayoutError::EmptyPattern);
+            }
+            items.push(*offset, *bytes, *bytes, NO_CHILD)?;
+        }
+        self.list(items)
+    }
+
+    fn list(&mut self, list: List) -> Result<Node, LayoutError> {
+        match list.items.as_slice() {
+            [] => Err(LayoutError::EmptyPattern),
+            [Item { offset: 0, child: NO_CHILD, span, .. }] => self.run(*span),
+            _ => {
+                let items = self.items.len()..self.items.len() + list.items.len();
+                self.items.extend(list.items);
+                let combs = self.hull(list.end);
+                Ok(Node { bytes: list.bytes, span: list.end, shape: Shape::List(items), combs })
+            }
+        }
+    }
+
+    /// The pattern again every `extent` bytes for ever.
+    fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Node {
+        let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, combs: 0..0 };
+        match pattern.shape {
+            Shape::Run if pattern.span == extent => {
+                let span = u64::MAX - displacement;
+                Node { bytes: span, span, shape: Shape::Run, combs: 0..0 }
+            }
+            Shape::Repeat { count, stride, child } if count.checked_mul(stride) == Some(extent) => {
+                endless(Shape::Repeat { count: u64::MAX, stride, child })
+            }
+            _ => {
+                let child = self.keep(pattern);
+                endless(Shape::Repeat { count: u64::MAX, stride: extent, child })
+            }
+        }
+    }
+
+    fn count_entries(&mut self, entries: usize) -> Result<(), LayoutError> {
+        self.entries = self.entries.saturating_add(entries);
+        if self.entries > LIST_EXTENTS_MAX { Err(LayoutError::ListTooLong { max: LIST_EXTENTS_MAX }) } else { Ok(()) }
+    }
+
+    fn keep(&mut self, node: Node) -> u32 {
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u32
+    }
+
+    fn hull(&mut self, span: u64) -> std::ops::Range<usize> {
+        self.combs.push(Comb { spacing: 0, bytes: span });
+        self.combs.len() - 1..self.combs.len()
+    }
+
+    /// The hull, and every comb of the child made finer by the stride.
+    fn combs_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
+        let first = self.hull(span).start;
+        for at in self.nodes[child as usize].combs.clone() {
+            let Comb { spacing, bytes } = self.combs[at];
+            self.combs.push(Comb { spacing: gcd(spacing, stride), bytes });
+        }
+        first..self.combs.len()
+    }
+}
+
+/// The items of one list while it is checked: ascending, adjacent runs merged.
+#[derive(Default)]
+struct List {
+    items: Vec<Item>,
+    bytes: u64,
+    end: u64,
+}
+
+impl List {
+    fn push(&mut self, offset: u64, bytes: u64, span: u64, child: u32) -> Result<(), LayoutError> {
+        if offset < self.end {
+            return Err(LayoutError::Unordered { offset });
+        }
+        let end = offset.checked_add(span).ok_or(LayoutError::Overflow)?;
+        match self.items.last_mut() {
+            Some(last) if last.child == NO_CHILD && child == NO_CHILD && offset == self.end => last.span += span,
+            _ => self.items.push(Item { offset, position: self.bytes, span, child }),
+        }
+        (self.bytes, self.end) = (self.bytes + bytes, end);
+        Ok(())
+    }
+}

@@ -1,0 +1,199 @@
+//! A view made ready for use: stream position to file offset and back, in O(depth * log entries).
+//!
+//! The 1996 paper's formulas (2.2.2), with partition offset `o`, group size `g` and stride `s`, are what
+//! these come to for the simple form:
+//!
+//! ```text
+//!   fl = o + (pl / g) * s + pl mod g              pl = ((fl - o) / s) * g + (fl - o) mod s
+//! ```
+//!
+//! A view is kept as a tree in one vector, simplified: what is contiguous is one run, what is regular is
+//! one level. Invariants (made in `build.rs`, relied on everywhere):
+//! 1. Every node covers at least 1 byte; `bytes <= span`, and `span` does not pass the 64-bit edge.
+//! 2. Children of a node lie in ascending order and do not overlap. So stream order is file order.
+//! 3. The root is laid at `displacement`; a root that repeats does so for ever.
+
+use std::ops::Range;
+
+use braid_types::FileOffset;
+use braid_types::limits::FILE_BYTES_MAX;
+
+use crate::distribution::Comb;
+use crate::{LayoutError, Request};
+
+/// In [`Item::child`]: the item is a run of its bytes.
+pub(crate) const NO_CHILD: u32 = u32::MAX;
+
+/// A [`crate::View`] made ready for use.
+///
+/// ```
+/// use braid_layout::View;
+/// use braid_types::FileOffset;
+/// let map = View::strided(100, 10, 50).map()?;
+/// assert_eq!(map.file_offset(25)?, FileOffset(100 + 2 * 50 + 5));
+/// assert_eq!(map.position(FileOffset(205)), Some(25));
+/// assert_eq!(map.position(FileOffset(215)), None); // not seen
+/// assert_eq!(map.bytes_before(FileOffset(215)), 30);
+/// # Ok::<(), braid_layout::LayoutError>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ViewMap {
+    pub(super) displacement: u64,
+    pub(super) root: Node,
+    pub(super) nodes: Vec<Node>,
+    pub(super) items: Vec<Item>,
+    pub(super) combs: Vec<Comb>,
+}
+
+/// One pattern of the tree.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// Bytes seen in one copy.
+    pub(crate) bytes: u64,
+    /// From where it is laid to just past the last byte seen.
+    pub(crate) span: u64,
+    pub(crate) shape: Shape,
+    /// The combs that one copy lies in, the hull first.
+    pub(crate) combs: Range<usize>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Shape {
+    /// All bytes of the span.
+    Run,
+    /// `count` children, `stride` apart.
+    Repeat { count: u64, stride: u64, child: u32 },
+    /// Items at offsets of their own.
+    List(Range<usize>),
+}
+
+/// One entry of a list.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Item {
+    /// Where it is laid, from the list's start.
+    pub(crate) offset: u64,
+    /// Bytes seen in the items before it.
+    pub(crate) position: u64,
+    /// From `offset` to just past its last byte.
+    pub(crate) span: u64,
+    /// Index of its node, or [`NO_CHILD`].
+    pub(crate) child: u32,
+}
+
+impl ViewMap {
+    /// The file offset of a byte of the stream.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] when it passes the 64-bit edge.
+    pub fn file_offset(&self, position: u64) -> Result<FileOffset, LayoutError> {
+        let (mut node, mut rest, mut offset) = (&self.root, position, self.displacement);
+        loop {
+            let (relative, child) = match &node.shape {
+                Shape::Run => return offset.checked_add(rest).map(FileOffset).ok_or(LayoutError::Overflow),
+                Shape::Repeat { stride, child, .. } => {
+                    let child = self.node(*child);
+                    let copy = rest / child.bytes;
+                    rest %= child.bytes;
+                    (copy.checked_mul(*stride).ok_or(LayoutError::Overflow)?, Some(child))
+                }
+                Shape::List(items) => {
+                    let items = &self.items[items.clone()];
+                    let item = &items[items.partition_point(|item| item.position <= rest) - 1];
+                    rest -= item.position;
+                    (item.offset, self.child_of(item))
+                }
+            };
+            offset = offset.checked_add(relative).ok_or(LayoutError::Overflow)?;
+            match child {
+                Some(child) => node = child,
+                None => return offset.checked_add(rest).map(FileOffset).ok_or(LayoutError::Overflow),
+            }
+        }
+    }
+
+    /// The stream position of a byte of the file; `None` when the view does not show it.
+    pub fn position(&self, offset: FileOffset) -> Option<u64> {
+        let (position, seen) = self.rank(offset.0);
+        seen.then_some(position)
+    }
+
+    /// How many bytes of the stream lie before this offset of the file: the position of the first byte
+    /// seen at or after it.
+    pub fn bytes_before(&self, offset: FileOffset) -> u64 {
+        self.rank(offset.0).0
+    }
+
+    /// Whether the view shows everything from its displacement on: a plain file.
+    pub fn is_contiguous(&self) -> bool {
+        matches!(self.root.shape, Shape::Run)
+    }
+
+    /// Bytes of the stream before `offset`, and whether the byte at `offset` is seen.
+    fn rank(&self, offset: u64) -> (u64, bool) {
+        // No file has a byte at 2^64-1, and no root spans it.
+        let offset = offset.min(u64::MAX - 1);
+        let Some(mut rest) = offset.checked_sub(self.displacement) else { return (0, false) };
+        let (mut node, mut position) = (&self.root, 0);
+        loop {
+            if rest >= node.span {
+                return (position + node.bytes, false);
+            }
+            match &node.shape {
+                Shape::Run => return (position + rest, true),
+                Shape::Repeat { stride, child, .. } => {
+                    node = self.node(*child);
+                    position += rest / stride * node.bytes;
+                    rest %= stride;
+                }
+                Shape::List(items) => {
+                    let items = &self.items[items.clone()];
+                    let Some(at) = items.partition_point(|item| item.offset <= rest).checked_sub(1) else {
+                        return (position, false);
+                    };
+                    position += items[at].position;
+                    rest -= items[at].offset;
+                    match self.child_of(&items[at]) {
+                        Some(child) => node = child,
+                        None => return (position + rest.min(items[at].span), rest < items[at].span),
+                    }
+                }
+            }
+        }
+    }
+
+    /// The file range `[first, end)` from a request's first byte to just past its last; `None` for no bytes.
+    pub(crate) fn file_range(&self, request: &Request) -> Result<Option<Range<u64>>, LayoutError> {
+        let past = LayoutError::PastLargestFile { max: FILE_BYTES_MAX };
+        let Some(bytes_after) = request.bytes.checked_sub(1) else { return Ok(None) };
+        let last = request.start.checked_add(bytes_after).ok_or(LayoutError::Overflow)?;
+        let (first, last) = (self.file_offset(request.start)?.0, self.file_offset(last)?.0);
+        if last >= FILE_BYTES_MAX {
+            return Err(past);
+        }
+        Ok(Some(first..last + 1))
+    }
+
+    pub(crate) fn node(&self, index: u32) -> &Node {
+        &self.nodes[index as usize]
+    }
+
+    pub(crate) fn root(&self) -> &Node {
+        &self.root
+    }
+
+    pub(crate) fn displacement(&self) -> u64 {
+        self.displacement
+    }
+
+    pub(crate) fn items(&self, range: Range<usize>) -> &[Item] {
+        &self.items[range]
+    }
+
+    pub(crate) fn combs_of(&self, node: &Node) -> &[Comb] {
+        &self.combs[node.combs.clone()]
+    }
+
+    fn child_of(&self, item: &Item) -> Option<&Node> {
+        (item.child != NO_CHILD).then(|| self.node(item.child))
+    }
+}
