@@ -76,13 +76,8 @@ enum SlotState<W> {
 /// What to do with a call that changes something.
 #[derive(Debug)]
 pub enum Admission<W> {
-    /// Do it. `ask_store`: it may be a retry of one that an earlier run of the server did.
-    Do {
-        /// Whose answer it is.
-        waiter: W,
-        /// Whether the store's replay record is asked first.
-        ask_store: bool,
-    },
+    /// Do it. One that an earlier run of the server did is answered by the store.
+    Do(W),
     /// It is a retry; this was the answer.
     Answered(W, Arc<[u8]>),
     /// It is a retry of a call that is not done yet; it gets that one's answer.
@@ -104,7 +99,6 @@ impl<W> Session<W> {
             let detail = format!("slot {slot} of {SESSION_SLOTS}");
             return Admission::Refused(waiter, Failure::new(Status::LimitExceeded, detail));
         }
-        let ask_store = self.reclaimed;
         let slot = self.slot(slot);
         if sequence == slot.sequence {
             return slot.retry(waiter);
@@ -114,10 +108,8 @@ impl<W> Session<W> {
             let why = if in_flight { "the slot has a call in flight" } else { "the sequence went back" };
             return Admission::Refused(waiter, Failure::new(Status::Malformed, why));
         }
-        // Only the first call of a slot can be one that the earlier run did: later ones follow its answer.
-        let ask_store = ask_store && slot.sequence == 0;
         *slot = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
-        Admission::Do { waiter, ask_store }
+        Admission::Do(waiter)
     }
 
     /// Keeps the answer of the call in a slot; the retries that waited for it.
@@ -292,16 +284,16 @@ mod tests {
     #[test]
     fn a_retry_is_answered_with_the_first_answer() {
         let mut session = session(false);
-        assert!(matches!(session.admit(0, 1, 10), Admission::Do { waiter: 10, ask_store: false }));
+        assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
         assert!(session.answered(0, 1, b"yes").is_empty());
         assert!(matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes"));
-        assert!(matches!(session.admit(0, 2, 12), Admission::Do { .. }));
+        assert!(matches!(session.admit(0, 2, 12), Admission::Do(_)));
     }
 
     #[test]
     fn a_retry_of_a_call_in_flight_waits_for_it() {
         let mut session = session(false);
-        assert!(matches!(session.admit(3, 7, 10), Admission::Do { .. }));
+        assert!(matches!(session.admit(3, 7, 10), Admission::Do(_)));
         for retry in 0..SLOT_WAITERS_MAX as u32 {
             assert!(matches!(session.admit(3, 7, retry), Admission::Joined));
         }
@@ -313,19 +305,11 @@ mod tests {
     #[test]
     fn sequences_never_go_back_and_slots_are_bounded() {
         let mut session = session(false);
-        assert!(matches!(session.admit(0, 5, 1), Admission::Do { .. }));
+        assert!(matches!(session.admit(0, 5, 1), Admission::Do(_)));
         session.answered(0, 5, b"");
         assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
-        assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do { .. }));
+        assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
         assert!(matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded));
-    }
-
-    #[test]
-    fn only_the_first_call_of_a_slot_after_a_reclaim_asks_the_store() {
-        let mut session = session(true);
-        assert!(matches!(session.admit(0, 9, 1), Admission::Do { ask_store: true, .. }));
-        session.answered(0, 9, b"");
-        assert!(matches!(session.admit(0, 10, 1), Admission::Do { ask_store: false, .. }));
     }
 
     #[test]
