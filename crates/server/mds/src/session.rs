@@ -112,13 +112,14 @@ impl<W> Session<W> {
         Admission::Do(waiter)
     }
 
-    /// Keeps the answer of the call in a slot; the retries that waited for it.
-    pub fn answered(&mut self, slot: u32, sequence: u64, answer: &[u8]) -> Vec<W> {
+    /// Ends the call in a slot; the retries that waited for it. The answer of a call that changed something is
+    /// kept; one that failed is `None`, and a retry of it is done anew.
+    pub fn answered(&mut self, slot: u32, sequence: u64, answer: Option<&[u8]>) -> Vec<W> {
         let slot = self.slot(slot);
         if slot.sequence != sequence {
             return Vec::new();
         }
-        match std::mem::replace(&mut slot.state, SlotState::Idle(Some(answer.into()))) {
+        match std::mem::replace(&mut slot.state, SlotState::Idle(answer.map(Arc::from))) {
             SlotState::InFlight(waiters) => waiters,
             SlotState::Idle(_) => Vec::new(),
         }
@@ -183,7 +184,11 @@ impl<W> Slot<W> {
                 Admission::Joined
             }
             SlotState::InFlight(_) => Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call")),
-            SlotState::Idle(None) => Admission::Refused(waiter, Failure::new(Status::Malformed, "sequences begin at 1")),
+            // It failed: nothing was changed.
+            SlotState::Idle(None) => {
+                self.state = SlotState::InFlight(Vec::new());
+                Admission::Do(waiter)
+            }
         }
     }
 }
@@ -285,9 +290,17 @@ mod tests {
     fn a_retry_is_answered_with_the_first_answer() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
-        assert!(session.answered(0, 1, b"yes").is_empty());
+        assert!(session.answered(0, 1, Some(b"yes")).is_empty());
         assert!(matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes"));
         assert!(matches!(session.admit(0, 2, 12), Admission::Do(_)));
+    }
+
+    #[test]
+    fn a_retry_of_a_call_that_failed_is_done_anew() {
+        let mut session = session(false);
+        assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
+        session.answered(0, 1, None);
+        assert!(matches!(session.admit(0, 1, 11), Admission::Do(11)));
     }
 
     #[test]
@@ -299,14 +312,14 @@ mod tests {
         }
         assert!(matches!(session.admit(3, 7, 99), Admission::Refused(99, f) if f.status == Status::Busy));
         assert!(matches!(session.admit(3, 8, 98), Admission::Refused(98, f) if f.status == Status::Malformed));
-        assert_eq!(session.answered(3, 7, b"x"), [0, 1, 2, 3]);
+        assert_eq!(session.answered(3, 7, Some(b"x")), [0, 1, 2, 3]);
     }
 
     #[test]
     fn sequences_never_go_back_and_slots_are_bounded() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 5, 1), Admission::Do(_)));
-        session.answered(0, 5, b"");
+        session.answered(0, 5, Some(b""));
         assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
         assert!(matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded));

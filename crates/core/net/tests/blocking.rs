@@ -1,0 +1,41 @@
+//! The blocking driver against the server, over loopback.
+
+mod support;
+
+use std::io::{IoSlice, IoSliceMut};
+
+use braid_net::{Blocking, Driver, Exchange, block_on};
+use braid_wire::NodeKind;
+use support::{LONG, Mirror, config, connect, echo, endpoint, listen};
+
+#[test]
+fn a_shared_connection_answers_each_call() {
+    let listener = listen(config(NodeKind::Mds, 0), echo());
+    let driver = Blocking::new();
+    let shared = block_on(driver.connect_shared(&endpoint(&listener, NodeKind::Mds, 0), LONG)).unwrap();
+    for n in 0..100u8 {
+        let answer = block_on(driver.call(&shared, 9, &[n; 5], LONG)).unwrap();
+        assert_eq!(answer.body, [n; 5]);
+    }
+}
+
+#[test]
+fn an_exchange_brings_payload_there_and_back() {
+    let listener = listen(config(NodeKind::Iod, 3), std::sync::Arc::new(Mirror));
+    let mut connections = [connect(&endpoint(&listener, NodeKind::Iod, 3))];
+    let sent: Vec<u8> = (0..1_000_000u32).map(|n| (n % 251) as u8).collect();
+    let mut received = vec![0; sent.len()];
+    let (head, tail) = received.split_at_mut(333_333);
+    let mut batch = [Exchange {
+        connection: 0,
+        op: 9,
+        body: vec![255, 1, 255, 100, 255],
+        send: vec![IoSlice::new(&sent[..77]), IoSlice::new(&sent[77..])],
+        recv: vec![IoSliceMut::new(head), IoSliceMut::new(tail)],
+        outcome: None,
+    }];
+    block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
+    let answer = batch[0].outcome.take().unwrap().unwrap();
+    assert_eq!((answer.body, answer.payload_bytes), (vec![255, 1, 255, 100, 255], 1_000_000));
+    assert!(sent == received);
+}
