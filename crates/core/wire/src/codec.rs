@@ -260,6 +260,21 @@ macro_rules! wire_struct {
                 Ok(Self { $( $field: $crate::codec::Wire::decode(from)?, )* })
             }
         }
+
+        #[cfg(test)]
+        impl $name {
+            /// Names and types of the fields, in order, for `docs/format-messages.md`.
+            pub(crate) const FIELDS: &'static [(&'static str, &'static str)] =
+                &[$( (stringify!($field), stringify!($ty)) ),*];
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name {
+            #[allow(unused_variables)]
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                Self { $( $field: $crate::sample::Sample::sample(rng), )* }
+            }
+        }
     )*};
 }
 
@@ -281,6 +296,20 @@ macro_rules! wire_enum {
                     $( $code => Ok(Self::$variant), )*
                     _ => Err($crate::codec::WireError::Unknown),
                 }
+            }
+        }
+
+        #[cfg(test)]
+        impl $name {
+            /// Names and numbers of the variants, for `docs/format-messages.md`.
+            pub(crate) const VARIANTS: &'static [(&'static str, u8)] = &[$( (stringify!($variant), $code) ),*];
+        }
+
+        #[cfg(test)]
+        impl $crate::sample::Sample for $name {
+            fn sample(rng: &mut $crate::sample::Rng) -> Self {
+                let all = [$( Self::$variant ),*];
+                all[rng.below(all.len() as u64) as usize]
             }
         }
     )*};

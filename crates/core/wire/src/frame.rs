@@ -37,7 +37,7 @@ impl FrameFlags {
 /// The header of one frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameHeader {
-    /// Which message ([`crate::message::Op`] as a number; a reply repeats its request's).
+    /// Which message ([`crate::Call::OP`]; a reply repeats its request's).
     pub op: u16,
     /// Request, data or final.
     pub flags: FrameFlags,

@@ -17,6 +17,10 @@ mod key;
 mod layout_codec;
 pub mod message;
 mod reply;
+#[cfg(test)]
+mod sample;
+#[cfg(test)]
+mod tests;
 
 pub use capability::{Capability, Rights};
 pub use codec::{Decoder, Wire, WireError};

@@ -55,6 +55,37 @@ macro_rules! calls {
                 }
             }
 
+            /// A row per call, for `docs/format-messages.md`.
+            #[cfg(test)]
+            pub(crate) fn describe() -> String {
+                [$( $crate::message::row($op, stringify!($name), $name::FIELDS, stringify!($reply)) ),*].concat()
+            }
+
+            /// For each call: number, name, an encoded request and an encoded reply.
+            #[cfg(test)]
+            pub(crate) fn samples(rng: &mut $crate::sample::Rng) -> Vec<(u16, &'static str, Vec<u8>, Vec<u8>)> {
+                use $crate::{Wire, sample::Sample};
+                vec![$((
+                    $op,
+                    stringify!($name),
+                    $name::sample(rng).to_bytes(),
+                    <$reply as Sample>::sample(rng).to_bytes(),
+                )),*]
+            }
+
+            /// Whether `body` decodes as the request, and `reply` as the reply, of `op`, to the same bytes again.
+            #[cfg(test)]
+            pub(crate) fn round_trip(op: u16, body: &[u8], reply: &[u8]) -> (Option<bool>, Option<bool>) {
+                use $crate::Wire;
+                match op {
+                    $( $op => (
+                        $name::from_bytes(body).ok().map(|message| message.to_bytes() == body),
+                        <$reply>::from_bytes(reply).ok().map(|message| message.to_bytes() == reply),
+                    ), )*
+                    _ => (None, None),
+                }
+            }
+
             /// The call's name, for logs and metrics.
             pub fn name(&self) -> &'static str {
                 match self { $( Self::$name(_) => stringify!($name), )* }
@@ -63,6 +94,21 @@ macro_rules! calls {
     };
 }
 pub(crate) use calls;
+
+/// One row of the table of calls.
+#[cfg(test)]
+fn row(op: u16, name: &str, fields: &[(&str, &str)], reply: &str) -> String {
+    format!("| `{op:#06x}` | {name} | {} | {} |\n", fields_text(fields), reply.replace("()", "-"))
+}
+
+/// `name: Type` for each field.
+#[cfg(test)]
+pub(crate) fn fields_text(fields: &[(&str, &str)]) -> String {
+    if fields.is_empty() {
+        return "-".into();
+    }
+    fields.iter().map(|(name, ty)| format!("{name}: {ty}")).collect::<Vec<_>>().join(", ")
+}
 
 /// `op` of the handshake's first frame in each direction.
 pub const OP_HELLO: u16 = 0x0001;

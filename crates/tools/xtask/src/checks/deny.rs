@@ -1,0 +1,22 @@
+//! Licences, banned crates, doubled versions and sources, as `deny.toml` has them.
+//!
+//! Advisories are not asked for: their database is a git repository, and CI reaches only the
+//! crate registry.
+
+use crate::context::Context;
+use crate::tools;
+use anyhow::Result;
+
+/// Builds with the toolchain we pin; a newer one may not, and a check that changes by itself is
+/// no check.
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
+pub fn check(context: &Context) -> Result<()> {
+    if tools::find("cargo-deny").is_none() {
+        // 3 min 38 s on two shared cores; once a machine.
+        println!("     installing cargo-deny {CARGO_DENY_VERSION} (about four minutes)");
+        context.cargo(["install", "--quiet", "--locked", "cargo-deny", "--version", CARGO_DENY_VERSION]).run()?;
+    }
+    let deny = context.cargo(["deny", "--workspace", "--all-features", "--log-level", "error"]);
+    deny.args(["check", "licenses", "bans", "sources"]).run().map(drop)
+}

@@ -1,0 +1,62 @@
+//! The checks of `cargo xtask ci`: each looks at the tree and says yes, or no and why.
+
+mod arrows;
+mod cargo_steps;
+mod deny;
+
+use crate::context::Context;
+use crate::report::{SuiteResult, Totals, indent};
+use anyhow::Result;
+use std::time::Instant;
+
+struct Check {
+    name: &'static str,
+    run: fn(&Context) -> Result<()>,
+}
+
+/// Cheap ones first: whoever breaks one hears of it soon.
+const CHECKS: &[Check] = &[
+    Check { name: "fmt", run: cargo_steps::fmt },
+    Check { name: "arrows", run: arrows::check },
+    Check { name: "clippy", run: cargo_steps::clippy },
+    Check { name: "rustdoc", run: cargo_steps::rustdoc },
+    Check { name: "deny", run: deny::check },
+    Check { name: "requirements", run: requirements },
+];
+
+/// Whether there is a check of this name.
+pub fn exists(name: &str) -> bool {
+    CHECKS.iter().any(|check| check.name == name)
+}
+
+/// All names, for a message.
+pub fn names() -> String {
+    CHECKS.iter().map(|check| check.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Runs those that are named, or all; whatever each finds, the next one runs.
+pub fn run(context: &Context, only: &[String], totals: &mut Totals) {
+    let (started, mut result) = (Instant::now(), SuiteResult::default());
+    let chosen = |check: &&Check| only.is_empty() || only.iter().any(|name| name == check.name);
+    for check in CHECKS.iter().filter(chosen) {
+        result.absorb(run_one(check, context));
+    }
+    totals.add("checks", started.elapsed(), result);
+}
+
+fn run_one(check: &Check, context: &Context) -> SuiteResult {
+    let started = Instant::now();
+    let outcome = (check.run)(context);
+    let word = if outcome.is_ok() { "ok" } else { "FAILED" };
+    println!("{word:<6} {:<14} {:>7.1} s", check.name, started.elapsed().as_secs_f64());
+    match outcome {
+        Ok(()) => SuiteResult { passed: 1, ..SuiteResult::default() },
+        Err(error) => SuiteResult::fail(check.name, format!("{error:#}")),
+    }
+}
+
+fn requirements(context: &Context) -> Result<()> {
+    let problems = crate::requirements::check(context)?;
+    anyhow::ensure!(problems.is_empty(), "docs/requirements.toml:\n{}", indent(&problems.join("\n")));
+    Ok(())
+}

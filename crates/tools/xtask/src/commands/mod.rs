@@ -1,0 +1,63 @@
+//! The commands, one file each.
+
+mod bench;
+mod ci;
+mod requirements;
+mod sim;
+mod test;
+
+use anyhow::{Result, bail};
+
+/// One `cargo xtask NAME`.
+pub struct Command {
+    /// What is typed.
+    pub name: &'static str,
+    /// Its arguments, for the help.
+    pub usage: &'static str,
+    /// One line for the help.
+    pub about: &'static str,
+    /// Does it; `Ok(false)` when it ran and found something wrong.
+    pub run: fn(&[String]) -> Result<bool>,
+}
+
+/// Every command there is.
+pub const COMMANDS: &[Command] = &[
+    Command { name: "ci", usage: "[CHECK]...", about: "every check, then every suite: what CI runs", run: ci::run },
+    Command {
+        name: "test",
+        usage: "[--only SUITE]... [--full] [--list]",
+        about: "the test suites (--full: the long form of each)",
+        run: test::run,
+    },
+    Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
+    Command { name: "bench", usage: "NAME [ARGS]...", about: "a benchmark, built for release", run: bench::run },
+    Command {
+        name: "requirements",
+        usage: "[--check]",
+        about: "what the issues demand: shown and open (--check: does each named test exist)",
+        run: requirements::run,
+    },
+];
+
+/// Finds the command and runs it.
+pub fn dispatch(args: &[String]) -> Result<bool> {
+    let Some((name, rest)) = args.split_first() else {
+        help();
+        return Ok(true);
+    };
+    if matches!(name.as_str(), "help" | "--help" | "-h") {
+        help();
+        return Ok(true);
+    }
+    match COMMANDS.iter().find(|command| command.name == name) {
+        Some(command) => (command.run)(rest),
+        None => bail!("no command `{name}`; try: cargo xtask help"),
+    }
+}
+
+fn help() {
+    println!("usage: cargo xtask COMMAND\n");
+    for Command { name, usage, about, .. } in COMMANDS {
+        println!("  {:<42} {about}", format!("{name} {usage}"));
+    }
+}

@@ -1,0 +1,123 @@
+//! The tests of library and command again, as a user without any privilege: root passes every
+//! permission check, so a run as root alone proves nothing about an ordinary user.
+//!
+//! ```text
+//! root ── unshare (own mounts, when the tree is in a closed directory)
+//!           └─ setpriv (uid, gid 65534, no groups, no capabilities) ── test binary
+//! ```
+
+use super::unit::run_binary;
+use crate::context::Context;
+use crate::process::Process;
+use crate::report::SuiteResult;
+use crate::test_binaries::TestBinary;
+use crate::tools;
+use anyhow::{Context as _, Result, ensure};
+use std::path::{Path, PathBuf};
+
+pub const ABOUT: &str = "tests of library and command again, as an unprivileged user";
+
+/// The crates whose tests an ordinary user's program depends on.
+const CRATES: &[&str] = &["braid-client", "braid-cli", "braid-vfs", "braid-fuse", "braid-capi", "braid-mpiio"];
+
+/// `nobody` on Debian and nearly everywhere.
+const USER: &str = "65534";
+
+pub fn subject(context: &Context) -> Result<()> {
+    ensure!(!binaries(context)?.is_empty(), "no test in {}", CRATES.join(", "));
+    Ok(())
+}
+
+pub fn run(context: &Context) -> Result<SuiteResult> {
+    if !tools::is_root() {
+        return Ok(SuiteResult::skip("all", "the suite `unit` has run them as this user, who is not root"));
+    }
+    tools::need("setpriv", "util-linux")?;
+    let scratch = Scratch::new()?;
+    let Some(runner) = runner(context, &scratch)? else {
+        return Ok(SuiteResult::skip("all", format!("uid {USER} cannot reach {}", context.root.display())));
+    };
+    let mut result = SuiteResult::default();
+    for binary in binaries(context)? {
+        result.absorb(run_binary(binary, &runner)?);
+    }
+    Ok(result)
+}
+
+fn binaries(context: &Context) -> Result<Vec<&TestBinary>> {
+    let chosen = context.test_binaries()?.iter().filter(|binary| CRATES.contains(&binary.package.as_str()));
+    let with_tests = chosen.map(|binary| Ok((binary, binary.list(false)?.is_empty())));
+    let with_tests: Vec<(&TestBinary, bool)> = with_tests.collect::<Result<_>>()?;
+    Ok(with_tests.into_iter().filter(|(_, empty)| !empty).map(|(binary, _)| binary).collect())
+}
+
+/// The topmost directory on the way to the tree that others may not enter.
+fn closed_directory(root: &Path) -> Option<&Path> {
+    let way: Vec<&Path> = root.ancestors().collect();
+    way.into_iter().rev().find(|dir| !others_may_enter(dir))
+}
+
+#[cfg(unix)]
+fn others_may_enter(dir: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    dir.metadata().is_ok_and(|metadata| metadata.permissions().mode() & 0o001 != 0)
+}
+
+#[cfg(not(unix))]
+fn others_may_enter(_: &Path) -> bool {
+    true
+}
+
+/// How to run a program as the user, if the user then reaches the tree.
+fn runner(context: &Context, scratch: &Scratch) -> Result<Option<Vec<String>>> {
+    let plain = become_user(scratch);
+    let runner = match closed_directory(&context.root) {
+        Some(closed) => [open_tree(&context.root, closed, scratch), plain].concat(),
+        None => plain,
+    };
+    Ok(reaches(&runner, &context.root)?.then_some(runner))
+}
+
+fn become_user(scratch: &Scratch) -> Vec<String> {
+    let scratch = scratch.0.display();
+    let words =
+        ["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "--inh-caps=-all", "--no-new-privs", "env"];
+    let places = [format!("HOME={scratch}"), format!("TMPDIR={scratch}"), "USER=nobody".to_owned()];
+    words.iter().map(|word| (*word).to_owned()).chain(places).collect()
+}
+
+/// In mounts of our own, puts an open directory over the closed one and the tree back into it:
+/// test binaries have the paths of the commands they start compiled in: a copy elsewhere would
+/// not find them.
+fn open_tree(root: &Path, closed: &Path, scratch: &Scratch) -> Vec<String> {
+    let script = "here=$PWD && mkdir -p \"$3\" && mount --bind \"$1\" \"$3\" && mount -t tmpfs -o mode=755 none \"$2\" \
+                  && mkdir -p \"$1\" && mount --bind \"$3\" \"$1\" && cd \"$here\" && shift 3 && exec \"$@\"";
+    let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "open"];
+    let paths = [root, closed, &scratch.0.join("tree")].map(|path| path.to_string_lossy().into_owned());
+    words.iter().map(|word| (*word).to_owned()).chain(paths).collect()
+}
+
+fn reaches(runner: &[String], root: &Path) -> Result<bool> {
+    let (program, args) = runner.split_first().context("no way to become another user")?;
+    let probe = Process::new(program).args(args).args(["test", "-r"]).args([root.join("Cargo.toml")]);
+    Ok(probe.finish()?.status.success())
+}
+
+/// A home and a place for scratch files that the user owns; gone afterwards.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let dir = std::env::temp_dir().join(format!("braid-nonroot-{}", std::process::id()));
+        std::fs::create_dir(&dir).with_context(|| dir.display().to_string())?;
+        let scratch = Self(dir);
+        Process::new("chown").args([&format!("{USER}:{USER}"), &*scratch.0.to_string_lossy()]).run()?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,30 @@
+//! The main job, from nothing: start a cluster, store a tree, read it back, byte for byte.
+
+use crate::commands::COMMANDS;
+use crate::context::Context;
+use crate::report::SuiteResult;
+use anyhow::{Result, ensure};
+use std::time::Duration;
+
+pub const ABOUT: &str = "`cargo xtask up --once --json`: a tree stored and read back byte for byte";
+
+const LIMIT: Duration = Duration::from_secs(10 * 60);
+
+pub fn subject(_: &Context) -> Result<()> {
+    ensure!(COMMANDS.iter().any(|command| command.name == "up"), "no command `cargo xtask up`");
+    Ok(())
+}
+
+pub fn run(context: &Context) -> Result<SuiteResult> {
+    let up = context.cargo(["run", "--quiet", "--locked", "--package", "xtask", "--", "up", "--once", "--json"]);
+    let finished = up.limit(LIMIT).finish()?;
+    if !finished.status.success() {
+        return Ok(SuiteResult::fail("up", finished.output()));
+    }
+    match serde_json::from_str::<serde_json::Value>(&finished.stdout) {
+        Ok(_) => Ok(SuiteResult { passed: 1, ..SuiteResult::default() }),
+        Err(error) => {
+            Ok(SuiteResult::fail("up", format!("--json printed what is not JSON: {error}\n{}", finished.stdout)))
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! All libtest tests of the workspace: unit, golden vectors, property, integration.
+
+use crate::context::Context;
+use crate::libtest;
+use crate::report::SuiteResult;
+use crate::test_binaries::TestBinary;
+use anyhow::Result;
+use std::time::Duration;
+
+pub const ABOUT: &str = "every test of every crate, as the user who runs this";
+
+/// One binary that takes longer hangs; the others still run.
+const LIMIT: Duration = Duration::from_secs(15 * 60);
+
+pub fn subject(_: &Context) -> Result<()> {
+    Ok(())
+}
+
+pub fn run(context: &Context) -> Result<SuiteResult> {
+    let mut result = SuiteResult::default();
+    for binary in context.test_binaries()? {
+        result.absorb(run_binary(binary, &[])?);
+    }
+    Ok(result)
+}
+
+/// Runs one binary, with `runner` in front of it, and gives its cases their full names.
+pub fn run_binary(binary: &TestBinary, runner: &[String]) -> Result<SuiteResult> {
+    let finished = binary.process(runner).args(["--show-output"]).limit(LIMIT).finish()?;
+    let mut result = libtest::parse_run(&finished.stdout, finished.status.success());
+    for (name, why) in &mut result.failed {
+        *name = binary.full_name(name);
+        if !finished.stderr.is_empty() {
+            why.push_str(&format!("\n{}", finished.stderr));
+        }
+    }
+    result.skipped.iter_mut().for_each(|(name, _)| *name = binary.full_name(name));
+    Ok(result)
+}

@@ -1,0 +1,88 @@
+//! The compiled test binaries of the workspace: built once, then run as often as the suites
+//! want (as we are, as another user), listed for the requirements.
+
+use crate::context::Context;
+use crate::libtest;
+use crate::process::Process;
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// One binary with tests in it.
+pub struct TestBinary {
+    /// The crate it tests, as cargo spells it.
+    pub package: String,
+    /// For an integration test its own name: its tests are `package::target::test`.
+    pub integration: Option<String>,
+    /// The file.
+    pub executable: PathBuf,
+    /// Where cargo would run it.
+    pub dir: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Message {
+    reason: String,
+    package_id: Option<String>,
+    target: Option<MessageTarget>,
+    profile: Option<Profile>,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+struct MessageTarget {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds all of them.
+pub fn build(context: &Context) -> Result<Vec<TestBinary>> {
+    let build = ["test", "--workspace", "--no-run", "--locked", "--lib", "--bins", "--tests"];
+    let format = "--message-format=json-render-diagnostics";
+    let finished = context.cargo(build).args([format]).run().context("building the tests")?;
+    let messages = finished.stdout.lines().map(serde_json::from_str::<Message>);
+    let messages: Vec<Message> = messages.collect::<Result<_, _>>().context("messages of cargo test --no-run")?;
+    Ok(messages.into_iter().filter_map(|message| from_message(context, message)).collect())
+}
+
+fn from_message(context: &Context, message: Message) -> Option<TestBinary> {
+    if message.reason != "compiler-artifact" || !message.profile?.test {
+        return None;
+    }
+    let (id, target) = (message.package_id?, message.target?);
+    let package = context.metadata.packages.iter().find(|package| package.id == id)?;
+    let integration = target.kind.iter().any(|kind| kind == "test").then_some(target.name);
+    let dir = package.manifest_path.parent()?.to_owned();
+    Some(TestBinary { package: package.name.clone(), integration, executable: message.executable?, dir })
+}
+
+impl TestBinary {
+    /// What the tests of this binary are called in reports and in docs/requirements.toml.
+    pub fn full_name(&self, test: &str) -> String {
+        match &self.integration {
+            Some(target) => format!("{}::{target}::{test}", self.package),
+            None => format!("{}::{test}", self.package),
+        }
+    }
+
+    /// The binary in the surroundings that `cargo test` gives it, run by `runner` (a program and
+    /// its arguments) if there is one.
+    pub fn process(&self, runner: &[String]) -> Process {
+        let mut words = runner.iter().cloned().chain([self.executable.to_string_lossy().into_owned()]);
+        let program = words.next().unwrap_or_default();
+        let process = Process::new(program).args(words).dir(&self.dir);
+        process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package)
+    }
+
+    /// The names of its tests; only those that are ignored if so asked.
+    pub fn list(&self, ignored: bool) -> Result<Vec<String>> {
+        let only = if ignored { vec!["--ignored"] } else { vec![] };
+        let output = self.process(&[]).args(["--list"]).args(only).run()?;
+        Ok(libtest::parse_list(&output.stdout))
+    }
+}

@@ -1,0 +1,48 @@
+//! Programs that the suites need from the machine. What is missing is installed where we may,
+//! and each installation is printed.
+
+use crate::process::Process;
+use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+/// Where a program of this name is, if anywhere on the path.
+pub fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
+}
+
+/// Makes sure that the program is there, from the Debian package if need be and if we are root.
+pub fn need(program: &str, debian_package: &str) -> Result<PathBuf> {
+    if let Some(found) = find(program) {
+        return Ok(found);
+    }
+    if !is_root() || find("apt-get").is_none() {
+        bail!("`{program}` is missing; try: sudo apt-get install {debian_package}");
+    }
+    println!("     installing {debian_package} (for `{program}`)");
+    install(debian_package)?;
+    find(program).ok_or_else(|| anyhow::anyhow!("{debian_package} is installed and `{program}` is still missing"))
+}
+
+fn install(debian_package: &str) -> Result<()> {
+    let apt = || Process::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
+    apt().args(["update", "-q"]).run()?;
+    apt().args(["install", "-q", "-y", "--no-install-recommends", debian_package]).run()?;
+    Ok(())
+}
+
+/// Whether we run as root.
+pub fn is_root() -> bool {
+    let id = Process::new("id").args(["-u"]).finish();
+    id.is_ok_and(|finished| finished.stdout.trim() == "0")
+}
+
+/// `cargo` of the nightly toolchain, or why there is none.
+pub fn nightly_cargo() -> Result<Process, String> {
+    let cargo =
+        || Process::new("rustup").env_remove("CARGO").env_remove("RUSTUP_TOOLCHAIN").args(["run", "nightly", "cargo"]);
+    match cargo().args(["--version"]).finish() {
+        Ok(finished) if finished.status.success() => Ok(cargo()),
+        _ => Err("no nightly toolchain; try: rustup toolchain install nightly".to_owned()),
+    }
+}
