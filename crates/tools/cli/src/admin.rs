@@ -58,7 +58,8 @@ impl IodLink {
         let driver = Blocking::new();
         let timeout = settings.timeout.value;
         let name = endpoint.name();
-        let connection = block_on(driver.connect(&endpoint, driver.now() + timeout)).map_err(|e| net_fault(&name, &e))?;
+        let connection =
+            block_on(driver.connect(&endpoint, driver.now() + timeout)).map_err(|e| net_fault(&name, &e))?;
         Ok(Self { driver, connection, name, timeout })
     }
 

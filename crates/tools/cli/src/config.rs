@@ -32,6 +32,9 @@ pub struct File {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct ClusterSection {
+    /// The cluster's UUID; daemons refuse directories of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
     /// Addresses of the metadata server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub mds: Vec<String>,
@@ -168,6 +171,14 @@ impl Settings {
         let path = |p: &Option<PathBuf>| p.as_ref().map_or("-".into(), |p| p.display().to_string());
         let row = |name, value, source: &Source| (name, value, source.to_string());
         let mut rows = vec![
+            row(
+                "cluster.uuid",
+                self.file.cluster.uuid.clone().unwrap_or_else(|| "-".into()),
+                &match self.file.cluster.uuid {
+                    Some(_) => self.path.clone().map_or(Source::Default, Source::File),
+                    None => Source::Default,
+                },
+            ),
             row("cluster.mds", self.mds.value.join(","), &self.mds.source),
             row("cluster.tls", format!("{:?}", self.tls.value), &self.tls.source),
             row("client.key", path(&self.key.value), &self.key.source),
@@ -197,7 +208,11 @@ const MDS_NAMES: [&str; 6] = ["mds.dir", "mds.listen", "mds.advertise", "mds.lab
 const IOD_NAMES: [&str; 6] = ["iod.dir", "iod.listen", "iod.advertise", "iod.labels", "iod.server-key", "iod.metrics"];
 
 /// A key or an agent: the more particular source wins over the other kind as well.
-fn credentials(global: &Global, file: &File, from_file: Source) -> (Setting<Option<PathBuf>>, Setting<Option<PathBuf>>) {
+fn credentials(
+    global: &Global,
+    file: &File,
+    from_file: Source,
+) -> (Setting<Option<PathBuf>>, Setting<Option<PathBuf>>) {
     let none = Setting { value: None, source: Source::Default };
     if global.key.is_some() {
         return (Setting { value: global.key.clone(), source: Source::Flag("--key or BRAID_KEY") }, none);
@@ -224,7 +239,13 @@ fn pick<T>(flag: &'static str, given: Option<T>, in_file: Option<T>, file: Sourc
     }
 }
 
-fn pick_list(flag: &'static str, given: &[String], in_file: &[String], file: Source, default: &str) -> Setting<Vec<String>> {
+fn pick_list(
+    flag: &'static str,
+    given: &[String],
+    in_file: &[String],
+    file: Source,
+    default: &str,
+) -> Setting<Vec<String>> {
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     pick(flag, some(given), some(in_file), file).or(vec![default.to_owned()])
 }
@@ -238,7 +259,10 @@ impl<T> Setting<Option<T>> {
 /// Where a configuration file is looked for, in order.
 fn places() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
-    [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))].into_iter().flatten().collect()
+    [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Reads one file; relative paths in it are taken from its own directory.
@@ -296,7 +320,10 @@ mod tests {
     fn flags_win_over_the_file_and_the_file_over_defaults() {
         let text = "[cluster]\nmds = ['file:1']\n[client]\ntimeout = '5s'\n";
         let settings = load(text, Global { mds: vec!["flag:1".into()], ..Global::default() }).unwrap();
-        assert_eq!((settings.mds.value[0].as_str(), settings.mds.source.clone()), ("flag:1", Source::Flag("--mds or BRAID_MDS")));
+        assert_eq!(
+            (settings.mds.value[0].as_str(), settings.mds.source.clone()),
+            ("flag:1", Source::Flag("--mds or BRAID_MDS"))
+        );
         assert_eq!(settings.timeout.value, Duration::from_secs(5));
         assert_eq!(settings.tls.source, Source::Default);
     }

@@ -119,7 +119,11 @@ type Objects = HashMap<(IodId, ObjectId), u64>;
 /// Problems by a key that stays the same when they are found again.
 type Problems = BTreeMap<String, Problem>;
 
-fn check_objects(client: &Client, links: &mut BTreeMap<IodId, IodLink>, report: &mut Report) -> Result<Problems, Fault> {
+fn check_objects(
+    client: &Client,
+    links: &mut BTreeMap<IodId, IodLink>,
+    report: &mut Report,
+) -> Result<Problems, Fault> {
     let mut problems = Problems::new();
     // Objects first: a file is in the namespace before its objects are, so that none looks like a stranger.
     let objects = list_objects(client, links, report, &mut problems)?;

@@ -41,7 +41,8 @@ fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Setting
         return Err(Fault::usage(format!("writing {}", path.display()), "the file exists").hint("--out FILE"));
     }
     let made = admin::client(settings)?.key_add(name, rights.clone())?;
-    let key = KeyFile { id: made.key, name: name.to_owned(), admin: rights.admin, secret: Secret::from_bytes(made.secret) };
+    let key =
+        KeyFile { id: made.key, name: name.to_owned(), admin: rights.admin, secret: Secret::from_bytes(made.secret) };
     key.save(path)?;
     if out.json {
         out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
@@ -70,7 +71,13 @@ fn list(settings: &Settings, out: Printer) -> Result<(), Fault> {
         .iter()
         .map(|key| {
             let state = if key.revoked { "revoked" } else { "valid" };
-            vec![key.key.to_string(), key.name.clone(), state.into(), rights_text(&key.rights), key.sessions.to_string()]
+            vec![
+                key.key.to_string(),
+                key.name.clone(),
+                state.into(),
+                rights_text(&key.rights),
+                key.sessions.to_string(),
+            ]
         })
         .collect();
     out.table(&["ID", "NAME", "STATE", "RIGHTS", "SESSIONS"], &rows);

@@ -46,7 +46,11 @@ fn show_file(path: &str, found: &LayoutShowReply, out: Printer) {
     for component in &layout.components {
         let end = if component.end == FileOffset::MAX { "end".to_owned() } else { component.end.to_string() };
         let (start, what) = (component.start, distribution_text(&component.distribution));
-        out.line(format!("  bytes {start} to {end}: {what}, {} parts, first part {}", component.parts.len(), component.first_part));
+        out.line(format!(
+            "  bytes {start} to {end}: {what}, {} parts, first part {}",
+            component.parts.len(),
+            component.first_part
+        ));
         for placement in &component.parts {
             let iods: Vec<_> = placement.iods.iter().map(ToString::to_string).collect();
             let there = if recorded(found, part) { "written" } else { "not written yet, or not collected yet" };

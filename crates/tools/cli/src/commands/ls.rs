@@ -55,7 +55,7 @@ impl Listing<'_> {
     /// Lists one directory in the order of names; returns the directories in it.
     fn directory(&mut self, path: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
         let mut rows = Vec::new();
-        for entry in self.client.read_dir_plus(path)? {
+        for entry in self.client.read_dir(path, true)? {
             let entry = entry?;
             if !self.args.all && entry.name.starts_with(b".") {
                 continue;
@@ -63,12 +63,13 @@ impl Listing<'_> {
             let child = join(path, &entry.name);
             let found = match entry.attributes {
                 Some(found) => found,
-                None => self.client.lstat(&child)?,
+                None => self.client.lstat(&child[..])?,
             };
             rows.push((entry.name, child, found));
         }
         rows.sort_by(|a, b| a.0.cmp(&b.0));
-        let below = rows.iter().filter(|(_, _, found)| found.kind == FileKind::Directory).map(|(_, path, _)| path.clone());
+        let below =
+            rows.iter().filter(|(_, _, found)| found.kind == FileKind::Directory).map(|(_, path, _)| path.clone());
         let below = below.collect();
         self.print(rows)?;
         Ok(below)
@@ -86,7 +87,7 @@ impl Listing<'_> {
         let wide = rows.iter().map(|(_, _, found)| found.bytes.0.to_string().len()).max().unwrap_or(1);
         for (name, path, found) in rows {
             let target = match found.kind {
-                FileKind::Symlink => format!(" -> {}", show(&self.client.read_link(&path)?)),
+                FileKind::Symlink => format!(" -> {}", show(&self.client.read_link(&path[..])?)),
                 _ => String::new(),
             };
             let mode = mode_text(found.kind, found.mode);

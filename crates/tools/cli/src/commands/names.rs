@@ -65,17 +65,17 @@ fn remove_tree(client: &Client, root: &[u8]) -> Result<(), Fault> {
     let mut stack = vec![(root.to_vec(), false)];
     while let Some((path, emptied)) = stack.pop() {
         if emptied {
-            gone_is_fine(client.rmdir(&path))?;
+            gone_is_fine(client.rmdir(&path[..]))?;
             continue;
         }
         stack.push((path.clone(), true));
-        for entry in client.read_dir(&path)? {
+        for entry in client.read_dir(&path[..], false)? {
             let entry = entry?;
             let child = join(&path, &entry.name);
             if entry.kind == FileKind::Directory {
                 stack.push((child, false));
             } else {
-                gone_is_fine(client.unlink(&child))?;
+                gone_is_fine(client.unlink(&child[..]))?;
             }
         }
     }
@@ -100,7 +100,7 @@ pub fn mv(from: &str, to: &str, no_replace: bool, exchange: bool, settings: &Set
     };
     let into = !exchange && is_directory(&client, to.as_bytes())?;
     let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
-    Ok(client.rename(from, target, mode)?)
+    Ok(client.rename(from, &target[..], mode)?)
 }
 
 /// Makes a link; into an existing directory makes it there.
@@ -109,9 +109,9 @@ pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings) -> Resu
     let into = is_directory(&client, link.as_bytes())?;
     let name = if into { join(link.as_bytes(), file_name(target.as_bytes())) } else { link.as_bytes().to_vec() };
     if symbolic {
-        client.symlink(target.as_bytes(), name)?;
+        client.symlink(&name[..], target.as_bytes())?;
     } else {
-        client.hard_link(target, name)?;
+        client.hard_link(target, &name[..])?;
     }
     Ok(())
 }

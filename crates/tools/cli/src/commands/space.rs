@@ -92,7 +92,7 @@ fn measure(client: &Client, root: &[u8]) -> Result<Usage, Fault> {
     let mut stack = vec![root.to_vec()];
     while let Some(path) = stack.pop() {
         usage.directories += 1;
-        for entry in client.read_dir_plus(&path)? {
+        for entry in client.read_dir(&path[..], true)? {
             let entry = entry?;
             if entry.kind == FileKind::Directory {
                 stack.push(join(&path, &entry.name));

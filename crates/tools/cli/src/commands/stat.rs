@@ -19,9 +19,17 @@ pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -
         }
         let bytes = found.bytes.0;
         out.line(format!("{path}: {}, {} bytes ({})", kind_word(found.kind), bytes, human_bytes(bytes)));
-        out.line(format!("  mode {} owner {}:{} links {}", mode_text(found.kind, found.mode), found.uid, found.gid, found.links));
+        out.line(format!(
+            "  mode {} owner {}:{} links {}",
+            mode_text(found.kind, found.mode),
+            found.uid,
+            found.gid,
+            found.links
+        ));
         out.line(format!("  index {} change {} size generation {}", found.file, found.change, found.size_generation));
-        for (name, time) in [("accessed", found.atime), ("modified", found.mtime), ("changed", found.ctime), ("born", found.btime)] {
+        for (name, time) in
+            [("accessed", found.atime), ("modified", found.mtime), ("changed", found.ctime), ("born", found.btime)]
+        {
             out.line(format!("  {name:<8} {}", time_text(time)));
         }
     }

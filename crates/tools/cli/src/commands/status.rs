@@ -21,14 +21,17 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let secret = admin::server_key(settings)?;
     let ask = |iod: &IodInfo| match (&secret, iod.state) {
         (None, _) | (_, IodState::Down) => None,
-        (Some(secret), _) => admin::IodLink::connect(iod, secret, settings).and_then(|mut link| link.call(&DaemonStatus {})).ok(),
+        (Some(secret), _) => {
+            admin::IodLink::connect(iod, secret, settings).and_then(|mut link| link.call(&DaemonStatus {})).ok()
+        }
     };
     let iods: Vec<_> = mds.map.iods.iter().map(|iod| (iod, ask(iod))).collect();
     if out.json {
         print_json(&mds, &daemon, &iods, out);
         return Ok(());
     }
-    let mut rows = vec![row("metadata server", settings.mds.value.join(" "), "up".into(), String::new(), Some(&daemon))];
+    let mut rows =
+        vec![row("metadata server", settings.mds.value.join(" "), "up".into(), String::new(), Some(&daemon))];
     for (iod, counters) in &iods {
         let heard = mds.map.iods.iter().position(|i| i.id == iod.id).and_then(|at| mds.heard_ms_ago.get(at)).copied();
         let state = match (iod.state, heard) {
@@ -38,7 +41,10 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         let free = format!("{} of {}", human_bytes(iod.space.available.0), human_bytes(iod.space.total.0));
         rows.push(row(&format!("I/O daemon {}", iod.id), iod.addresses.join(" "), state, free, counters.as_ref()));
     }
-    out.table(&["DAEMON", "ADDRESS", "STATE", "FREE", "CONNS", "CALLS", "READ", "WRITTEN", "ERRORS", "MEMORY", "UP"], &rows);
+    out.table(
+        &["DAEMON", "ADDRESS", "STATE", "FREE", "CONNS", "CALLS", "READ", "WRITTEN", "ERRORS", "MEMORY", "UP"],
+        &rows,
+    );
     out.line(format!(
         "{} sessions, {} open files, {} sizes still in objects, {} objects to delete, {} truncates under way{}",
         mds.sessions,
@@ -71,7 +77,12 @@ fn row(name: &str, address: String, state: String, free: String, counters: Optio
     ]
 }
 
-fn print_json(mds: &MdsStatusReply, daemon: &DaemonStatusReply, iods: &[(&IodInfo, Option<DaemonStatusReply>)], out: Printer) {
+fn print_json(
+    mds: &MdsStatusReply,
+    daemon: &DaemonStatusReply,
+    iods: &[(&IodInfo, Option<DaemonStatusReply>)],
+    out: Printer,
+) {
     let counters = |c: &DaemonStatusReply| {
         json!({ "uptime_seconds": c.uptime_seconds, "connections": c.connections, "calls": c.calls, "errors": c.errors,
             "bytes_read": c.bytes_read, "bytes_written": c.bytes_written, "memory_bytes": c.memory_bytes,

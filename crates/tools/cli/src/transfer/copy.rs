@@ -81,19 +81,31 @@ pub fn copy_trees(
     let started = Instant::now();
     let into = to.is_directory(destination.as_bytes())?;
     if !into && (sources.len() > 1 || destination.ends_with('/')) {
-        return Err(Fault::new(Exit::NotFound, format!("copying to {destination}"), "it is not a directory").hint("braid mkdir -p, or mkdir -p"));
+        return Err(Fault::new(Exit::NotFound, format!("copying to {destination}"), "it is not a directory")
+            .hint("braid mkdir -p, or mkdir -p"));
     }
     let summary = Mutex::new(Summary::default());
     let (queue, items) = mpsc::sync_channel::<Item>(QUEUE_FILES_MAX);
     let items = Mutex::new(items);
-    let mut walk = Walk { from, to, options, progress, summary: &summary, queue, directories: Vec::new(), links: HashMap::new(), later: Vec::new() };
+    let mut walk = Walk {
+        from,
+        to,
+        options,
+        progress,
+        summary: &summary,
+        queue,
+        directories: Vec::new(),
+        links: HashMap::new(),
+        later: Vec::new(),
+    };
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| work(from, to, options, progress, &summary, &items));
         }
         let walked = sources.iter().try_for_each(|source| {
             let source = source.as_bytes();
-            let target = if into { join(destination.as_bytes(), file_name(source)) } else { destination.as_bytes().to_vec() };
+            let target =
+                if into { join(destination.as_bytes(), file_name(source)) } else { destination.as_bytes().to_vec() };
             walk.root(source, target)
         });
         let Walk { directories, later, queue, .. } = walk;
@@ -107,7 +119,13 @@ pub fn copy_trees(
 }
 
 /// Hard links and the attributes of directories: what can only be done when all files are there.
-fn finish(to: &impl Side, options: &Options, summary: &Mutex<Summary>, directories: Vec<(Vec<u8>, Meta)>, links: Vec<(Vec<u8>, Vec<u8>)>) {
+fn finish(
+    to: &impl Side,
+    options: &Options,
+    summary: &Mutex<Summary>,
+    directories: Vec<(Vec<u8>, Meta)>,
+    links: Vec<(Vec<u8>, Vec<u8>)>,
+) {
     for (existing, name) in links {
         record(summary, to.hard_link(&existing, &name).map(|()| 0));
     }
@@ -134,7 +152,8 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
     /// One source named on the command line: what is wrong with it is an error of the command.
     fn root(&mut self, source: &[u8], target: Vec<u8>) -> Result<(), Fault> {
         let doing = || format!("copying {}", show(source));
-        let meta = self.from.meta(source)?.ok_or_else(|| Fault::new(Exit::NotFound, doing(), "no such file or directory"))?;
+        let meta =
+            self.from.meta(source)?.ok_or_else(|| Fault::new(Exit::NotFound, doing(), "no such file or directory"))?;
         if meta.kind == Kind::Directory && !self.options.recursive {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
         }
@@ -149,7 +168,9 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
         match meta.kind {
             Kind::Directory => self.directory(&from, to, meta, depth),
             Kind::Symlink => record(self.summary, self.symlink(&from, &to, &meta).map(|()| 0)),
-            Kind::Other => self.with_summary(|s| s.skipped.push(format!("{}: not a file, directory or link", show(&from)))),
+            Kind::Other => {
+                self.with_summary(|s| s.skipped.push(format!("{}: not a file, directory or link", show(&from))))
+            }
             Kind::File => self.file(from, to, meta),
         }
     }
@@ -157,7 +178,12 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
     fn directory(&mut self, from: &[u8], to: Vec<u8>, meta: Meta, depth: usize) {
         let names = self.to.make_directory(&to).and_then(|()| self.from.names(from));
         let mut names = match names {
-            Ok(_) if depth == DEPTH_MAX => return fail(self.summary, Fault::failed(format!("copying {}", show(from)), "more than 1000 directories deep")),
+            Ok(_) if depth == DEPTH_MAX => {
+                return fail(
+                    self.summary,
+                    Fault::failed(format!("copying {}", show(from)), "more than 1000 directories deep"),
+                );
+            }
             Ok(names) => names,
             Err(fault) => return fail(self.summary, fault),
         };
@@ -196,7 +222,14 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
     }
 }
 
-fn work(from: &impl Side, to: &impl Side, options: &Options, progress: &Progress, summary: &Mutex<Summary>, items: &Mutex<mpsc::Receiver<Item>>) {
+fn work(
+    from: &impl Side,
+    to: &impl Side,
+    options: &Options,
+    progress: &Progress,
+    summary: &Mutex<Summary>,
+    items: &Mutex<mpsc::Receiver<Item>>,
+) {
     let mut buffer = Vec::new();
     loop {
         let next = items.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
@@ -210,13 +243,21 @@ fn work(from: &impl Side, to: &impl Side, options: &Options, progress: &Progress
 }
 
 /// Copies one file; `None` when it was there already.
-fn copy_file(from: &impl Side, to: &impl Side, item: &Item, options: &Options, progress: &Progress, buffer: &mut Vec<u8>) -> Result<Option<u64>, Fault> {
+fn copy_file(
+    from: &impl Side,
+    to: &impl Side,
+    item: &Item,
+    options: &Options,
+    progress: &Progress,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<u64>, Fault> {
     let there = if options.resume { to.meta(&item.to)? } else { None };
     if there.as_ref().is_some_and(|there| item.meta.agrees_with(there)) {
         progress.moved(item.meta.bytes);
         return Ok(None);
     }
-    let part = there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
+    let part =
+        there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
     let mut offset = part - part % HOLE_BYTES as u64;
     progress.moved(offset);
     let mut source = from.open(&item.from)?;
@@ -242,7 +283,12 @@ fn copy_file(from: &impl Side, to: &impl Side, item: &Item, options: &Options, p
 }
 
 /// Writes a chunk; of a sparse file only the pieces that are not all zeros.
-fn write_chunk(sink: &mut dyn crate::transfer::side::Sink, offset: u64, bytes: &[u8], sparse: bool) -> Result<(), Fault> {
+fn write_chunk(
+    sink: &mut dyn crate::transfer::side::Sink,
+    offset: u64,
+    bytes: &[u8],
+    sparse: bool,
+) -> Result<(), Fault> {
     if !sparse {
         return if bytes.is_empty() { Ok(()) } else { sink.write_at(offset, bytes) };
     }

@@ -52,7 +52,13 @@ pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(),
 }
 
 /// `braid cp SOURCE… DESTINATION`.
-pub fn cp(paths: &[String], recursive: bool, layout: &LayoutArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+pub fn cp(
+    paths: &[String],
+    recursive: bool,
+    layout: &LayoutArgs,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let remote = Remote::new(client.clone(), connect::wish(layout)?);
     let args = TransferArgs {
@@ -84,8 +90,12 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, _client: &Client, 
         return Ok(());
     }
     let first = summary.first_failure.clone().unwrap_or_else(|| Fault::failed("copying", "unknown"));
-    Err(Fault::new(first.exit, format!("copying {} of {} files", summary.failed, summary.failed + summary.files), first.to_string())
-        .hint("the same with --resume"))
+    Err(Fault::new(
+        first.exit,
+        format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
+        first.to_string(),
+    )
+    .hint("the same with --resume"))
 }
 
 fn report(summary: &Summary, out: Printer) {
@@ -100,7 +110,11 @@ fn report(summary: &Summary, out: Printer) {
         human_bytes(summary.bytes),
         summary.seconds,
         human_bytes(rate as u64),
-        if summary.already_there > 0 { format!(", {} were there already", summary.already_there) } else { String::new() },
+        if summary.already_there > 0 {
+            format!(", {} were there already", summary.already_there)
+        } else {
+            String::new()
+        },
         if summary.skipped.is_empty() { String::new() } else { format!(", {} skipped", summary.skipped.len()) },
     ));
     for skipped in summary.skipped.iter().take(5) {

@@ -52,7 +52,7 @@ impl Side for Remote {
     }
 
     fn names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
-        let listing = self.client.read_dir(path)?;
+        let listing = self.client.read_dir(path, false)?;
         listing.map(|entry| entry.map(|entry| entry.name).map_err(Fault::from)).collect()
     }
 
@@ -78,7 +78,7 @@ impl Side for Remote {
 
     fn symlink(&self, target: &[u8], path: &[u8]) -> Result<(), Fault> {
         self.replace(path)?;
-        Ok(self.client.symlink(target, path).map(|_| ())?)
+        Ok(self.client.symlink(path, target).map(|_| ())?)
     }
 
     fn hard_link(&self, existing: &[u8], path: &[u8]) -> Result<(), Fault> {
@@ -133,17 +133,27 @@ impl Source for RemoteFile {
 
 impl Sink for RemoteFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
-        Ok(self.0.write_all_at(bytes, offset)?)
+        write_all(&self.0, bytes, offset)
     }
 
     fn set_size(&mut self, bytes: u64) -> Result<(), Fault> {
-        Ok(self.0.set_len(bytes)?)
+        Ok(self.0.set_len(bytes).map(|_| ())?)
     }
 
     fn close(self: Box<Self>, sync: bool) -> Result<(), Fault> {
         if sync {
-            self.0.sync_all()?;
+            self.0.sync()?;
         }
         Ok(self.0.close()?)
     }
+}
+
+/// Writes all of `bytes`, in as many calls as it takes.
+fn write_all(file: &File, mut bytes: &[u8], mut offset: u64) -> Result<(), Fault> {
+    while !bytes.is_empty() {
+        let written = file.write_at(bytes, offset)?;
+        bytes = &bytes[written..];
+        offset += written as u64;
+    }
+    Ok(())
 }
