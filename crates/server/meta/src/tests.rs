@@ -2,6 +2,13 @@
 
 mod basics;
 mod engine;
+mod names;
+mod opens;
+mod permissions;
+mod property;
+mod readdir;
+mod rename;
+mod replay;
 
 use std::sync::Arc;
 
