@@ -16,7 +16,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -31,10 +31,12 @@ use crate::{
     collect::Collector,
     connection::Connection,
     deletion::Deleter,
+    ending::Ending,
     environment::Environment,
     fence::Fences,
     force::Forcer,
     gate::Gates,
+    intents::Intents,
     metrics::Counters,
     session::Sessions,
 };
@@ -48,6 +50,8 @@ pub struct MdsCore {
     pub(crate) names: Namespace,
     pub(crate) counters: Counters,
     pub(crate) started: Duration,
+    /// Closed gates: lets the calls of every other file pass without the lock.
+    pub(crate) gated: AtomicUsize,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -61,9 +65,14 @@ pub(crate) struct State {
     pub(crate) keys: HashMap<KeyId, ClientKey>,
     pub(crate) connections: HashMap<u64, Arc<Connection>>,
     pub(crate) gates: Gates,
+    pub(crate) intents: Intents,
+    pub(crate) endings: Vec<Ending>,
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,
+    pub(crate) ticks: u64,
+    /// A daemon came back since the last tick: what it held up is tried at once.
+    pub(crate) daemon_back: bool,
     /// The end of the grace period, while it lasts.
     pub(crate) grace_until: Option<Duration>,
 }
@@ -80,6 +89,7 @@ impl MdsCore {
             names,
             counters: Counters::default(),
             started,
+            gated: AtomicUsize::new(0),
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),
