@@ -216,7 +216,7 @@ fn keys_daemons_and_sessions_outlive_a_restart_and_ids_are_never_reused() {
     let moved = ns.register_iod([1; 16], &["b:1".into()], &[]).unwrap();
     assert_eq!(moved.id, iod.id);
     assert!(ns.cluster().map_epoch > epoch);
-    let session = ns.begin_session(key.id, "host").unwrap();
+    let session = ns.begin_session(key.id, None, "host").unwrap();
     ns.revoke_client_key(key.id).unwrap();
     let old = ns.epoch();
     let ns = open(Arc::new(store.kill()));
@@ -225,7 +225,7 @@ fn keys_daemons_and_sessions_outlive_a_restart_and_ids_are_never_reused() {
     assert_eq!(ns.iods().unwrap(), [moved]);
     assert_eq!(ns.sessions().unwrap(), [session.clone()]);
     ns.end_session(session.session, at(1)).unwrap();
-    assert!(ns.begin_session(key.id, "host").unwrap().session > session.session);
+    assert!(ns.begin_session(key.id, None, "host").unwrap().session > session.session);
     assert_eq!(ns.session(session.session).unwrap(), None);
 }
 
