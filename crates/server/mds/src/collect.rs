@@ -16,10 +16,11 @@ use std::{
 };
 
 use braid_meta::{Call as Change, Fetch, Identity, Inode};
-use braid_types::{FileIndex, Timestamp};
+use braid_types::{Failure, FileIndex, Timestamp};
 
 use crate::{
     core::{MdsCore, report},
+    objects::Found,
     size::Sizes,
 };
 

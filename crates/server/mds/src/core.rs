@@ -22,11 +22,12 @@ use std::{
 };
 
 use braid_meta::{ClientKey, Namespace};
-use braid_net::Responder;
+use braid_net::server::Responder;
 use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
+    census::Census,
     cluster::Cluster,
     collect::Collector,
     connection::Connection,
@@ -70,6 +71,7 @@ pub(crate) struct State {
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,
+    pub(crate) census: Census,
     pub(crate) ticks: u64,
     /// A daemon came back since the last tick: what it held up is tried at once.
     pub(crate) daemon_back: bool,

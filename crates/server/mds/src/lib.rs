@@ -7,6 +7,7 @@
 
 mod authorize;
 mod call;
+mod census;
 pub mod cluster;
 mod collect;
 mod connection;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use braid_net::{CallService, Peer, Responder};
+use braid_net::server::{CallService, Peer, Responder};
 use braid_types::{Failure, Status};
 use braid_wire::{
     Role, Wire, WireError, encode_failure,

@@ -7,6 +7,7 @@ use braid_types::{Failure, KeyId, MdsEpoch, limits::GRACE_MS};
 use braid_wire::Secret;
 
 use crate::{
+    census::Census,
     cluster::Cluster,
     collect::Collector,
     core::{MdsCore, State},
@@ -71,6 +72,7 @@ impl MdsCore {
             deleter: Deleter::default(),
             forcer: Forcer::default(),
             grace_until: waits.then(|| now + Duration::from_millis(GRACE_MS)),
+            census: Census::default(),
             ticks: 0,
             daemon_back: false,
         };

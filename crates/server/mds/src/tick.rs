@@ -32,6 +32,7 @@ impl MdsCore {
         }
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
+        me.count_files(now);
     }
 
     fn expire_waiting(self: &Arc<Self>, now: std::time::Duration) {

@@ -27,7 +27,7 @@ pub(super) fn access(rights: Rights) -> Access {
 }
 
 impl MdsCore {
-    pub(super) fn open(&self, call: Call, r: &Open) -> Flow {
+    pub(super) fn open_file(&self, call: Call, r: &Open) -> Flow {
         let inode = match self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights)) {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),

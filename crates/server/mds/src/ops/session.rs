@@ -64,7 +64,7 @@ impl MdsCore {
         self.live(call, session)
     }
 
-    fn live(&self, call: &Call, session: Session<braid_net::Responder>) -> Result<SessionId, Failure> {
+    fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
         let id = session.id;
         call.connection.bind(session.pulse.clone())?;
         let mut state = self.state();

@@ -16,12 +16,12 @@ use crate::{
 impl MdsCore {
     pub(super) fn stat_fs(&self, call: Call) -> Flow {
         let reply = self.room();
-        Flow::from(call, reply)
+        Flow::from(call, Ok(reply))
     }
 
-    fn room(&self) -> Result<StatFsReply, braid_types::Failure> {
-        let files = self.names.file_count()?;
+    fn room(&self) -> StatFsReply {
         let state = self.state();
+        let files = state.census.files();
         let (mut iods, mut iods_up) = (0, 0);
         // Daemons that share a disk tell the same room: it counts once. Hosts may number their disks alike, so a
         // disk is named by its number and its size.
@@ -36,7 +36,7 @@ impl MdsCore {
             }
         }
         let sum = |pick: fn(&(u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
-        Ok(StatFsReply { total: sum(|d| d.0), available: sum(|d| d.1), files, iods_up, iods })
+        StatFsReply { total: sum(|d| d.0), available: sum(|d| d.1), files, iods_up, iods }
     }
 
     pub(super) fn mds_status(&self, call: Call) -> Flow {
