@@ -7,6 +7,8 @@ mod driver;
 pub mod frames;
 pub mod handshake;
 mod random;
+#[cfg(test)]
+mod relay_tests;
 pub mod server;
 mod tls;
 mod transport;
