@@ -163,6 +163,11 @@ impl Channel {
         Self { connection: Mutex::new(connection), received: Mutex::new(received) }
     }
 
+    /// The TLS state by itself.
+    pub(crate) fn into_connection(self) -> Connection {
+        self.connection.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Sets the channel up. `recv` waits for bytes; `send` sends all.
     pub(crate) fn shake_hands(
         &self,

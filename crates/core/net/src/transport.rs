@@ -58,6 +58,12 @@ impl Transport {
         Ok(Self { socket, tls: OnceLock::new(), receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
     }
 
+    /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
+    /// [to receive](Self::has_received).
+    pub(crate) fn into_parts(self) -> (TcpStream, Option<rustls::Connection>) {
+        (self.socket, self.tls.into_inner().map(Channel::into_connection))
+    }
+
     /// The socket, to be polled.
     pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
@@ -174,7 +180,8 @@ impl Transport {
         wait: Wait,
     ) -> Option<io::Result<usize>> {
         let send = || sys::send_file(&self.socket, file, offset, length);
-        sys::CAN_SEND_FILE.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
+        let can = sys::CAN_SEND_FILE && self.tls.get().is_none();
+        can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
     }
 
     /// Ends the connection in both directions; whoever waits in it returns.

@@ -22,14 +22,14 @@ const BUFFER_BYTES: usize = 1024;
 
 /// A connection whose peer is proved.
 #[derive(Debug)]
-pub(super) struct Connected {
-    pub(super) server: String,
-    pub(super) transport: Transport,
-    pub(super) established: Established,
+pub(crate) struct Connected {
+    pub(crate) server: String,
+    pub(crate) transport: Transport,
+    pub(crate) established: Established,
 }
 
 /// Tries the addresses in order until one is reached, then shakes hands there.
-pub(super) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
+pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
     let begin = Instant::now();
     let unreachable = |why: String| NetError::Unreachable { server: endpoint.name(), waited: begin.elapsed(), why };
     let transport = reach(endpoint, deadline).map_err(unreachable)?;
@@ -97,7 +97,12 @@ fn shake_hands(
 
     transport.send_all(&mut [IoSlice::new(&handshake.auth(binding))], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
-    handshake.auth_reply(&header, &body)
+    let established = handshake.auth_reply(&header, &body)?;
+    if !buffer.is_empty() || transport.has_received() {
+        let what = "it sent bytes that nobody asked for".to_string();
+        return Err(NetError::PeerMisbehaved { server: endpoint.name(), what });
+    }
+    Ok(established)
 }
 
 fn receive(
