@@ -67,6 +67,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn first_multiple_is_a_hit_and_the_first(step in 0u64..3000, m in 2u64..2000, a in 0u64..2000, b in 0u64..2000) {
             let (a, b) = (1 + a % (m - 1), 1 + b % (m - 1));

@@ -226,20 +226,15 @@ impl Slice {
         (part.0 - self.base + self.parts - self.first_part) % self.parts
     }
 
+    /// Which of its bytes lie on these parts.
+    pub(crate) fn cover(&self, parts: &PartSet) -> Cover {
+        let columns = self.columns(parts);
+        if columns.len() == usize::from(self.parts) { Cover::everything() } else { self.mapping.cover(&columns) }
+    }
+
     /// Those of the parts that are this component's, as columns.
-    pub(crate) fn columns(&self, parts: &PartSet) -> PartSet {
+    fn columns(&self, parts: &PartSet) -> PartSet {
         let own = (self.base..self.base + self.parts).map(PartIndex).filter(|part| parts.contains(*part));
         own.map(|part| PartIndex(self.column(part))).collect()
-    }
-
-    /// Which of its bytes lie on these columns.
-    pub(crate) fn cover(&self, columns: &PartSet) -> Cover {
-        self.mapping.cover(columns)
-    }
-
-    /// How many bytes of the component before file offset `offset` lie on these columns.
-    pub(crate) fn bytes_before(&self, columns: &PartSet, offset: u64) -> u64 {
-        let bytes = offset.min(self.end).saturating_sub(self.start);
-        columns.iter().map(|column| self.mapping.object_bytes(bytes, column.0)).sum()
     }
 }

@@ -2,7 +2,7 @@
 
 mod model;
 
-use braid_layout::{Access, Layout, PartSet, Request, Unfolded, unfold};
+use braid_layout::{Access, Layout, PartSet, Pattern, Request, Unfolded, View, unfold};
 use braid_types::PartIndex;
 use proptest::prelude::*;
 
@@ -135,5 +135,32 @@ proptest! {
             found.extend(bytes.iter().flat_map(bytes_of).map(|byte| (byte.0 + shift, byte.1, byte.2)));
         }
         prop_assert_eq!(found, expected);
+    }
+
+    /// Larger numbers than the model can hold: asked part by part, with skipping, and all at once, without.
+    #[test]
+    fn skipping_finds_what_walking_finds(
+        (distribution, parts) in model::distribution(), scale in 1u64..200, group in 1u64..60,
+        inner in (1u64..60, 0u64..3000), outer in (1u64..60, 0u64..30_000), displacement in 0u64..5000, bits: u64,
+    ) {
+        let layout = model::over(parts as u32, model::scaled(distribution, scale));
+        let child = Pattern::Vector { count: inner.0, stride: group + inner.1, child: Box::new(Pattern::Bytes(group)) };
+        let extent = inner.0 * (group + inner.1) + outer.1;
+        let request = Request {
+            view: View { displacement, extent, pattern: child },
+            start: group / 2,
+            bytes: outer.0 * inner.0 * group,
+        };
+        let set = part_set(bits);
+        let pieces = |set: &PartSet| {
+            let accesses = unfold(&request, &layout, set).unwrap();
+            accesses.flat_map(|access| bytes_of(&access)).collect::<Vec<_>>()
+        };
+        let mut walked = pieces(&PartSet::first(64));
+        prop_assert_eq!(walked.len() as u64, request.bytes);
+        walked.retain(|byte| set.contains(byte.1));
+        prop_assert_eq!(pieces(&set), walked);
+        let payload = layout.map().unwrap().payload_bytes(&request, &set, &mut usize::MAX.clone()).unwrap();
+        prop_assert_eq!(payload, Some(pieces(&set).len() as u64));
     }
 }

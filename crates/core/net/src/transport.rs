@@ -10,9 +10,20 @@
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
     net::{Shutdown, SocketAddr, TcpStream},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
+
+use braid_wire::CHANNEL_BINDING_BYTES;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use crate::tls::Channel;
 
 /// The longest single wait in the kernel of a call that has a deadline.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
@@ -34,6 +45,8 @@ pub(crate) enum Wait {
 #[derive(Debug)]
 pub(crate) struct Transport {
     socket: TcpStream,
+    /// Set when TLS is up.
+    tls: OnceLock<Channel>,
     receive_timeout: Timeout,
     send_timeout: Timeout,
 }
@@ -42,7 +55,13 @@ impl Transport {
     /// Takes a connected socket.
     pub(crate) fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nodelay(true)?; // every frame is written whole; waiting for more only costs latency
-        Ok(Self { socket, receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
+        Ok(Self { socket, tls: OnceLock::new(), receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
+    }
+
+    /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
+    /// [to receive](Self::has_received).
+    pub(crate) fn into_parts(self) -> (TcpStream, Option<rustls::Connection>) {
+        (self.socket, self.tls.into_inner().map(Channel::into_connection))
     }
 
     /// The socket, to be polled.
@@ -55,14 +74,72 @@ impl Transport {
         self.socket.peer_addr().is_ok_and(|address| is_loopback(&address))
     }
 
+    /// Sets TLS up over the connection: what binds proofs to it.
+    pub(crate) fn start_tls(
+        &self,
+        connection: rustls::Connection,
+        wait: Wait,
+    ) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
+        let channel = Channel::new(connection);
+        let recv = |buffer: &mut [u8]| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait);
+        let binding = channel.shake_hands(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
+        assert!(self.tls.set(channel).is_ok(), "TLS is set up once");
+        Ok(binding)
+    }
+
     /// Receives into `pieces` in order; 0 when the peer ended the connection.
     pub(crate) fn recv(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+        match self.tls.get() {
+            None => self.recv_raw(pieces, wait),
+            Some(tls) => tls.recv(pieces, |buffer| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait)),
+        }
+    }
+
+    fn recv_raw(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         let count = pieces.len().min(PIECES_MAX);
-        self.receive_timeout.apply(
-            wait,
-            |time| self.socket.set_read_timeout(time),
-            || sys::recv(&self.socket, &mut pieces[..count], wait),
-        )
+        let receive = || sys::recv(&self.socket, &mut pieces[..count], wait);
+        self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), receive)
+    }
+
+    /// Whether there may be bytes to receive that `poll` does not tell of.
+    pub(crate) fn has_received(&self) -> bool {
+        self.tls.get().is_some_and(Channel::has_received)
+    }
+
+    /// Whether bytes that [`Transport::send`] took are still to be sent by [`Transport::flush`].
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.tls.get().is_some_and(Channel::has_unsent)
+    }
+
+    /// Sends what was taken and not sent.
+    pub(crate) fn flush(&self, wait: Wait) -> io::Result<()> {
+        let Some(tls) = self.tls.get() else { return Ok(()) };
+        self.repeat_tls(wait, || tls.flush(|pieces| sys::send(&self.socket, pieces, false, Wait::No)))
+    }
+
+    /// Repeats an operation that does not wait until it had room, waiting for it as long as `wait` says.
+    fn repeat_tls<T>(&self, wait: Wait, mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match operation() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && wait != Wait::No => self.wait_for_room(wait)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn wait_for_room(&self, wait: Wait) -> io::Result<()> {
+        let left = match wait {
+            Wait::Until(deadline) => deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE),
+            _ => WAIT_SLICE,
+        };
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&timespec(left))) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Receives into one buffer.
@@ -73,11 +150,12 @@ impl Transport {
     /// Sends a beginning of `pieces`; how many bytes. `more`: further bytes follow at once.
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
-        self.send_timeout.apply(
-            wait,
-            |time| self.socket.set_write_timeout(time),
-            || sys::send(&self.socket, pieces, more, wait),
-        )
+        if let Some(tls) = self.tls.get() {
+            let send = |pieces: &[IoSlice<'_>]| sys::send(&self.socket, pieces, false, Wait::No);
+            return self.repeat_tls(wait, || tls.send(pieces, send));
+        }
+        let send = || sys::send(&self.socket, pieces, more, wait);
+        self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send)
     }
 
     /// Sends all of `pieces`.
@@ -89,7 +167,7 @@ impl Transport {
                 sent => IoSlice::advance_slices(&mut pieces, sent),
             }
         }
-        Ok(())
+        self.flush(wait)
     }
 
     /// Sends `length` bytes of `file` from `offset` without copying them through this process; how many
@@ -102,7 +180,8 @@ impl Transport {
         wait: Wait,
     ) -> Option<io::Result<usize>> {
         let send = || sys::send_file(&self.socket, file, offset, length);
-        sys::CAN_SEND_FILE.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
+        let can = sys::CAN_SEND_FILE && self.tls.get().is_none();
+        can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
     }
 
     /// Ends the connection in both directions; whoever waits in it returns.
@@ -114,6 +193,10 @@ impl Transport {
     pub(crate) fn finish_sending(&self) {
         let _ = self.socket.shutdown(Shutdown::Write); // as above
     }
+}
+
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ }
 }
 
 pub(crate) fn is_loopback(address: &SocketAddr) -> bool {

@@ -39,3 +39,30 @@ fn an_exchange_brings_payload_there_and_back() {
     assert_eq!((answer.body, answer.payload_bytes), (vec![255, 1, 255, 100, 255], 1_000_000));
     assert!(sent == received);
 }
+
+#[test]
+fn an_exchange_and_calls_go_over_tls() {
+    let listener = listen(config(NodeKind::Iod, 3), std::sync::Arc::new(Mirror));
+    let mut secret = endpoint(&listener, NodeKind::Iod, 3);
+    secret.tls = braid_net::TlsPolicy::Always;
+    let mut connections = [connect(&secret), connect(&secret)];
+    let sent: Vec<u8> = (0..3_000_000u32).map(|n| (n % 251) as u8).collect();
+    let mut received = vec![vec![0; sent.len()]; 4];
+    let body = [255; 12].to_vec();
+    let mut batch: Vec<_> = (received.iter_mut().enumerate())
+        .map(|(n, room)| Exchange {
+            connection: n % 2,
+            op: 9,
+            body: body.clone(),
+            send: sent.chunks(100_000).map(IoSlice::new).collect(),
+            recv: room.chunks_mut(65_536).map(IoSliceMut::new).collect(),
+            outcome: None,
+        })
+        .collect();
+    block_on(Blocking::new().exchange(&mut connections, &mut batch, LONG));
+    for exchange in &batch {
+        assert_eq!(exchange.outcome.as_ref().unwrap().as_ref().unwrap().payload_bytes, 3_000_000);
+    }
+    drop(batch);
+    assert!(received.iter().all(|bytes| *bytes == sent));
+}

@@ -84,13 +84,18 @@ impl Cover {
         }
     }
 
+    /// How many covered bytes there are before `offset`.
+    pub(crate) fn bytes_before(&self, offset: u64) -> u64 {
+        match &self.0 {
+            Kind::Nothing => 0,
+            Kind::Everything => offset,
+            Kind::Bands(bands) => bands.bytes_before(offset),
+        }
+    }
+
     /// The period, or 1 when every byte or none is covered.
     pub(crate) fn period(&self) -> u64 {
         if let Kind::Bands(bands) = &self.0 { bands.period } else { 1 }
-    }
-
-    pub(crate) fn is_everything(&self) -> bool {
-        matches!(self.0, Kind::Everything)
     }
 }
 
@@ -129,6 +134,18 @@ impl Bands {
             Some(found) => start.checked_add(found),
             None => start.checked_add(self.period)?.checked_add(self.first(&self.bands[0])),
         }
+    }
+
+    fn bytes_before(&self, offset: u64) -> u64 {
+        let (periods, within) = (offset / self.period, offset % self.period);
+        let bytes_of = |band: &Band, column: Interval| {
+            let rows = (band.place.high - band.place.low) / self.row;
+            let in_band = within.saturating_sub(band.place.low).min(band.place.high - band.place.low);
+            let (whole, in_row) = (in_band / self.row, in_band % self.row);
+            let last = in_row.saturating_sub(column.low).min(column.high - column.low);
+            (periods * rows + whole) * (column.high - column.low) + last
+        };
+        self.iter().map(|(band, column)| bytes_of(band, column)).sum()
     }
 
     /// First byte of the band, as an offset in the period.

@@ -173,6 +173,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         /// No copy before the answer touches a covered byte, whatever the combs say.
         #[test]
         fn first_touch_never_skips_a_hit(
@@ -191,6 +193,26 @@ mod tests {
             for i in 0..found.unwrap_or(200) {
                 prop_assert!(!touches(i), "copy {} touches, skipped to {:?}", i, found);
             }
+        }
+
+        /// Exact for one run and copies without end: they come round after at most a period of them.
+        #[test]
+        fn can_touch_agrees_with_a_whole_round(
+            row in 1u64..12, rows in 1u64..6, bands in 1u64..5, low in 0u64..12, bytes in 1u64..12,
+            pick in 0u64..5, base in 0u64..100, stride in 1u64..100, child in 1u64..6,
+        ) {
+            let column = Interval { low: low % row, high: (low % row + bytes).min(row) };
+            let (band, period) = (row * rows, row * rows * bands);
+            let cover = Cover::banded(period, band, row, std::iter::once((pick % bands, column)));
+            let Kind::Bands(bands) = &cover.0 else { return Ok(()) };
+            let copies = Progression { base, stride, origin: 0 };
+            let combs = [Comb { spacing: 0, bytes: child }];
+            let touches = (0..period).any(|i| {
+                let at = base + i * stride;
+                (at..at + child).any(|x| cover.next(x) == Some(x))
+            });
+            let (found, column) = bands.iter().next().unwrap();
+            prop_assert_eq!(bands.can_touch(found, column, &copies, &combs, 0, &mut 0), touches);
         }
 
         #[test]

@@ -48,8 +48,8 @@ pub(crate) struct Walk {
     /// File offset just past the request's last byte.
     limit: u64,
     floor: u64,
-    frames: [Frame; FRAMES_MAX],
-    depth: usize,
+    /// From the root down; none for a contiguous view.
+    frames: Vec<Frame>,
     run: Option<Run>,
     steps_taken: u64,
 }
@@ -60,12 +60,11 @@ struct Lane {
     slice: usize,
     start: u64,
     end: u64,
-    columns: PartSet,
     cover: Cover,
 }
 
 /// A node that is being walked.
-#[derive(Clone, Copy, Default, Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Frame {
     node: u32,
     /// File offset at which it is laid.
@@ -89,8 +88,7 @@ impl Lane {
     fn at(layout: &LayoutMap, parts: &PartSet, offset: u64) -> Self {
         let slice = layout.slice_at(offset);
         let own = &layout.slices()[slice];
-        let columns = own.columns(parts);
-        Self { slice, start: own.start, end: own.end, columns, cover: own.cover(&columns) }
+        Self { slice, start: own.start, end: own.end, cover: own.cover(parts) }
     }
 
     /// The first byte at or after `offset` that is on the parts, as far as the end of the component.
@@ -111,17 +109,16 @@ impl Walk {
     /// of the first of them.
     pub(crate) fn over(view: ViewMap, layout: LayoutMap, parts: &PartSet, start: u64, range: Range<u64>) -> Self {
         let lane = Lane::at(&layout, parts, range.start);
-        let mut frames = [Frame::default(); FRAMES_MAX];
+        let mut frames = Vec::new();
         let mut run = None;
-        let mut depth = 0;
         if view.is_contiguous() && !range.is_empty() {
             run = Some(Run { start: range.start, end: range.end, position: start });
         } else if !range.is_empty() {
-            frames[0] = Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 };
-            depth = 1;
+            frames = Vec::with_capacity(FRAMES_MAX);
+            frames.push(Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 });
         }
         let (floor, limit) = (range.start, range.end);
-        Self { view, layout, parts: *parts, lane, start, limit, floor, frames, depth, run, steps_taken: 0 }
+        Self { view, layout, parts: *parts, lane, start, limit, floor, frames, run, steps_taken: 0 }
     }
 
     pub(crate) fn steps_taken(&self) -> u64 {
@@ -131,7 +128,7 @@ impl Walk {
     /// Moves to the next byte of the request that is on the parts. It stays there until [`Walk::consume`].
     pub(crate) fn seek(&mut self, steps: &mut usize) -> Seek {
         loop {
-            if self.run.is_none() && (self.depth == 0 || self.floor >= self.limit) {
+            if self.run.is_none() && (self.frames.is_empty() || self.floor >= self.limit) {
                 return Seek::End;
             }
             if *steps == 0 {
@@ -161,11 +158,8 @@ impl Walk {
 
     /// How many bytes of the parts lie in a part of the last hit.
     pub(crate) fn bytes_in(&self, hit: &Hit) -> u64 {
-        if self.lane.cover.is_everything() {
-            return hit.end - hit.start;
-        }
-        let slice = &self.layout.slices()[self.lane.slice];
-        slice.bytes_before(&self.lane.columns, hit.end) - slice.bytes_before(&self.lane.columns, hit.start)
+        let before = |offset: u64| self.lane.cover.bytes_before(offset - self.lane.start);
+        before(hit.end) - before(hit.start)
     }
 
     /// Is done with the first `bytes` bytes of the last hit.
@@ -206,7 +200,7 @@ impl Walk {
 
     /// Goes to the next child of the innermost node that can have a byte of the parts, or leaves the node.
     fn next_child(&mut self) {
-        let frame = self.frames[self.depth - 1];
+        let Some(&frame) = self.frames.last() else { return };
         let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
         match node.shape.clone() {
             Shape::Repeat { count, stride, child } => {
@@ -214,23 +208,23 @@ impl Walk {
                 let (bytes, span, run) = (copy.bytes, copy.span, matches!(copy.shape, Shape::Run));
                 match self.next_copy(&frame, count, stride, child) {
                     Some(i) => {
-                        self.frames[self.depth - 1].next = i + 1;
+                        self.looked_at(i);
                         let (base, position) = (frame.base + i * stride, frame.position + i * bytes);
                         self.descend(if run { NO_CHILD } else { child }, base, span, position);
                     }
-                    None => self.depth -= 1,
+                    None => self.leave(),
                 }
             }
             Shape::List(items) => match self.next_item(&frame, items.clone()) {
                 Some((at, base)) => {
-                    self.frames[self.depth - 1].next = at as u64 + 1;
+                    self.looked_at(at as u64);
                     let item = self.view.items(items)[at];
                     self.descend(item.child, base, item.span, frame.position + item.position);
                 }
-                None => self.depth -= 1,
+                None => self.leave(),
             },
             // Runs are never walked as nodes.
-            Shape::Run => self.depth -= 1,
+            Shape::Run => self.leave(),
         }
     }
 
@@ -241,9 +235,18 @@ impl Walk {
                 self.run = Some(Run { start, end, position: position + (start - base) });
             }
         } else {
-            self.frames[self.depth] = Frame { node: child, base, position, next: 0 };
-            self.depth += 1;
+            self.frames.push(Frame { node: child, base, position, next: 0 });
         }
+    }
+
+    fn looked_at(&mut self, child: u64) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.next = child + 1;
+        }
+    }
+
+    fn leave(&mut self) {
+        self.frames.pop();
     }
 
     /// The next copy of a repeated child that can have a byte of the parts at or after `floor`.
@@ -292,21 +295,11 @@ impl Walk {
         Some((at, base))
     }
 
-    /// The layout that is walked, for [`crate::payload_bytes`].
+    /// After how many bytes of the file the parts repeat; `None` across components.
     pub(crate) fn period(&self) -> Option<u64> {
         (self.lane.start <= self.floor && self.limit <= self.lane.end).then(|| self.lane.cover.period())
     }
-}
 
-/// How many copies of `span` bytes at `base + i * stride` end at or before `offset`.
-fn copies_ending_by(offset: u64, base: u64, stride: u64, span: u64) -> u64 {
-    match offset.checked_sub(base).and_then(|past| past.checked_sub(span)) {
-        Some(past) => past / stride + 1,
-        None => 0,
-    }
-}
-
-impl Walk {
     /// The view that is walked.
     pub(crate) fn view(&self) -> &ViewMap {
         &self.view
@@ -321,5 +314,13 @@ impl Walk {
     pub(crate) fn again_over(&self, range: Range<u64>) -> Self {
         let start = self.view.bytes_before(FileOffset(range.start));
         Self::over(self.view.clone(), self.layout.clone(), &self.parts, start, range)
+    }
+}
+
+/// How many copies of `span` bytes at `base + i * stride` end at or before `offset`.
+fn copies_ending_by(offset: u64, base: u64, stride: u64, span: u64) -> u64 {
+    match offset.checked_sub(base).and_then(|past| past.checked_sub(span)) {
+        Some(past) => past / stride + 1,
+        None => 0,
     }
 }

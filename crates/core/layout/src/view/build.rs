@@ -15,14 +15,27 @@ impl View {
     /// # Errors
     /// What is malformed: see [`View::validate`].
     pub fn map(&self) -> Result<ViewMap, LayoutError> {
+        if let Pattern::Bytes(bytes @ 1..) = self.pattern
+            && bytes == self.extent
+        {
+            // A plain file, on the path of every read and write: nothing to simplify, nothing to allocate.
+            return Ok(Builder::default().finish(Node::everything(self.displacement), self.displacement));
+        }
         let mut builder = Builder::default();
         let pattern = builder.pattern(&self.pattern, 1)?;
         if self.extent < pattern.span {
             return Err(LayoutError::ExtentTooSmall { extent: self.extent, span: pattern.span });
         }
         let root = builder.root(pattern, self.extent, self.displacement);
-        let Builder { nodes, items, combs, .. } = builder;
-        Ok(ViewMap { displacement: self.displacement, root, nodes, items, combs })
+        Ok(builder.finish(root, self.displacement))
+    }
+}
+
+impl Node {
+    /// The root of a view that shows every byte from its displacement on.
+    fn everything(displacement: u64) -> Self {
+        let span = u64::MAX - displacement;
+        Self { bytes: span, span, shape: Shape::Run, combs: 0..0 }
     }
 }
 
@@ -36,6 +49,10 @@ struct Builder {
 }
 
 impl Builder {
+    fn finish(self, root: Node, displacement: u64) -> ViewMap {
+        ViewMap { displacement, root, nodes: self.nodes, items: self.items, combs: self.combs }
+    }
+
     fn pattern(&mut self, pattern: &Pattern, depth: usize) -> Result<Node, LayoutError> {
         if depth > VIEW_DEPTH_MAX {
             return Err(LayoutError::TooDeep { max: VIEW_DEPTH_MAX });
@@ -136,10 +153,7 @@ impl Builder {
     fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Node {
         let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, combs: 0..0 };
         match pattern.shape {
-            Shape::Run if pattern.span == extent => {
-                let span = u64::MAX - displacement;
-                Node { bytes: span, span, shape: Shape::Run, combs: 0..0 }
-            }
+            Shape::Run if pattern.span == extent => Node::everything(displacement),
             Shape::Repeat { count, stride, child } if count.checked_mul(stride) == Some(extent) => {
                 endless(Shape::Repeat { count: u64::MAX, stride, child })
             }

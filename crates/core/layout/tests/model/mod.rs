@@ -92,6 +92,20 @@ pub fn distribution() -> impl Strategy<Value = (Distribution, usize)> {
     ]
 }
 
+/// The same with strips `times` as large.
+pub fn scaled(distribution: Distribution, times: u64) -> Distribution {
+    match distribution {
+        Distribution::SimpleStripe { stripe_size } => Distribution::SimpleStripe { stripe_size: stripe_size * times },
+        Distribution::VarStrip { strips } => Distribution::VarStrip {
+            strips: strips.into_iter().map(|strip| Strip { bytes: strip.bytes * times, ..strip }).collect(),
+        },
+        Distribution::Grouped { stripe_size, group_width, group_depth } => {
+            Distribution::Grouped { stripe_size: stripe_size * times, group_width, group_depth }
+        }
+        other => other,
+    }
+}
+
 /// A layout of one to three components.
 pub fn layout() -> impl Strategy<Value = Layout> {
     let component = (distribution(), 1u64..80, any::<u16>());

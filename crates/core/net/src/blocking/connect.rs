@@ -13,6 +13,7 @@ use crate::{
     frames::FrameBuffer,
     handshake::{ClientHandshake, Established, HANDSHAKE_BODY_BYTES_MAX},
     random::random_bytes,
+    tls,
     transport::{Transport, Wait},
 };
 
@@ -21,14 +22,14 @@ const BUFFER_BYTES: usize = 1024;
 
 /// A connection whose peer is proved.
 #[derive(Debug)]
-pub(super) struct Connected {
-    pub(super) server: String,
-    pub(super) transport: Transport,
-    pub(super) established: Established,
+pub(crate) struct Connected {
+    pub(crate) server: String,
+    pub(crate) transport: Transport,
+    pub(crate) established: Established,
 }
 
 /// Tries the addresses in order until one is reached, then shakes hands there.
-pub(super) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
+pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
     let begin = Instant::now();
     let unreachable = |why: String| NetError::Unreachable { server: endpoint.name(), waited: begin.elapsed(), why };
     let transport = reach(endpoint, deadline).map_err(unreachable)?;
@@ -88,12 +89,20 @@ fn shake_hands(
 
     transport.send_all(&mut [IoSlice::new(&handshake.hello())], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
-    let _tls = handshake.hello_reply(&header, &body)?;
-    let binding = [0; CHANNEL_BINDING_BYTES];
+    let binding = if handshake.hello_reply(&header, &body)? {
+        tls::initiate().and_then(|connection| transport.start_tls(connection, wait)).map_err(lost)?
+    } else {
+        [0; CHANNEL_BINDING_BYTES]
+    };
 
     transport.send_all(&mut [IoSlice::new(&handshake.auth(binding))], false, wait).map_err(lost)?;
     let (header, body) = receive(transport, &mut buffer, &handshake, wait, lost)?;
-    handshake.auth_reply(&header, &body)
+    let established = handshake.auth_reply(&header, &body)?;
+    if !buffer.is_empty() || transport.has_received() {
+        let what = "it sent bytes that nobody asked for".to_string();
+        return Err(NetError::PeerMisbehaved { server: endpoint.name(), what });
+    }
+    Ok(established)
 }
 
 fn receive(

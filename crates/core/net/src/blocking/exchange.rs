@@ -4,15 +4,18 @@
 //! its socket allows, and the thread sleeps in `poll` only when none can. One connection alone needs no poll: it
 //! sends, then waits in `recv`.
 
-use std::{
-    io,
-    time::{Duration, Instant},
+use std::{io, time::Instant};
+
+use rustix::{
+    event::{PollFd, PollFlags, poll},
+    io::Errno,
 };
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use super::lane::{Connection, Halt, Lane, Step};
-use crate::{driver::Exchange, transport::Wait};
+use crate::{
+    driver::Exchange,
+    transport::{Wait, timespec},
+};
 
 /// What one connection may receive before the others get their turn, in system calls.
 const TURNS_MAX: usize = 8;
@@ -122,9 +125,12 @@ fn wait_for(lanes: &[Lane<'_>], batch: &[Exchange<'_>], deadline: Instant) -> io
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
+    if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
+        return Ok(());
+    }
     let mut sockets: Vec<PollFd<'_>> = lanes.iter().filter_map(|lane| poll_for(lane, batch)).collect();
     match poll(&mut sockets, Some(&timespec(left))) {
-        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Ok(_) | Err(Errno::INTR) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
@@ -134,8 +140,4 @@ fn poll_for<'a>(lane: &'a Lane<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>
     flags.set(PollFlags::IN, lane.wants_to_receive());
     flags.set(PollFlags::OUT, lane.wants_to_send(batch));
     (!flags.is_empty()).then(|| PollFd::new(lane.transport().socket(), flags))
-}
-
-fn timespec(time: Duration) -> Timespec {
-    Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ }
 }

@@ -153,11 +153,11 @@ impl<'c> Lane<'c> {
 
     /// Whether every exchange is sent, so that only receiving is left.
     pub(super) fn is_sent(&self) -> bool {
-        self.begun == self.queue.len() && self.sending.is_none()
+        self.begun == self.queue.len() && self.sending.is_none() && !self.transport().has_unsent()
     }
 
     pub(super) fn wants_to_send(&self, batch: &[Exchange<'_>]) -> bool {
-        self.sending.is_some() || self.may_begin(batch)
+        self.sending.is_some() || self.may_begin(batch) || self.transport().has_unsent()
     }
 
     pub(super) fn wants_to_receive(&self) -> bool {
@@ -167,7 +167,7 @@ impl<'c> Lane<'c> {
     /// Sends what may be sent now, in one system call at most.
     pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
         if self.sending.is_none() && !self.begin(batch) {
-            return Ok(Step::Nothing);
+            return self.flush(wait);
         }
         let (Some((header, sent)), Some(&index)) = (self.sending, self.queue.get(self.begun - 1)) else {
             return Ok(Step::Nothing);
@@ -181,6 +181,14 @@ impl<'c> Lane<'c> {
                 self.sending = (sent < whole).then_some((header, sent));
                 Ok(Step::Moved)
             }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn flush(&mut self, wait: Wait) -> Result<Step, Halt> {
+        match self.transport().flush(wait) {
+            Ok(()) => Ok(Step::Nothing),
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
             Err(error) => Err(error.into()),
         }

@@ -3,7 +3,7 @@
 //! Its futures do their work when they are first polled and are ready then; [`block_on`] is all that is
 //! needed to run them.
 
-mod connect;
+pub(crate) mod connect;
 mod exchange;
 mod lane;
 mod shared;

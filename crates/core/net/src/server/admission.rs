@@ -21,6 +21,7 @@ use crate::{
     frames::FrameBuffer,
     handshake::{HANDSHAKE_BODY_BYTES_MAX, Identity, Refusal, ServerHandshake, refuse_garbage},
     random::random_bytes,
+    tls,
     transport::{Transport, Wait},
 };
 
@@ -79,17 +80,20 @@ fn shake_hands(
     let mut handshake = ServerHandshake::new(identity(shared), loopback);
 
     let (header, body) = receive(transport, &mut buffer, OP_HELLO, deadline)?;
+    nothing_behind(&buffer, OP_HELLO)?;
     let (reply, tls) = handshake.hello(&header, &body, random_bytes()).map_err(Rejected::Refused)?;
     send(transport, &reply, deadline)?;
-    let binding = [0; CHANNEL_BINDING_BYTES];
+    let binding = if tls {
+        let channel = tls::accept(&shared.tls);
+        channel.and_then(|channel| transport.start_tls(channel, deadline)).map_err(|_| Rejected::Gone)?
+    } else {
+        [0; CHANNEL_BINDING_BYTES]
+    };
 
     let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
     let (reply, role, credential) =
         handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
-    if !buffer.is_empty() {
-        let failure = Failure::new(Status::Malformed, "bytes after the handshake before it was answered");
-        return Err(Rejected::Refused(Refusal::new(OP_AUTH, failure)));
-    }
+    nothing_behind(&buffer, OP_AUTH)?;
     send(transport, &reply, deadline)?;
     Ok((Peer { role, credential, address: address.to_string(), loopback, tls, connection }, Arc::clone(transport)))
 }
@@ -122,6 +126,15 @@ fn receive(
             _ => return Err(Rejected::Gone),
         }
     }
+}
+
+/// A client waits for each answer of the handshake: bytes behind a frame would cross the start of TLS.
+fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), Rejected> {
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Status::Malformed, "bytes behind a frame of the handshake");
+    Err(Rejected::Refused(Refusal::new(op, failure)))
 }
 
 fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), Rejected> {

@@ -159,10 +159,9 @@ impl ServerConnection {
     /// Whether bytes of another request have arrived, without waiting: the rest of the current payload
     /// must have been received.
     pub fn pending(&mut self) -> bool {
-        if self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty() {
-            if let Ok(bytes @ 1..) = self.transport.recv_into(self.buffer.space(), Wait::No) {
-                self.buffer.filled(bytes);
-            }
+        let at_end = self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty();
+        if at_end && let Ok(bytes @ 1..) = self.transport.recv_into(self.buffer.space(), Wait::No) {
+            self.buffer.filled(bytes);
         }
         !self.buffer.is_empty()
     }

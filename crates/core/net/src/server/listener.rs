@@ -13,7 +13,10 @@ use std::{
 };
 
 use super::{Authorizer, ServerConfig, ServerConnection, admission};
-use crate::transport::{Transport, is_loopback};
+use crate::{
+    tls,
+    transport::{Transport, is_loopback},
+};
 
 /// Stack of a connection's thread; no handler recurses.
 const STACK_BYTES: usize = 512 * 1024;
@@ -53,6 +56,7 @@ pub(super) struct Shared {
     pub(super) config: ServerConfig,
     pub(super) node_id: AtomicU32,
     pub(super) authorizer: Arc<dyn Authorizer>,
+    pub(super) tls: Arc<rustls::ServerConfig>,
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
     over_limit: AtomicU64,
@@ -82,7 +86,8 @@ impl Listener {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address to listen on; try: name one"));
         }
         let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
-        let shared = Arc::new(Shared::new(config, authorizer));
+        let tls = tls::server_config().map_err(io::Error::other)?;
+        let shared = Arc::new(Shared::new(config, authorizer, tls));
         Ok(Self { sockets, addresses, shared, accepting: Mutex::default() })
     }
 
@@ -141,11 +146,12 @@ impl Drop for Listener {
 }
 
 impl Shared {
-    fn new(config: ServerConfig, authorizer: Arc<dyn Authorizer>) -> Self {
+    fn new(config: ServerConfig, authorizer: Arc<dyn Authorizer>, tls: Arc<rustls::ServerConfig>) -> Self {
         Self {
             node_id: AtomicU32::new(config.node_id),
             config,
             authorizer,
+            tls,
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),

@@ -9,7 +9,7 @@ use braid_net::{
         Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder, ServerConfig, ServerConnection,
     },
 };
-use braid_types::{ClusterUuid, Failure, Status};
+use braid_types::{ClusterUuid, Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{Credential, FrameFlags, FrameHeader, NodeKind, Role, Secret};
 
 pub const CLUSTER: ClusterUuid = ClusterUuid(*b"cluster of tests");
@@ -74,8 +74,8 @@ pub fn echo() -> Arc<dyn Handler> {
     Arc::new(CallHandler::new(Arc::new(Echo)))
 }
 
-/// Sends each request's payload back, in data frames of the sizes in its body (one byte each, in KiB), the rest in
-/// the final frame, whose body is the request's.
+/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²` bytes (0 to 254 KiB),
+/// and the rest in the final frame, whose body is the request's.
 pub struct Mirror;
 
 impl Handler for Mirror {
@@ -93,8 +93,9 @@ impl Handler for Mirror {
 fn mirror(connection: &ServerConnection, header: &FrameHeader, body: &[u8], mut payload: &[u8]) -> Option<()> {
     use std::io::IoSlice;
     let FrameHeader { op, request_id, .. } = *header;
-    for cut in body {
-        let (now, rest) = payload.split_at(payload.len().min(usize::from(*cut) * 1024));
+    let mut cuts = body.iter().map(|cut| 4 * usize::from(*cut).pow(2));
+    while let Some(cut) = cuts.next().or((payload.len() > REPLY_DATA_BYTES_MAX).then_some(REPLY_DATA_BYTES_MAX)) {
+        let (now, rest) = payload.split_at(payload.len().min(cut));
         let flags = FrameFlags::DATA;
         let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: now.len() as u32 };
         connection.sender().send(&header, &[], &[IoSlice::new(now)]).ok()?;
@@ -108,4 +109,20 @@ fn mirror(connection: &ServerConnection, header: &FrameHeader, body: &[u8], mut 
 pub fn connect(endpoint: &Endpoint) -> <Blocking as Driver>::Connection {
     let driver = Blocking::new();
     block_on(driver.connect(endpoint, LONG)).unwrap()
+}
+
+/// A client that is not ours: plain bytes to the server.
+pub fn raw(listener: &Listener) -> std::net::TcpStream {
+    let stream = std::net::TcpStream::connect(listener.local_addrs()[0]).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream
+}
+
+/// A server that shakes hands as it should and then does what it is told.
+pub struct Script(pub fn(&mut ServerConnection));
+
+impl Handler for Script {
+    fn run(&self, mut connection: ServerConnection) {
+        (self.0)(&mut connection);
+    }
 }
