@@ -108,6 +108,14 @@ impl MdsCore {
         self.uuid
     }
 
+    /// Forces the log: everything answered so far survives the loss of power (I6). Blocks.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn sync(&self) -> Result<(), Failure> {
+        self.names.sync()
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.env.clock.monotonic()
     }
@@ -124,13 +132,6 @@ impl MdsCore {
     /// Itself, to be kept by what goes on later; `None` while it is being dropped.
     pub(crate) fn arc(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
-    }
-
-    /// Random bytes of the environment.
-    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
-        let mut out = [0; N];
-        self.env.random.fill(&mut out);
-        out
     }
 }
 

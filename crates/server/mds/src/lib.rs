@@ -13,6 +13,7 @@ mod collect;
 mod connection;
 mod convert;
 mod core;
+mod daemon;
 mod deletion;
 mod ending;
 mod environment;
@@ -34,6 +35,7 @@ mod tick;
 
 pub use connection::Connection;
 pub use core::MdsCore;
-pub use environment::{Clock, Environment, IodLink, LinkDone, Random, Spawner};
+pub use daemon::{Mds, MdsConfig, StartError};
+pub use environment::{Clock, Environment, IodLink, LinkDone, Spawner};
 pub use start::CoreConfig;
 pub use tick::TICK_MS;
