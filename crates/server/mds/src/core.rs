@@ -9,8 +9,7 @@
 //! ```
 //!
 //! Invariants: (1) no lock is held while an I/O daemon, the log or a waiter is called; (2) lock order:
-//! `state`, then nothing of this crate; the namespace locks itself and is called with or without `state`,
-//! but never calls back; (3) everything that waits is in a bounded queue and has an end (I8, I9).
+//! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
     collections::HashMap,

@@ -31,6 +31,8 @@ mod service;
 pub mod session;
 mod size;
 mod start;
+#[cfg(test)]
+mod tests;
 mod tick;
 
 pub use connection::Connection;

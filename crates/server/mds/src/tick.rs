@@ -29,6 +29,8 @@ impl MdsCore {
         if back || tick.is_multiple_of(RETRY_TICKS) {
             me.retry_intents();
             me.collect_again();
+        } else {
+            me.collect();
         }
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);

@@ -16,7 +16,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
-    placement::Choice,
+    placement::{Candidate, Choice},
 };
 
 impl MdsCore {
@@ -72,7 +72,9 @@ impl MdsCore {
     ) -> Result<Created, Failure> {
         let session = call.session.unwrap_or_default();
         let open = r.rights.map(|rights| OpenArgs { session, access: access(rights) });
-        let place = |default: Option<&DirectoryDefault>, _| self.place(default, &r.wish, call.who.uid);
+        // Taken before: the closure runs under the namespace's lock, and must not take ours.
+        let iods = self.state().cluster.candidates();
+        let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
         let args = CreateArgs { mode: convert::mode(r.mode), exclusive, open, place };
         self.names.create(&self.change(call), slot.0, &slot.1, args)
     }
@@ -91,13 +93,13 @@ impl MdsCore {
     /// The layout of a new file.
     pub(super) fn place(
         &self,
+        iods: &[Candidate],
         default: Option<&DirectoryDefault>,
         wish: &LayoutWish,
         uid: u64,
     ) -> Result<Layout, Failure> {
         let inherited = default.map_or_else(LayoutWish::none, convert::wish);
-        let iods = self.state().cluster.candidates();
-        let layout = Choice { wish, inherited: &inherited, iods: &iods, turn: self.turn(), uid }.layout()?;
+        let layout = Choice { wish, inherited: &inherited, iods, turn: self.turn(), uid }.layout()?;
         layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
         Ok(layout)
     }

@@ -51,7 +51,8 @@ impl MdsCore {
 
     fn set_layout(&self, call: &Call, inode: &Arc<Inode>, wish: &LayoutWish) -> Result<(), Failure> {
         let default = self.names.directory_default(inode.parent).unwrap_or(None);
-        let layout = self.place(default.as_ref(), wish, inode.owner.id)?;
+        let iods = self.state().cluster.candidates();
+        let layout = self.place(&iods, default.as_ref(), wish, inode.owner.id)?;
         self.names.set_layout(&self.change(call), inode.file, layout).map(drop)
     }
 }
