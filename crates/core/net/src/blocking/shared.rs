@@ -134,7 +134,7 @@ impl Shared {
         }
         state.sending = false;
         match outcome {
-            Err(error) if error.kind() == ErrorKind::TimedOut => wake(waiter(&state)),
+            Err(error) if error.kind() == ErrorKind::TimedOut => wake_one(&state),
             Err(error) => self.fail(&mut state, self.lost(&error)),
             Ok(()) => {}
         }
@@ -171,9 +171,7 @@ impl Shared {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.calls.insert(id, Waiting::Abandoned);
-                let next = next(&state);
-                drop(state);
-                wake(next);
+                pass_on(&state);
                 return Err(self.timed_out(begin));
             }
             if state.has_unsent && !state.sending {
@@ -195,11 +193,8 @@ impl Shared {
         let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
             return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
         };
-        let next = next(&state);
-        let credit_is_back = state.calls.len() + 1 == self.credits;
-        drop(state);
-        wake(next);
-        if credit_is_back {
+        pass_on(&state);
+        if state.calls.len() + 1 == self.credits {
             self.credit.notify_one();
         }
         Ok(answer)
@@ -215,12 +210,11 @@ impl Shared {
         drop(state);
         let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
         let mut state = self.lock();
-        let mut wake = Vec::new();
         let outcome = match received {
             Ok(0) => Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
             Ok(bytes) => {
                 receiver.filled(bytes);
-                self.hand_out(&mut state, &mut receiver, &mut wake)
+                self.hand_out(&mut state, &mut receiver)
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
             Err(error) => Err(self.lost(&error)),
@@ -229,17 +223,10 @@ impl Shared {
         if let Err(error) = outcome {
             self.fail(&mut state, error);
         }
-        if wake.is_empty() {
-            return state;
-        }
-        drop(state);
-        wake.iter().for_each(Thread::unpark);
-        self.lock()
+        state
     }
 
-    /// Gives each reply to its call; `wake` gets the threads to wake, which is for after the lock: woken under it, they
-    /// would only queue up for it.
-    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer, wake: &mut Vec<Thread>) -> Result<(), NetError> {
+    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer) -> Result<(), NetError> {
         let me = thread::current().id();
         while let Some((header, body)) = receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))? {
             let Some(waiting) = state.calls.get_mut(&header.request_id) else {
@@ -248,13 +235,10 @@ impl Shared {
             match waiting {
                 Waiting::For { op, thread } => {
                     self.check_reply(&header, *op)?;
-                    let answered = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
-                    let for_other = thread.id() != me;
-                    if let Waiting::For { thread, .. } = std::mem::replace(waiting, answered)
-                        && for_other
-                    {
-                        wake.push(thread);
+                    if thread.id() != me {
+                        thread.unpark();
                     }
+                    *waiting = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
                 }
                 Waiting::Abandoned => {
                     state.calls.remove(&header.request_id);
@@ -302,23 +286,21 @@ impl Shared {
     }
 }
 
-/// Who is to lead on, or to send what is left, unless somebody is at it.
-fn next(state: &State) -> Option<Thread> {
-    let needed = state.receiver.is_some() || state.has_unsent && !state.sending;
-    if needed { waiter(state) } else { None }
+/// Lets a waiter lead on, or send what is left, unless somebody is at it.
+fn pass_on(state: &State) {
+    if state.receiver.is_some() || state.has_unsent && !state.sending {
+        wake_one(state);
+    }
 }
 
-/// Another thread that waits.
-fn waiter(state: &State) -> Option<Thread> {
+/// Wakes a waiter, if there is one, to lead or to send.
+fn wake_one(state: &State) {
     let me = thread::current().id();
-    state.calls.values().find_map(|waiting| match waiting {
-        Waiting::For { thread, .. } if thread.id() != me => Some(thread.clone()),
+    let next = state.calls.values().find_map(|waiting| match waiting {
+        Waiting::For { thread, .. } if thread.id() != me => Some(thread),
         _ => None,
-    })
-}
-
-fn wake(thread: Option<Thread>) {
-    if let Some(thread) = thread {
+    });
+    if let Some(thread) = next {
         thread.unpark();
     }
 }

@@ -194,8 +194,6 @@ struct Out {
     held: bool,
     /// A thread is sending.
     sending: bool,
-    /// The reader waits for `sending` to end.
-    reader_waits: bool,
 }
 
 impl Replies {
@@ -217,7 +215,6 @@ impl Replies {
         let mut out = lock(&self.out);
         out.held = false;
         while out.sending {
-            out.reader_waits = true;
             out = self.sent.wait(out).unwrap_or_else(PoisonError::into_inner);
         }
         self.flush(out);
@@ -247,9 +244,7 @@ impl Replies {
                 out.spare = frames;
                 out.spare.clear();
             }
-            if std::mem::take(&mut out.reader_waits) {
-                self.sent.notify_all(); // a system call, so only when it is of use
-            }
+            self.sent.notify_all();
         }
     }
 }
