@@ -85,11 +85,14 @@ impl MdsCore {
     pub(crate) fn retry_intents(self: &Arc<Self>) {
         let stalled = std::mem::take(&mut self.state().intents.stalled);
         for intent in stalled.into_values() {
-            self.carry_out(intent, Box::new(|_, outcome| {
-                if let Err(failure) = outcome {
-                    tracing::debug!(%failure, "a truncate still waits");
-                }
-            }));
+            self.carry_out(
+                intent,
+                Box::new(|_, outcome| {
+                    if let Err(failure) = outcome {
+                        tracing::debug!(%failure, "a truncate still waits");
+                    }
+                }),
+            );
         }
     }
 
@@ -98,7 +101,8 @@ impl MdsCore {
         self.state().intents.running.insert(intent.file);
         let asked = self.names.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
-            let layout = layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
+            let layout =
+                layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
             Ok((inode, layout))
         });
         let (inode, layout) = match asked {
@@ -209,8 +213,13 @@ fn truncates(
         }
     }
     let size_generation = intent.generation;
-    let call = |objects: &[ObjectLength]| Truncate { objects: objects.to_vec(), size_generation, capability: capability.to_vec() };
-    let calls = wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
+    let call = |objects: &[ObjectLength]| Truncate {
+        objects: objects.to_vec(),
+        size_generation,
+        capability: capability.to_vec(),
+    };
+    let calls =
+        wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
     Ok(calls.collect())
 }
 

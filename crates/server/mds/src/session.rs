@@ -185,7 +185,9 @@ impl<W> Slot<W> {
                 waiters.push(waiter);
                 Admission::Joined
             }
-            SlotState::InFlight(_) => Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call")),
+            SlotState::InFlight(_) => {
+                Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call"))
+            }
             // It failed: nothing was changed.
             SlotState::Idle(None) => {
                 self.state = SlotState::InFlight(Vec::new());
@@ -321,7 +323,9 @@ mod tests {
         session.answered(0, 5, Some(b""));
         assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
-        assert!(matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded));
+        assert!(
+            matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded)
+        );
     }
 
     #[test]

@@ -115,6 +115,9 @@ impl MdsCore {
         let (session, key, epoch) = (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
         let vouches = call.connection.vouches();
         let check = vouches.then_some(AgentCheckReply { session, key, epoch });
-        Flow::from(call, check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")))
+        Flow::from(
+            call,
+            check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")),
+        )
     }
 }
