@@ -96,9 +96,19 @@ impl MdsCore {
         }
     }
 
-    /// Does an intent on every daemon of its file, finishes it, and opens the gate.
+    /// Forces an intent to disk, does it on every daemon of its file, finishes it, and opens the gate.
+    ///
+    /// Forced first, because what the daemons do is durable at once: an intent that went with the power would leave
+    /// objects of a size generation that nobody knows, and a file that nobody can open (I5).
     pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         self.state().intents.running.insert(intent.file);
+        self.force(move |core, forced| match forced {
+            Ok(()) => core.ask_daemons(intent, done),
+            Err(failure) => core.stall(intent, failure, done),
+        });
+    }
+
+    fn ask_daemons(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         let asked = self.names.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
             let layout =

@@ -12,7 +12,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
+use braid_types::{Failure, FileIndex, KeyId, MdsEpoch, SessionId, Status};
 use braid_wire::Rights;
 
 use crate::connection::Pulse;
@@ -93,6 +93,12 @@ impl<W> Session<W> {
     pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
         let (pulse, opens) = (Arc::new(Pulse::new(id, now)), HashMap::new());
         Self { id, owner, client, pulse, reclaimed, opens, next_open: 1, slots: Vec::new() }
+    }
+
+    /// Numbers handles from `epoch` on: a handle that this run gives is none that an earlier one gave, and that a
+    /// client may still name.
+    pub fn since(self, epoch: MdsEpoch) -> Self {
+        Self { next_open: epoch.0 << 32 | 1, ..self }
     }
 
     /// Takes a call into its slot.
@@ -326,6 +332,17 @@ mod tests {
         assert!(
             matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded)
         );
+    }
+
+    #[test]
+    fn a_restarted_server_gives_no_handle_that_an_earlier_run_gave() {
+        let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
+        let before = session(false).since(MdsEpoch(1)).open(open).unwrap();
+        let mut after = session(true).since(MdsEpoch(2));
+        let given = after.open(open).unwrap();
+        after.take_up(before, open).unwrap();
+        assert_ne!(before, given);
+        assert_eq!(after.opens.len(), 2);
     }
 
     #[test]

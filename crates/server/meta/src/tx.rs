@@ -143,13 +143,22 @@ impl<'a> Tx<'a> {
         let mut counter = self.counter(shard)?;
         if counter.next == counter.reserved {
             counter.reserved += COUNTERS_RESERVED;
-            self.batch.put(key::counter(shard), encode_counter(counter.reserved));
+            self.reserve(shard, counter.reserved)?;
         }
         let file = FileIndex::new(shard, counter.next);
         counter.next += 1;
         self.counters.retain(|(other, _)| *other != shard);
         self.counters.push((shard, counter));
         file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))
+    }
+
+    /// Forced, in a batch of its own: a create that goes with the power must not take the record with it, or its
+    /// index would be given out again while objects of the first file are still on the daemons.
+    fn reserve(&self, shard: ShardId, reserved: u64) -> Result<(), Failure> {
+        let mut batch = Batch::new();
+        batch.put(key::counter(shard), encode_counter(reserved));
+        let sequence = self.ns.store.commit(batch, self.ns.fence)?;
+        Ok(self.ns.store.sync(sequence)?)
     }
 
     fn counter(&self, shard: ShardId) -> Result<Counter, Failure> {

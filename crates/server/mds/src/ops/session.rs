@@ -36,6 +36,8 @@ impl MdsCore {
         self.state().sessions.check_room()?;
         let owner = call.connection.owner;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
+        // An id that was told must not be given to another client after a loss of power.
+        self.names.sync()?;
         let session = Session::new(id, owner, client, call.came, false);
         self.live(call, session)
     }
@@ -65,6 +67,7 @@ impl MdsCore {
     }
 
     fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
+        let session = session.since(self.epoch);
         let id = session.id;
         call.connection.bind(session.pulse.clone())?;
         let mut state = self.state();
