@@ -266,36 +266,6 @@ impl Drop for Daemon {
 }
 
 #[test]
-fn separate_daemons_are_the_same_system_as_up() {
-    let dir = tempfile::tempdir().unwrap();
-    let home = dir.path().join("c");
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let listen = format!("127.0.0.1:{port}");
-    let init = braid().arg("init").arg(&home).args(["--listen", &listen]).output().unwrap();
-    assert!(init.status.success(), "{}", text(&init));
-    let config = home.join("braid.toml");
-    let config = config.to_str().unwrap();
-    let _mds = Daemon::start(&["--config", config, "mds"]);
-    let disks: Vec<_> = (0..2).map(|i| dir.path().join(format!("disk{i}")).to_str().unwrap().to_owned()).collect();
-    let _iods: Vec<_> = disks
-        .iter()
-        .map(|disk| Daemon::start(&["--config", config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"]))
-        .collect();
-    let key = home.join("keys/client.key");
-    let run = |args: &[&str]| braid().args(["--config", config]).args(args).output().unwrap();
-    let add = run(&["key", "add", "me", "--out", key.to_str().unwrap()]);
-    assert!(add.status.success(), "{}", text(&add));
-    let data = noise(2_500_000);
-    fs::write(dir.path().join("data"), &data).unwrap();
-    let put = run(&["put", dir.path().join("data").to_str().unwrap(), "/data"]);
-    assert!(put.status.success(), "{}", text(&put));
-    assert_eq!(run(&["cat", "/data"]).stdout, data);
-    let status: serde_json::Value = serde_json::from_slice(&run(&["--json", "status"]).stdout).unwrap();
-    assert_eq!(status["iods"].as_array().unwrap().len(), 2);
-    assert!(run(&["fsck"]).status.success());
-}
-
-#[test]
 fn an_io_daemon_without_its_directory_does_not_start() {
     let dir = tempfile::tempdir().unwrap();
     let home = dir.path().join("c");
@@ -347,6 +317,171 @@ fn completions_and_man_pages_come_from_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     assert!(braid().args(["man", "--dir"]).arg(dir.path()).output().unwrap().status.success());
     assert!(Path::new(&dir.path().join("braid-put.1")).is_file());
+}
+
+/// A cluster of separate processes: a metadata server, I/O daemons on directories of the test's choice.
+struct Processes {
+    dir: TempDir,
+    config: String,
+    _mds: Daemon,
+    iods: Vec<Daemon>,
+}
+
+impl Processes {
+    fn start() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let home = dir.path().join("c");
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let init = braid().arg("init").arg(&home).args(["--listen", &format!("127.0.0.1:{port}")]).output().unwrap();
+        assert!(init.status.success(), "{}", text(&init));
+        let config = home.join("braid.toml").to_str().unwrap().to_owned();
+        let mds = Daemon::start(&["--config", &config, "mds"]);
+        let cluster = Self { dir, config, _mds: mds, iods: Vec::new() };
+        let key = home.join("keys/client.key");
+        cluster.ok(&["key", "add", "me", "--out", key.to_str().unwrap()]);
+        cluster
+    }
+
+    fn add_iod(&mut self, disk: &Path) {
+        let disk = disk.to_str().unwrap();
+        let args = ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
+        self.iods.push(Daemon::start(&args));
+        // It listens before it has registered: the map says when it is there.
+        while self.up() < self.iods.len() {}
+    }
+
+    fn up(&self) -> usize {
+        let status: serde_json::Value = serde_json::from_str(&self.ok(&["--json", "status"])).unwrap();
+        status["iods"].as_array().unwrap().iter().filter(|iod| iod["state"] == "up").count()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        braid().args(["--config", &self.config]).args(args).output().unwrap()
+    }
+
+    fn ok(&self, args: &[&str]) -> String {
+        let output = self.run(args);
+        assert!(output.status.success(), "braid {args:?}: {}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    fn file(&self, name: &str, content: &[u8]) -> String {
+        let path = self.dir.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn separate_daemons_are_the_same_system_as_up() {
+    let mut cluster = Processes::start();
+    for i in 0..2 {
+        cluster.add_iod(&cluster.dir.path().join(format!("disk{i}")));
+    }
+    let data = noise(2_500_000);
+    let file = cluster.file("data", &data);
+    cluster.ok(&["put", &file, "/data"]);
+    assert_eq!(cluster.run(&["cat", "/data"]).stdout, data);
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+#[test]
+fn an_io_daemon_that_joins_a_running_cluster_is_used_for_new_files_and_a_stopped_one_is_not() {
+    let mut cluster = Processes::start();
+    cluster.add_iod(&cluster.dir.path().join("disk0"));
+    let file = cluster.file("data", &noise(3_000_000));
+    cluster.ok(&["put", &file, "/before"]);
+    assert_eq!(cluster.ok(&["layout", "show", "/before"]).matches("I/O daemon").count(), 1);
+    cluster.add_iod(&cluster.dir.path().join("disk1"));
+    cluster.ok(&["put", &file, "/after"]);
+    assert_eq!(cluster.ok(&["layout", "show", "/after"]).matches("I/O daemon").count(), 2);
+    drop(cluster.iods.pop());
+    while cluster.up() > 1 {}
+    cluster.ok(&["put", &file, "/later"]);
+    assert_eq!(cluster.ok(&["layout", "show", "/later"]).matches("I/O daemon").count(), 1);
+    assert!(cluster.ok(&["status"]).contains("down, heard"));
+}
+
+#[test]
+fn a_disk_that_fills_in_the_middle_of_a_put_is_told_and_nothing_else_is_lost() {
+    if rustix::process::getuid().as_raw() != 0 {
+        println!("skipped: only root can mount a small disk");
+        return;
+    }
+    let mut cluster = Processes::start();
+    let disk = cluster.dir.path().join("small");
+    fs::create_dir(&disk).unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=24m", "none"]).arg(&disk).output().unwrap();
+    if !mount.status.success() {
+        println!("skipped: a small tmpfs cannot be mounted here: {}", text(&mount));
+        return;
+    }
+    let _mounted = Mounted(disk.clone());
+    cluster.add_iod(&disk);
+    let small = noise(1_000_000);
+    let (small_file, big_file) = (cluster.file("small-file", &small), cluster.file("big", &noise(40_000_000)));
+    cluster.ok(&["put", "--sync", &small_file, "/small"]);
+    let full = cluster.run(&["put", &big_file, "/big"]);
+    assert_eq!(full.status.code(), Some(6), "{}", text(&full));
+    assert!(text(&full).contains("no space left") && text(&full).contains("try:"), "{}", text(&full));
+    assert_eq!(cluster.run(&["cat", "/small"]).stdout, small, "what was there before is whole");
+    cluster.ok(&["rm", "/big"]);
+    // Room comes back when the objects are deleted, in the background.
+    while !cluster.run(&["put", &small_file, "/again"]).status.success() {}
+    assert_eq!(cluster.run(&["cat", "/again"]).stdout, small);
+    cluster.iods.clear();
+}
+
+/// A mount of the test's own, gone with it.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn facts_come_as_json_where_asked_for() {
+    let cluster = Cluster::up(2);
+    let file = cluster.file("f", &noise(100_000));
+    cluster.ok(&["put", &file, "/f"]);
+    let json = |args: &[&str]| -> serde_json::Value {
+        let text = cluster.ok(&[&["--json"], args].concat());
+        serde_json::from_str(&text).unwrap_or_else(|e| panic!("braid {args:?}: {e}: {text}"))
+    };
+    assert_eq!(json(&["stat", "/f"])[0]["bytes"], 100_000);
+    assert_eq!(json(&["ls", "/"])[0]["path"], "/f");
+    assert_eq!(json(&["du", "/"])[0]["files"], 1);
+    assert_eq!(json(&["df"])["iods_up"], 2);
+    assert_eq!(json(&["layout", "show", "/f"])[0]["components"][0]["iods_of_parts"].as_array().unwrap().len(), 2);
+    assert_eq!(json(&["status"])["iods"].as_array().unwrap().len(), 2);
+    assert_eq!(json(&["fsck"])["problems"].as_array().unwrap().len(), 0);
+    assert!(json(&["key", "list"]).is_array() && json(&["config", "explain"]).is_array());
+    let error: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "cat", "/none"]).stderr).unwrap();
+    assert_eq!((&error["error"]["exit"], error["error"]["try"].is_string()), (&3.into(), true));
+}
+
+#[test]
+fn flags_win_over_the_environment_and_that_over_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("braid.toml");
+    fs::write(&config, "[cluster]\nmds = ['file:1']\n").unwrap();
+    let mds = |environment: Option<&str>, flag: Option<&str>| {
+        let mut command = braid();
+        command.arg("--config").arg(&config).args(["config", "explain"]);
+        if let Some(value) = environment {
+            command.env("BRAID_MDS", value);
+        }
+        if let Some(value) = flag {
+            command.args(["--mds", value]);
+        }
+        let shown = text(&command.output().unwrap());
+        shown.lines().find(|line| line.starts_with("cluster.mds ")).unwrap().to_owned()
+    };
+    assert!(mds(None, None).contains("file:1") && mds(None, None).contains("braid.toml"));
+    assert!(mds(Some("env:1"), None).contains("env:1"));
+    assert!(mds(Some("env:1"), Some("flag:1")).contains("flag:1"));
 }
 
 /// Objects of one I/O daemon, as files of its disk.

@@ -161,8 +161,7 @@ fn the_same_seed_gives_the_same_trace_and_another_does_not() {
             let outcome = lab.call(SECOND);
             lab.world.note(format_args!("{outcome:?}"));
         }
-        let hash = lab.world.trace().hash();
-        hash
+        lab.world.trace().hash()
     };
     assert_eq!(run(9), run(9));
     assert_ne!(run(9), run(10));
