@@ -1,1 +1,33 @@
-//! The client library: plans jobs, talks to the metadata server and the I/O daemons
+//! The client library: plans jobs, talks to the metadata server and the I/O daemons.
+#![forbid(unsafe_code)]
+
+pub mod agent;
+pub mod asynchronous;
+mod blocking;
+mod calls;
+mod config;
+pub mod engine;
+mod error;
+mod fork;
+mod keyfile;
+mod place;
+pub mod plan;
+
+pub use blocking::{Client, File, Listing};
+pub use braid_layout::{Distribution, Extent, Layout, Pattern, View};
+pub use braid_net::TlsPolicy;
+pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
+pub use braid_wire::{
+    Secret, Ticket,
+    message::{
+        self, FileKind,
+        mds::{AttributeChanges, RenameMode, SetTime, XattrMode},
+        types::{At, Attributes, DirectoryEntry, Identity, LayoutWish, Placement, WishedDistribution},
+    },
+};
+pub use config::{Config, Credential, Proof, Source, SourceBox};
+pub use engine::OpenOptions;
+pub use error::{Error, Result};
+pub use fork::after_fork_in_child;
+pub use keyfile::KeyFile;
+pub use place::ToAt;

@@ -132,7 +132,7 @@ pub struct Exchange<'a> {
     pub outcome: Option<Result<Answer, NetError>>,
 }
 
-/// Moves frames for the client engine.
+/// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`].
 pub trait Driver: Send + Sync + 'static {
     /// A connection that one batch uses at a time: to I/O daemons.
     type Connection: Send;

@@ -1,5 +1,17 @@
 //! Drivers for the native protocol: handshake, TLS, windows, connections.
+#![forbid(unsafe_code)]
 
+mod asynchronous;
+mod blocking;
 mod driver;
+pub mod frames;
+pub mod handshake;
+pub mod metrics_http;
+mod random;
+pub mod server;
+mod tls;
+mod transport;
 
+pub use asynchronous::{Tokio, TokioConnection, TokioShared};
+pub use blocking::{Blocking, Connection, Shared, block_on};
 pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};

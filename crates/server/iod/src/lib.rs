@@ -1,1 +1,31 @@
-//! The I/O daemon
+//! The I/O daemon: one part of every file that is placed on it, as objects in a local directory.
+//!
+//! ```text
+//!   socket ── daemon (a thread per connection) ── IodCore ── braid_store::ObjectStore
+//!                 slices of jobs, in turn            capabilities, gate, unfolding
+//!   metadata server <── registration, heartbeats ───┘ fences, least epoch, leave to serve
+//! ```
+//!
+//! [`IodCore`] is synchronous and knows no socket, thread or clock: the simulated cluster of the tests calls it
+//! directly. It knows striping, never names or views of users.
+#![forbid(unsafe_code)]
+
+mod connection;
+mod counters;
+mod daemon;
+mod gate;
+mod grant;
+mod iod_core;
+mod ops;
+mod payload;
+pub mod registration;
+mod sink;
+
+pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
+pub use counters::Counters;
+pub use daemon::{Iod, IodConfig, StartError};
+pub use gate::FENCED_SESSIONS_MAX;
+pub use iod_core::{Begun, IodCore, Progress};
+pub use ops::{ReadJob, Work, WriteJob};
+pub use payload::{Payload, Piece};
+pub use sink::{Answer, FrameSink, Gathered, SinkError};

@@ -1,1 +1,53 @@
-//! Namespace over an ordered key-value store
+//! The namespace: names, inodes and what must outlive a crash with them, over an ordered key-value store.
+//!
+//! ```text
+//! mds ─▶ Namespace ─▶ ops/* ─▶ Tx (one batch: changes + replay record, I7) ─▶ MetaStore ─▶ Engine
+//!                        └───▶ readers: InodeCache, View
+//! ```
+//!
+//! Synchronous and thread-safe; it reads no clock, knows no network, and gives out no capabilities. An operation that
+//! returned has been written to the log (I6); [`Namespace::sync`] forces the log to the disk.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use braid_meta::{Call, Identity, MemoryStore, Namespace, Options};
+//! use braid_types::{ClusterUuid, FileIndex, Timestamp};
+//!
+//! let store = Arc::new(MemoryStore::new());
+//! Namespace::format(&*store, ClusterUuid([7; 16]), 8, Timestamp::default())?;
+//! let namespace = Namespace::open(store, Options::default())?;
+//! let who = Identity::root();
+//! let call = Call { who: &who, now: Timestamp::default(), replay: None };
+//! let made = namespace.mkdir(&call, FileIndex::ROOT, b"data", 0o755)?;
+//! assert_eq!(namespace.lookup(&who, FileIndex::ROOT, b"data")?.file, made.file);
+//! # Ok::<(), braid_types::Failure>(())
+//! ```
+#![deny(unsafe_code)]
+
+mod cache;
+mod codec;
+mod identity;
+mod key;
+mod namespace;
+mod opens;
+mod ops;
+mod record;
+mod store;
+#[cfg(test)]
+mod tests;
+mod tx;
+
+pub use identity::{Call, Identity, Replay, Want, permit};
+pub use namespace::{Namespace, Options};
+pub use opens::{Access, OpenFile};
+pub use ops::{
+    Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, RenameMode, SetTime,
+    XattrMode,
+};
+pub use record::{
+    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind, Inode, Intent,
+    IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal, PrincipalKind, RecordError, SessionRecord,
+};
+pub use store::{
+    Batch, Change, Engine, EngineOptions, Faults, Fence, MemoryStore, MetaStore, Sequence, StoreError, View, Visit,
+};

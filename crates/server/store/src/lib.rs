@@ -1,1 +1,35 @@
-//! Objects in a local directory
+//! Objects in a local directory: what an I/O daemon keeps, and how it survives.
+//!
+//! ```text
+//!   iod ──> ObjectStore ──┬── LocalStore   a directory: objects/<hash>/<file>.<part>.<generation>
+//!           Object        └── MemStore     the same behaviour in memory, for simulated clusters
+//!                 FaultPlan: both ask it before every disk operation
+//! ```
+//!
+//! 1. A lost object is never zeros (I11): [`ObjectStore::open`] of an absent one is [`StoreError::NoObject`].
+//! 2. A write or size change of an older size generation than the object's record is refused (I5).
+//! 3. What [`Object::flush`] acknowledged survives the loss of power, and the object's name with it (I6).
+//! 4. When anything unflushed may be gone, the [write verifier](ObjectStore::write_verifier) has changed (I6).
+//! 5. A directory without our identity file is never served and never filled: see [`LocalStore::init`].
+//!
+//! The byte-exact formats are in `docs/format-store.md`.
+#![forbid(unsafe_code)]
+
+mod change;
+mod error;
+mod fault;
+mod identity;
+mod local;
+mod memory;
+mod object;
+mod record;
+mod verifier;
+
+pub use change::SizeChange;
+pub use error::{Result, StoreError};
+pub use fault::{DiskOp, Fault, FaultPlan, Random};
+pub use identity::{FORMAT_VERSION, IDENTITY_FILE, Identity};
+pub use local::{Host, LocalOptions, LocalStore, OPEN_FILES_DEFAULT};
+pub use memory::MemStore;
+pub use object::{DeviceId, NewObject, Object, ObjectPage, ObjectStat, ObjectStore, StoreSpace, order};
+pub use record::{LAYOUT_BYTES_MAX, ObjectRecord, RECORD_VERSION, RECORD_XATTR};

@@ -1,2 +1,80 @@
-//! The `braid` command.
-fn main() {}
+//! The `braid` command: every daemon, the embedded cluster, and the tools of users and administrators.
+
+mod admin;
+mod args;
+mod commands;
+mod config;
+mod connect;
+mod embedded;
+mod output;
+mod servers;
+mod transfer;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    args::{Cli, Command, Global},
+    config::Settings,
+    output::{Fault, Printer},
+};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    start_log(&cli.global, &cli.command);
+    let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
+    match run(cli, out) {
+        Ok(code) => code,
+        Err(fault) => fault.report(out.json),
+    }
+}
+
+fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
+    let global = &cli.global;
+    let settings = || Settings::load(global);
+    match cli.command {
+        Command::Completions { shell } => commands::docs::completions(shell),
+        Command::Man { dir } => commands::docs::man(dir.as_deref(), out)?,
+        Command::Config(_) => commands::config::explain(&settings()?, out),
+        Command::Up(args) => commands::up::up(&args, global, out)?,
+        Command::Down { dir } => commands::up::down(&dir, out)?,
+        Command::Init(args) => commands::init::init(&args, out)?,
+        Command::Mds(args) => servers::mds(&args, &settings()?, out)?,
+        Command::Iod(args) => servers::iod(&args, &settings()?, out)?,
+        Command::Agent(args) => servers::agent(&args, &settings()?, out)?,
+        Command::Key(command) => commands::key::run(&command, &settings()?, out)?,
+        Command::Status => commands::status::status(&settings()?, out)?,
+        Command::Ls(args) => commands::ls::ls(&args, &settings()?, out)?,
+        Command::Stat { paths, no_follow } => commands::stat::stat(&paths, !no_follow, &settings()?, out)?,
+        Command::Put(args) => transfer::put(&args, &settings()?, out)?,
+        Command::Get(args) => transfer::get(&args, &settings()?, out)?,
+        Command::Cat { paths } => commands::cat::cat(&paths, &settings()?)?,
+        Command::Mkdir { paths, parents, mode } => commands::names::mkdir(&paths, parents, mode, &settings()?)?,
+        Command::Rm { paths, recursive, force } => commands::names::rm(&paths, recursive, force, &settings()?)?,
+        Command::Mv { from, to, no_replace, exchange } => {
+            commands::names::mv(&from, &to, no_replace, exchange, &settings()?)?;
+        }
+        Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?)?,
+        Command::Cp { paths, recursive, layout } => transfer::cp(&paths, recursive, &layout, &settings()?, out)?,
+        Command::Du { paths } => commands::space::du(&paths, &settings()?, out)?,
+        Command::Df => commands::space::df(&settings()?, out)?,
+        Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
+        Command::Fsck { mend } => return commands::fsck::fsck(mend, &settings()?, out),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Logs go to standard error: warnings from commands, information from daemons, more with `-v`.
+fn start_log(global: &Global, command: &Command) {
+    let daemon = matches!(command, Command::Up(_) | Command::Mds(_) | Command::Iod(_) | Command::Agent(_));
+    let level = match (global.verbose, daemon && !matches!(command, Command::Up(_))) {
+        (0, false) => "warn",
+        (0, true) | (1, _) => "info",
+        (2, _) => "debug",
+        _ => "trace",
+    };
+    let filter = tracing_subscriber::EnvFilter::try_from_env("BRAID_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).init();
+}

@@ -13,6 +13,8 @@ pub struct Metadata {
     pub workspace_members: BTreeSet<String>,
     /// Where the workspace is.
     pub workspace_root: PathBuf,
+    /// Where it builds.
+    pub target_directory: PathBuf,
 }
 
 /// One package.

@@ -5,6 +5,7 @@ mod ci;
 mod requirements;
 mod sim;
 mod test;
+mod up;
 
 use anyhow::{Result, bail};
 
@@ -28,6 +29,12 @@ pub const COMMANDS: &[Command] = &[
         usage: "[--only SUITE]... [--full] [--list]",
         about: "the test suites (--full: the long form of each)",
         run: test::run,
+    },
+    Command {
+        name: "up",
+        usage: "[--once] [--json] [--dir DIR]",
+        about: "start a cluster, store real data in it, read it back, say what to type next",
+        run: up::run,
     },
     Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
     Command { name: "bench", usage: "NAME [ARGS]...", about: "a benchmark, built for release", run: bench::run },

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 pub const ABOUT: &str = "`cargo xtask up --once --json`: a tree stored and read back byte for byte";
 
+/// The large file, in MiB: stripes of 1 MiB many times over, and little enough for any disk.
+const SIZE_MIB: &str = "512";
 const LIMIT: Duration = Duration::from_secs(10 * 60);
 
 pub fn subject(_: &Context) -> Result<()> {
@@ -16,7 +18,20 @@ pub fn subject(_: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    let up = context.cargo(["run", "--quiet", "--locked", "--package", "xtask", "--", "up", "--once", "--json"]);
+    let up = context.cargo([
+        "run",
+        "--quiet",
+        "--locked",
+        "--package",
+        "xtask",
+        "--",
+        "up",
+        "--once",
+        "--json",
+        "--dev",
+        "--size",
+        SIZE_MIB,
+    ]);
     let finished = up.limit(LIMIT).finish()?;
     if !finished.status.success() {
         return Ok(SuiteResult::fail("up", finished.output()));

@@ -1,0 +1,133 @@
+//! An open file, for async programs.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    sync::Arc,
+};
+
+use braid_layout::{Extent, Layout, View};
+use braid_net::Driver;
+use braid_types::FileIndex;
+use braid_wire::message::types::Attributes;
+
+use crate::{
+    calls::file_calls,
+    engine::{FileView, OpenFile},
+    error::Result,
+};
+
+/// An open file. It has no cursor: calls that run at the same time would fight over it.
+#[derive(Debug)]
+pub struct File<D: Driver> {
+    file: Arc<OpenFile<D>>,
+    view: FileView,
+}
+
+impl<D: Driver> Clone for File<D> {
+    fn clone(&self) -> Self {
+        Self { file: Arc::clone(&self.file), view: self.view.clone() }
+    }
+}
+
+impl<D: Driver> File<D> {
+    pub(super) fn new(file: Arc<OpenFile<D>>) -> Result<Self> {
+        Ok(Self { file, view: FileView::whole()? })
+    }
+
+    /// Which file.
+    pub fn index(&self) -> FileIndex {
+        self.file.file()
+    }
+
+    /// Where its parts lie.
+    pub fn layout(&self) -> Layout {
+        self.file.layout()
+    }
+
+    /// Its attributes when it was opened.
+    pub fn opened_attributes(&self) -> Attributes {
+        self.file.known_attributes()
+    }
+
+    /// Another handle of the same open file, with this view. Positions are bytes of the view's stream.
+    ///
+    /// # Errors
+    /// [`crate::Status::Invalid`] for a view that makes no sense.
+    pub fn with_view(&self, view: View) -> Result<Self> {
+        let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
+        Ok(Self { file: Arc::clone(&self.file), view })
+    }
+
+    /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<usize> {
+        self.file.read_at(&self.view, position, &mut [IoSliceMut::new(buffer)]).await
+    }
+
+    /// Reads at a position into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], position: u64) -> Result<usize> {
+        self.file.read_at(&self.view, position, buffers).await
+    }
+
+    /// Writes all of `buffer` at a position.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_at(&self, buffer: &[u8], position: u64) -> Result<usize> {
+        self.file.write_at(&self.view, position, &[IoSlice::new(buffer)]).await
+    }
+
+    /// Writes several buffers, one after the other, at a position.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> Result<usize> {
+        self.file.write_at(&self.view, position, buffers).await
+    }
+
+    /// Reads a list of extents of the file, ascending, into the buffers.
+    ///
+    /// # Errors
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    pub async fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        self.file.read_list(extents, buffers).await
+    }
+
+    /// Writes the buffers to a list of extents of the file, ascending.
+    ///
+    /// # Errors
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    pub async fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
+        self.file.write_list(extents, buffers).await
+    }
+
+    /// Closes the file. Without it, dropping the last handle does, silently.
+    ///
+    /// # Errors
+    /// [`crate::Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    pub async fn close(self) -> Result<()> {
+        self.file.close().await
+    }
+}
+
+macro_rules! asynchronous {
+    ($( $(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
+        impl<D: Driver> File<D> {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// With the path, and the server that refused.
+                pub async fn $name(&self, $($arg: $ty),*) -> Result<$ret> {
+                    self.file.$name($($arg),*).await
+                }
+            )*
+        }
+    };
+}
+file_calls!(asynchronous);

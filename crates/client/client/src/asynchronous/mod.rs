@@ -1,0 +1,9 @@
+//! The async face: the same engine, over any driver whose futures wait without blocking.
+
+mod client;
+mod file;
+
+pub use client::Client;
+pub use file::File;
+
+pub use crate::engine::Listing;

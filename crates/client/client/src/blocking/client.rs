@@ -1,0 +1,142 @@
+//! A client of a cluster, for programs with threads.
+
+use std::sync::Arc;
+
+use braid_net::Blocking;
+use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
+use braid_wire::message::{
+    DaemonStatusReply, FileKind,
+    mds::{
+        AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
+        KeyRights, LayoutShowReply, MdsStatusReply, RenameMode, SetTime, StatFsReply, XattrMode,
+    },
+    types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
+};
+
+use super::{File, Listing, block_on, service};
+use crate::{
+    ToAt,
+    calls::namespace_calls,
+    config::Config,
+    engine::{Caller, Engine, OpenOptions},
+    error::Result,
+};
+
+/// A client of a cluster. Cheap to clone; clones share connections. Usable from many threads at once.
+///
+/// ```no_run
+/// use std::io::Write;
+/// use braid_client::{Client, Config, Credential, OpenOptions};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let config = Config::new(["mds.example:7000"], Credential::Agent("/run/braid/agent.sock".into()));
+/// let client = Client::connect(config)?;
+/// client.mkdir("/results", 0o755)?;
+/// let mut file = client.open("/results/run1", &OpenOptions::new().write(true).create(true))?;
+/// file.write_all(b"42\n")?;
+/// file.sync()?;
+/// for entry in client.read_dir("/results", false)? {
+///     println!("{}", String::from_utf8_lossy(&entry?.name));
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Client {
+    caller: Caller<Blocking>,
+    session: Arc<Farewell>,
+}
+
+/// Ends the session when the last client and the last file are gone.
+#[derive(Debug)]
+pub(super) struct Farewell(Caller<Blocking>);
+
+impl Drop for Farewell {
+    fn drop(&mut self) {
+        block_on(self.0.engine().shut_down());
+    }
+}
+
+impl Client {
+    /// Connects to the metadata server and starts a session.
+    ///
+    /// # Errors
+    /// The server is not reached in [`Config::timeout`], or refuses the credential.
+    pub fn connect(config: Config) -> Result<Self> {
+        let client = Self::lazy(config);
+        client.whoami()?;
+        Ok(client)
+    }
+
+    /// A client that connects with its first call.
+    pub fn lazy(config: Config) -> Self {
+        let engine = Engine::new(Blocking::new(), config);
+        service::watch(&engine);
+        let caller = engine.caller();
+        Self { session: Arc::new(Farewell(caller.clone())), caller }
+    }
+
+    /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key
+    /// may vouch for others.
+    ///
+    /// # Errors
+    /// Too many identities.
+    pub fn with_identity(&self, identity: Identity) -> Result<Self> {
+        let caller = block_on(self.caller.with_identity(identity))?;
+        Ok(Self { caller, session: Arc::clone(&self.session) })
+    }
+
+    /// Opens a file, or makes it.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub fn open(&self, at: impl ToAt, options: &OpenOptions) -> Result<File> {
+        let file = block_on(self.caller.open(&at.to_at(), options))?;
+        File::new(file, Arc::clone(&self.session))
+    }
+
+    /// Opens a file, or makes it; tells whether this call made it.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub fn create(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, bool)> {
+        let (file, created) = block_on(self.caller.create(&at.to_at(), options))?;
+        Ok((File::new(file, Arc::clone(&self.session))?, created))
+    }
+
+    /// Lists a directory.
+    ///
+    /// # Errors
+    /// When it is not found. Later failures come with the entry.
+    pub fn read_dir(&self, at: impl ToAt, with_attributes: bool) -> Result<Listing> {
+        block_on(self.caller.read_dir(&at.to_at(), with_attributes)).map(Listing)
+    }
+
+    /// Lists a directory after the cookie of an entry of an earlier listing; 0 for the beginning.
+    pub fn read_dir_from(&self, dir: FileIndex, cookie: u64, with_attributes: bool) -> Listing {
+        Listing(self.caller.read_dir_from(dir, &format!("directory {dir}"), cookie, with_attributes))
+    }
+
+    /// Tells the metadata server now which files were closed, instead of a little later.
+    ///
+    /// # Errors
+    /// It is not reached.
+    pub fn flush_closes(&self) -> Result<()> {
+        block_on(self.caller.engine().flush_closes())
+    }
+}
+
+macro_rules! blocking {
+    ($( $(#[$doc:meta])* fn $name:ident[$($at:ident),*]($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
+        impl Client {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// With what failed, and the server that refused.
+                pub fn $name(&self, $($at: impl ToAt,)* $($arg: $ty),*) -> Result<$ret> {
+                    block_on(self.caller.$name($(&$at.to_at(),)* $($arg),*))
+                }
+            )*
+        }
+    };
+}
+namespace_calls!(blocking);

@@ -1,0 +1,228 @@
+//! An open file, for programs with threads.
+
+use std::{
+    io::{self, IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
+    sync::{Arc, Mutex},
+};
+
+use braid_layout::{Extent, Layout, View};
+use braid_net::Blocking;
+use braid_types::{FileIndex, Status};
+use braid_wire::message::types::Attributes;
+
+use super::{block_on, client::Farewell};
+use crate::{
+    calls::file_calls,
+    engine::{FileView, OpenFile, gate::lock},
+    error::{Error, Result},
+};
+
+/// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls at positions that leave it alone.
+/// Usable from many threads at once. What it sees of the file is its view: the whole file, unless
+/// [`File::with_view`] says otherwise.
+///
+/// ```no_run
+/// # use braid_client::{Client, Config, Credential, OpenOptions, View};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let client = Client::connect(Config::new(["mds:7000"], Credential::Agent("/run/braid/agent.sock".into())))?;
+/// let file = client.open("/matrix", &OpenOptions::new().read(true))?;
+/// // Task 3 of 16 sees 4 KiB in every 64 KiB: one request to each I/O daemon fetches its part of 1 MiB.
+/// let mine = file.with_view(View::strided(3 * 4096, 4096, 65536))?;
+/// let mut buffer = vec![0; 1 << 20];
+/// let bytes = mine.read_at(&mut buffer, 0)?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct File {
+    file: Arc<OpenFile<Blocking>>,
+    view: FileView,
+    /// Held during a call that moves it, so that two threads never read the same bytes.
+    cursor: Mutex<u64>,
+    session: Arc<Farewell>,
+}
+
+impl File {
+    pub(super) fn new(file: Arc<OpenFile<Blocking>>, session: Arc<Farewell>) -> Result<Self> {
+        Ok(Self { file, view: FileView::whole()?, cursor: Mutex::new(0), session })
+    }
+
+    /// Which file.
+    pub fn index(&self) -> FileIndex {
+        self.file.file()
+    }
+
+    /// Where its parts lie.
+    pub fn layout(&self) -> Layout {
+        self.file.layout()
+    }
+
+    /// Its attributes when it was opened.
+    pub fn opened_attributes(&self) -> Attributes {
+        self.file.known_attributes()
+    }
+
+    /// Another handle of the same open file, with this view and a cursor of its own at 0. Positions are
+    /// bytes of the view's stream.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] for a view that makes no sense.
+    pub fn with_view(&self, view: View) -> Result<Self> {
+        let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
+        Ok(Self { file: Arc::clone(&self.file), view, cursor: Mutex::new(0), session: Arc::clone(&self.session) })
+    }
+
+    /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<usize> {
+        self.read_vectored_at(&mut [IoSliceMut::new(buffer)], position)
+    }
+
+    /// Reads at a position into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn read_vectored_at(&self, buffers: &mut [IoSliceMut<'_>], position: u64) -> Result<usize> {
+        block_on(self.file.read_at(&self.view, position, buffers))
+    }
+
+    /// Writes all of `buffer` at a position.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn write_at(&self, buffer: &[u8], position: u64) -> Result<usize> {
+        self.write_vectored_at(&[IoSlice::new(buffer)], position)
+    }
+
+    /// Writes several buffers, one after the other, at a position.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> Result<usize> {
+        block_on(self.file.write_at(&self.view, position, buffers))
+    }
+
+    /// Reads a list of extents of the file, ascending, into the buffers: one request to each daemon, however
+    /// many extents there are.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    pub fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        block_on(self.file.read_list(extents, buffers))
+    }
+
+    /// Writes the buffers to a list of extents of the file, ascending.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    pub fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
+        block_on(self.file.write_list(extents, buffers))
+    }
+
+    /// Closes the file. Without it, dropping the last handle does, silently.
+    ///
+    /// # Errors
+    /// [`Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    pub fn close(self) -> Result<()> {
+        block_on(self.file.close())
+    }
+
+    fn seek_to(&self, to: SeekFrom) -> Result<u64> {
+        let mut cursor = lock(&self.cursor);
+        let (base, offset) = match to {
+            SeekFrom::Start(position) => (position, 0),
+            SeekFrom::Current(offset) => (*cursor, offset),
+            SeekFrom::End(offset) => (self.view.bytes_below(self.size()?), offset),
+        };
+        let position = base.checked_add_signed(offset).ok_or_else(|| {
+            Error::new(Status::Invalid, "the position would be negative").during("seek in", self.file.path())
+        })?;
+        *cursor = position;
+        Ok(position)
+    }
+}
+
+impl Read for &File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(buffer)])
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        let mut cursor = lock(&self.cursor);
+        let bytes = self.read_vectored_at(buffers, *cursor)?;
+        *cursor += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+impl Write for &File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(buffer)])
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        let mut cursor = lock(&self.cursor);
+        let bytes = self.write_vectored_at(buffers, *cursor)?;
+        *cursor += bytes as u64;
+        Ok(bytes)
+    }
+
+    /// Nothing is held back here; [`File::sync`] is what forces data to disk.
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for &File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        Ok(self.seek_to(to)?)
+    }
+}
+
+impl Read for File {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        (&*self).read(buffer)
+    }
+
+    fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
+        (&*self).read_vectored(buffers)
+    }
+}
+
+impl Write for File {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        (&*self).write(buffer)
+    }
+
+    fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> io::Result<usize> {
+        (&*self).write_vectored(buffers)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        (&*self).seek(to)
+    }
+}
+
+macro_rules! blocking {
+    ($( $(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) -> $ret:ty; )*) => {
+        impl File {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                /// With the path, and the server that refused.
+                pub fn $name(&self, $($arg: $ty),*) -> Result<$ret> {
+                    block_on(self.file.$name($($arg),*))
+                }
+            )*
+        }
+    };
+}
+file_calls!(blocking);

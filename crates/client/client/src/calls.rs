@@ -1,0 +1,116 @@
+//! The calls that both faces have, once: each face gives the list its own form.
+
+/// Calls `$face! { ... }` with every call of the namespace: docs, name, places, other arguments, result.
+macro_rules! namespace_calls {
+    ($face:ident) => {
+        $face! {
+            /// Attributes; of what a symbolic link points to.
+            fn stat[at]() -> Attributes;
+            /// Attributes; of a symbolic link itself.
+            fn lstat[at]() -> Attributes;
+            /// Whether this program may read (4), write (2), execute or search (1): the bits of `mask` together.
+            fn access[at](mask: u8) -> ();
+            /// Makes a directory; `mode` with the umask already applied.
+            fn mkdir[at](mode: u32) -> Attributes;
+            /// Makes a pipe, socket or device.
+            fn mknod[at](kind: FileKind, mode: u32, device: u64) -> Attributes;
+            /// Makes a symbolic link to `target`.
+            fn symlink[at](target: &[u8]) -> Attributes;
+            /// What a symbolic link points to.
+            fn read_link[at]() -> Vec<u8>;
+            /// Gives the file `from` the further name `to`.
+            fn hard_link[from, to]() -> Attributes;
+            /// Removes a name of something that is not a directory.
+            fn unlink[at]() -> ();
+            /// Removes an empty directory.
+            fn rmdir[at]() -> ();
+            /// Renames, atomic to every observer.
+            fn rename[from, to](mode: RenameMode) -> ();
+            /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.
+            fn set_attributes[at](follow: bool, changes: AttributeChanges) -> Attributes;
+            /// Changes the low 12 bits of the mode.
+            fn chmod[at](mode: u32) -> Attributes;
+            /// Changes owner and group; `None` leaves one alone.
+            fn chown[at](uid: Option<u64>, gid: Option<u64>, follow: bool) -> Attributes;
+            /// Changes the times of last read and last write; `None` leaves one alone.
+            fn set_times[at](atime: Option<SetTime>, mtime: Option<SetTime>, follow: bool) -> Attributes;
+            /// Cuts a file to `bytes`, or extends it with zeros.
+            fn truncate[at](bytes: u64) -> Attributes;
+            /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
+            fn touch[at](mode: u32, exclusive: bool, wish: LayoutWish) -> CreateReply;
+            /// Forces a directory's changes to disk.
+            fn sync_directory[at]() -> ();
+            /// The value of an extended attribute; `name` with its `user.` or other prefix.
+            fn xattr[at](name: &[u8]) -> Vec<u8>;
+            /// Sets an extended attribute.
+            fn set_xattr[at](name: &[u8], value: &[u8], mode: XattrMode) -> ();
+            /// Names of all extended attributes.
+            fn xattrs[at]() -> Vec<Vec<u8>>;
+            /// Removes an extended attribute.
+            fn remove_xattr[at](name: &[u8]) -> ();
+            /// Room in the file system; disks that several daemons share are counted once.
+            fn statfs[]() -> StatFsReply;
+            /// Where a file lies, and the default of its directory.
+            fn layout[at]() -> LayoutShowReply;
+            /// Sets the default layout of a directory, or that of a file that was never written.
+            fn set_layout[at](wish: LayoutWish) -> ();
+            /// Who the metadata server takes this program for.
+            fn whoami[]() -> Identity;
+            /// Whether this client may name other identities: the holder of a client key, not of a ticket.
+            fn vouches[]() -> bool;
+            /// The cluster map.
+            fn cluster_map[]() -> ClusterMap;
+            /// What an agent writes into tickets.
+            fn agent_check[]() -> AgentCheckReply;
+            /// The metadata server's status.
+            fn mds_status[]() -> MdsStatusReply;
+            /// Counters of the metadata server.
+            fn daemon_status[]() -> DaemonStatusReply;
+            /// Makes a client key. Its secret is shown once.
+            fn key_add[](name: &str, rights: KeyRights) -> KeyAddReply;
+            /// All client keys.
+            fn keys[]() -> Vec<KeyInfo>;
+            /// Revokes a client key: its sessions end and are fenced.
+            fn key_revoke[](key: KeyId) -> ();
+            /// Sets an I/O daemon draining, or up again.
+            fn set_iod_state[](iod: IodId, state: IodState) -> ();
+            /// Shards in use.
+            fn fsck_shards[]() -> Vec<ShardId>;
+            /// Files of a shard after `after`, in the order of their index.
+            fn fsck_files[](shard: ShardId, after: FileIndex, count_max: u32) -> Vec<FsckFile>;
+            /// Checks names, link counts and reachability of a shard; with `mend`, mends them.
+            fn fsck_namespace[](shard: ShardId, mend: bool) -> FsckNamespaceReply;
+            /// Mends the record of a file.
+            fn fsck_mend[](file: FileIndex, mend: FsckMend) -> ();
+            /// Which of these objects belong to no file and to no pending deletion.
+            fn fsck_orphans[](objects: Vec<ObjectId>) -> Vec<ObjectId>;
+        }
+    };
+}
+pub(crate) use namespace_calls;
+
+/// Calls `$face! { ... }` with the calls of an open file that both faces have: docs, name, arguments, result.
+macro_rules! file_calls {
+    ($face:ident) => {
+        $face! {
+            /// How long the file is now. Asks the I/O daemons only.
+            fn size() -> u64;
+            /// The file's attributes now.
+            fn attributes() -> Attributes;
+            /// Forces everything written through this file to disk: data, size and name.
+            /// [`crate::Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged.
+            fn sync() -> Attributes;
+            /// Cuts the file to `bytes`, or extends it with zeros.
+            fn set_len(bytes: u64) -> Attributes;
+            /// Makes a range read as zeros; the size stays.
+            fn punch_hole(offset: u64, bytes: u64) -> Attributes;
+            /// Reserves room for a range on the I/O daemons; extends the file to its end unless `keep_size`.
+            fn allocate(offset: u64, bytes: u64, keep_size: bool) -> ();
+            /// The next byte of data at or after `offset`; `None` when there is none.
+            fn next_data(offset: u64) -> Option<u64>;
+            /// The next hole at or after `offset`, at the latest the end of the file; `None` past it.
+            fn next_hole(offset: u64) -> Option<u64>;
+        }
+    };
+}
+pub(crate) use file_calls;

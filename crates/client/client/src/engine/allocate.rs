@@ -1,0 +1,123 @@
+//! Room, holes and size of an open file.
+
+use std::time::Duration;
+
+use braid_net::Driver;
+use braid_types::{ByteCount, FileOffset, Status, limits::FILE_BYTES_MAX};
+use braid_wire::{
+    Rights,
+    message::{
+        iod::{FlushReply, SeekWhat},
+        mds::{AttributeChanges, PunchHole, Stat},
+        types::{At, Attributes},
+    },
+};
+
+use super::{OpenFile, iod_body::Body, read::REPLANS_MAX, transfer::Stop};
+use crate::error::{Error, Result};
+
+impl<D: Driver> OpenFile<D> {
+    /// The file's attributes now.
+    ///
+    /// # Errors
+    /// As any call of the metadata server.
+    pub async fn attributes(&self) -> Result<Attributes> {
+        self.caller.ask("stat", &At::file(self.file()), Stat { at: At::file(self.file()), follow: false }).await
+    }
+
+    /// Cuts the file to `bytes`, or extends it with zeros (I5).
+    ///
+    /// # Errors
+    /// As any call of the metadata server.
+    pub async fn set_len(&self, bytes: u64) -> Result<Attributes> {
+        self.allow(Rights::WRITE).map_err(|error| error.during("truncate", self.path()))?;
+        let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+        let result = self.caller.set_attributes(&At::file(self.file()), false, changes).await;
+        // The daemons refuse the old size generation from now on, whatever became of the answer.
+        self.mark_stale();
+        result
+    }
+
+    /// Makes a range read as zeros; the size stays (I5).
+    ///
+    /// # Errors
+    /// As any call of the metadata server.
+    pub async fn punch_hole(&self, offset: u64, bytes: u64) -> Result<Attributes> {
+        self.allow(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
+        let call = PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
+        let result = self.caller.change("punch a hole in", &At::file(self.file()), call).await;
+        self.mark_stale();
+        result
+    }
+
+    /// Reserves room for a range on the I/O daemons; extends the file to its end unless `keep_size`.
+    ///
+    /// # Errors
+    /// [`Status::NoSpace`], with the daemon.
+    pub async fn allocate(&self, offset: u64, bytes: u64, keep_size: bool) -> Result<()> {
+        self.allocate_named(offset, bytes, keep_size).await.map_err(|error| error.during("allocate", self.path()))
+    }
+
+    async fn allocate_named(&self, offset: u64, bytes: u64, keep_size: bool) -> Result<()> {
+        self.allow(Rights::WRITE)?;
+        if offset.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
+            return Err(Error::new(Status::TooLarge, "the range ends past the largest file"));
+        }
+        let body = Body::Allocate { offset: FileOffset(offset), bytes: ByteCount(bytes), keep_size };
+        let deadline = self.engine().deadline();
+        for _ in 0..REPLANS_MAX {
+            let grant = self.grant();
+            let all: Vec<usize> = (0..grant.map.targets().len()).collect();
+            let replies: Result<Vec<FlushReply>, Stop> = self.ask_targets(&grant, &all, body, deadline).await;
+            match replies {
+                Ok(replies) => {
+                    for (target, reply) in all.into_iter().zip(replies) {
+                        let iod = grant.map.targets()[target].iod;
+                        self.unsynced.wrote(iod, reply.verifier, || grant.pools[target].server());
+                    }
+                    return Ok(());
+                }
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Replan) => {}
+            }
+        }
+        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+    }
+
+    /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` when there is none.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn next_data(&self, offset: u64) -> Result<Option<u64>> {
+        let found = self.seek(offset, SeekWhat::Data, self.engine().deadline()).await;
+        found.map(|found| found.into_iter().flatten().min()).map_err(|error| error.during("seek in", self.path()))
+    }
+
+    /// The next hole at or after `offset` (`SEEK_HOLE`), at the latest the end of the file; `None` past it.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn next_hole(&self, offset: u64) -> Result<Option<u64>> {
+        let size = self.size().await?;
+        let found = self.seek(offset, SeekWhat::Hole, self.engine().deadline()).await;
+        let found = found.map_err(|error| error.during("seek in", self.path()))?;
+        Ok((offset < size).then(|| found.into_iter().flatten().min().unwrap_or(size).min(size)))
+    }
+
+    async fn seek(&self, offset: u64, what: SeekWhat, deadline: Duration) -> Result<Vec<Option<u64>>> {
+        self.allow(Rights::READ)?;
+        let body = Body::Seek { offset: FileOffset(offset), what };
+        for _ in 0..REPLANS_MAX {
+            let grant = self.grant();
+            let all: Vec<usize> = (0..grant.map.targets().len()).collect();
+            let replies: Result<Vec<Option<FileOffset>>, Stop> = self.ask_targets(&grant, &all, body, deadline).await;
+            match replies {
+                Ok(replies) => return Ok(replies.into_iter().map(|found| found.map(|offset| offset.0)).collect()),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Replan) => {}
+            }
+        }
+        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+    }
+}
+

@@ -1,0 +1,78 @@
+//! Attributes, permissions, size, room, and layouts.
+
+use braid_net::Driver;
+use braid_types::ByteCount;
+use braid_wire::message::{
+    mds::{
+        Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime, Stat, StatFs,
+        StatFsReply,
+    },
+    types::{At, Attributes, LayoutWish},
+};
+
+use super::Caller;
+use crate::error::Result;
+
+impl<D: Driver> Caller<D> {
+    /// Attributes; of what a symbolic link points to.
+    pub async fn stat(&self, at: &At) -> Result<Attributes> {
+        self.ask("stat", at, Stat { at: at.clone(), follow: true }).await
+    }
+
+    /// Attributes; of a symbolic link itself.
+    pub async fn lstat(&self, at: &At) -> Result<Attributes> {
+        self.ask("stat", at, Stat { at: at.clone(), follow: false }).await
+    }
+
+    /// Whether the caller may read (4), write (2), execute or search (1): the bits of `mask` together.
+    pub async fn access(&self, at: &At, mask: u8) -> Result<()> {
+        self.ask("access", at, Access { at: at.clone(), mask }).await
+    }
+
+    /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.
+    pub async fn set_attributes(&self, at: &At, follow: bool, changes: AttributeChanges) -> Result<Attributes> {
+        self.change("set attributes of", at, SetAttributes { at: at.clone(), follow, changes }).await
+    }
+
+    /// Changes the low 12 bits of the mode.
+    pub async fn chmod(&self, at: &At, mode: u32) -> Result<Attributes> {
+        self.set_attributes(at, true, AttributeChanges { mode: Some(mode), ..AttributeChanges::none() }).await
+    }
+
+    /// Changes owner and group; `None` leaves one alone. Of a symbolic link itself when `follow` is not set.
+    pub async fn chown(&self, at: &At, uid: Option<u64>, gid: Option<u64>, follow: bool) -> Result<Attributes> {
+        self.set_attributes(at, follow, AttributeChanges { uid, gid, ..AttributeChanges::none() }).await
+    }
+
+    /// Changes the times of last read and last write; `None` leaves one alone.
+    pub async fn set_times(
+        &self,
+        at: &At,
+        atime: Option<SetTime>,
+        mtime: Option<SetTime>,
+        follow: bool,
+    ) -> Result<Attributes> {
+        self.set_attributes(at, follow, AttributeChanges { atime, mtime, ..AttributeChanges::none() }).await
+    }
+
+    /// Cuts the file to `bytes`, or extends it with zeros (I5).
+    pub async fn truncate(&self, at: &At, bytes: u64) -> Result<Attributes> {
+        let bytes = Some(ByteCount(bytes));
+        self.set_attributes(at, true, AttributeChanges { bytes, ..AttributeChanges::none() }).await
+    }
+
+    /// Room in the file system.
+    pub async fn statfs(&self) -> Result<StatFsReply> {
+        self.ask("statfs", &At::root(b""), StatFs {}).await
+    }
+
+    /// Where a file lies, and the default of its directory.
+    pub async fn layout(&self, at: &At) -> Result<LayoutShowReply> {
+        self.ask("show layout of", at, LayoutShow { at: at.clone() }).await
+    }
+
+    /// Sets the default layout of a directory, or that of a file that was never written.
+    pub async fn set_layout(&self, at: &At, wish: LayoutWish) -> Result<()> {
+        self.change("set layout of", at, LayoutSet { at: at.clone(), wish }).await
+    }
+}

@@ -1,0 +1,47 @@
+//! Fresh capabilities, fresh sessions, a fresh cluster map: the three things that a data call may need the
+//! metadata server for (I1).
+
+use std::{sync::Arc, time::Duration};
+
+use braid_net::Driver;
+use braid_wire::message::mds::{GetClusterMap, RenewCapability};
+
+use super::{Engine, OpenFile, gate::lock, mds_call::Kind, open_file::Grant, transfer::Stop};
+use crate::error::Result;
+
+impl<D: Driver> OpenFile<D> {
+    /// A fresh capability in place of `old`'s, unless another call fetched one meanwhile.
+    pub(crate) async fn renew(&self, old: &Arc<Grant<D>>, deadline: Duration) -> Result<Arc<Grant<D>>, Stop> {
+        let engine = self.engine();
+        let refused = |refused| engine.crowded(refused);
+        let _one = self.renewing.acquire(engine.driver(), deadline).await.map_err(refused)?;
+        let current = self.grant();
+        let fresh = if current.handle != old.handle && !self.is_stale() {
+            current
+        } else {
+            let call = RenewCapability { open_id: self.open_id(), file: self.file(), rights: self.rights() };
+            // A repetition gives the same: no replay record is needed.
+            let opened = engine.call(self.caller.identity, &call, Kind::Free, deadline).await?;
+            self.set_grant(opened)?
+        };
+        if fresh.layout_version == old.layout_version { Ok(fresh) } else { Err(Stop::Replan) }
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// Connects to the metadata server anew and reclaims the session: its proof for I/O daemons is old.
+    pub(crate) async fn relink(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        let link = lock(&self.link).clone();
+        if let Some(link) = link {
+            self.unlink(&link);
+        }
+        self.link(deadline).await.map(|_| ())
+    }
+
+    /// Fetches the cluster map.
+    pub(crate) async fn refresh_map(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        self.take_map(&map);
+        Ok(())
+    }
+}

@@ -1,0 +1,135 @@
+//! A bounded number of permits, waited for without a runtime: used for replay slots, connections, and
+//! "one at a time" sections that hold over an `.await`.
+//!
+//! Invariants: (1) `free` permits plus those held are always `size`; (2) a permit that is dropped wakes one
+//! waiter; (3) no more than [`WAITERS_MAX`] wait (I9); (4) a waiter whose deadline has passed gives up when it is
+//! next woken: by a permit, or by [`Gate::nudge`], which the service calls at every tick (I8).
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use braid_net::Driver;
+
+/// Calls of one process that may wait for one thing. More than the threads that a process can have.
+const WAITERS_MAX: usize = 65_536;
+
+/// Locks, also after a panic elsewhere: every state behind our locks is whole between two statements.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Why no permit was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    /// The deadline passed.
+    Late,
+    /// Too many wait already.
+    Crowded,
+}
+
+#[derive(Debug)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    free: usize,
+    next_ticket: u64,
+    waiters: VecDeque<(u64, Waker)>,
+}
+
+/// One of the gate's permits; dropped, it is free again.
+#[derive(Debug)]
+pub(crate) struct Permit<'a>(&'a Gate);
+
+impl Gate {
+    pub(crate) fn new(size: usize) -> Self {
+        Self { state: Mutex::new(State { free: size, next_ticket: 0, waiters: VecDeque::new() }) }
+    }
+
+    /// Waits for a permit until `deadline`, in the driver's time.
+    pub(crate) fn acquire<'g, 'd, D: Driver>(&'g self, driver: &'d D, deadline: Duration) -> Acquire<'g, 'd, D> {
+        Acquire { gate: self, driver, deadline, ticket: None }
+    }
+
+    /// Wakes every waiter, so that those whose time is over find out.
+    pub(crate) fn nudge(&self) {
+        let waiters = std::mem::take(&mut lock(&self.state).waiters);
+        waiters.into_iter().for_each(|(_, waker)| waker.wake());
+    }
+
+    fn release(&self) {
+        let mut state = lock(&self.state);
+        state.free += 1;
+        let next = state.waiters.pop_front();
+        drop(state);
+        if let Some((_, waker)) = next {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// The wait for a permit.
+#[derive(Debug)]
+pub(crate) struct Acquire<'g, 'd, D> {
+    gate: &'g Gate,
+    driver: &'d D,
+    deadline: Duration,
+    ticket: Option<u64>,
+}
+
+impl<'g, D: Driver> Future for Acquire<'g, '_, D> {
+    type Output = Result<Permit<'g>, Refused>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let gate = self.gate;
+        let mut state = lock(&gate.state);
+        if let Some(ticket) = self.ticket.take() {
+            state.waiters.retain(|(waiting, _)| *waiting != ticket);
+        }
+        if state.free > 0 {
+            state.free -= 1;
+            return Poll::Ready(Ok(Permit(gate)));
+        }
+        if self.driver.now() >= self.deadline {
+            return Poll::Ready(Err(Refused::Late));
+        }
+        if state.waiters.len() >= WAITERS_MAX {
+            return Poll::Ready(Err(Refused::Crowded));
+        }
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.waiters.push_back((ticket, context.waker().clone()));
+        self.ticket = Some(ticket);
+        Poll::Pending
+    }
+}
+
+impl<D> Drop for Acquire<'_, '_, D> {
+    /// A waiter that was woken and goes away hands the wake on.
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket else { return };
+        let mut state = lock(&self.gate.state);
+        let before = state.waiters.len();
+        state.waiters.retain(|(waiting, _)| *waiting != ticket);
+        let was_woken = state.waiters.len() == before;
+        let next = if was_woken && state.free > 0 { state.waiters.pop_front() } else { None };
+        drop(state);
+        if let Some((_, waker)) = next {
+            waker.wake();
+        }
+    }
+}

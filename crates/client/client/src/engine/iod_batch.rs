@@ -1,0 +1,158 @@
+//! One attempt: a batch of exchanges with the I/O daemons of a file, all at the same time.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    sync::Arc,
+    time::Duration,
+};
+
+use braid_net::{Answer, Driver, Exchange};
+use braid_types::{Failure, Status};
+use braid_wire::{Decoder, Wire, WireError, decode_outcome};
+
+use super::{
+    OpenFile,
+    iod_body::Body,
+    iod_error::Remedy,
+    open_file::Grant,
+    pool::{Lease, Meta, Pooled},
+};
+use crate::error::Error;
+
+/// One exchange to be made.
+pub(crate) struct IodCall<'a> {
+    /// Ordinal of the daemon in the file's targets.
+    pub(crate) target: usize,
+    pub(crate) body: Body<'a>,
+    pub(crate) send: Vec<IoSlice<'a>>,
+    pub(crate) recv: Vec<IoSliceMut<'a>>,
+}
+
+impl<'a> IodCall<'a> {
+    /// Without payload.
+    pub(crate) fn plain(target: usize, body: Body<'a>) -> Self {
+        Self { target, body, send: Vec::new(), recv: Vec::new() }
+    }
+}
+
+/// The connections of one batch, in the order of their daemons.
+struct Connections<'p, D: Driver> {
+    targets: Vec<usize>,
+    leases: Vec<Lease<'p, D>>,
+    connections: Vec<D::Connection>,
+    metas: Vec<Meta>,
+}
+
+impl<D: Driver> OpenFile<D> {
+    /// Makes the exchanges. One outcome for each, in order; an error when a connection did not come about.
+    pub(crate) async fn batch(
+        &self,
+        grant: &Arc<Grant<D>>,
+        calls: Vec<IodCall<'_>>,
+        deadline: Duration,
+    ) -> Result<Vec<Result<Answer, Remedy>>, Remedy> {
+        let mut used = self.connections(grant, &calls, deadline).await?;
+        let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
+        let mut batch = used.exchanges(grant, calls);
+        let attempt = self.engine().attempt(deadline);
+        self.engine().driver().exchange(&mut used.connections, &mut batch, attempt).await;
+        let mut broken = vec![false; used.connections.len()];
+        let outcomes = batch.into_iter().zip(targets).map(|(exchange, target)| {
+            let at = exchange.connection;
+            let outcome = outcome_of(exchange, grant, target);
+            if matches!(outcome, Err((_, Lost(true)))) {
+                broken[at] = true;
+            } else if outcome.is_err() {
+                used.metas[at].presented.remove(&grant.handle);
+            }
+            outcome.map_err(|(remedy, _)| remedy)
+        });
+        let outcomes = outcomes.collect();
+        used.give_back(&broken);
+        Ok(outcomes)
+    }
+
+    /// Takes one connection for each daemon of the calls: in the order of the daemons, so that two calls that
+    /// want the same ones never wait for each other.
+    async fn connections<'p>(
+        &'p self,
+        grant: &'p Arc<Grant<D>>,
+        calls: &[IodCall<'_>],
+        deadline: Duration,
+    ) -> Result<Connections<'p, D>, Remedy> {
+        let mut targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
+        targets.sort_unstable();
+        targets.dedup();
+        let count = targets.len();
+        let mut used = Connections {
+            leases: Vec::with_capacity(count),
+            connections: Vec::with_capacity(count),
+            metas: Vec::with_capacity(count),
+            targets,
+        };
+        for at in 0..count {
+            match grant.pools[used.targets[at]].checkout(self.engine(), deadline).await {
+                Ok((lease, Pooled { connection, meta })) => {
+                    used.leases.push(lease);
+                    used.connections.push(connection);
+                    used.metas.push(meta);
+                }
+                Err(error) => {
+                    used.give_back(&vec![false; at]);
+                    return Err(Remedy::of_connect(error));
+                }
+            }
+        }
+        Ok(used)
+    }
+}
+
+impl<D: Driver> Connections<'_, D> {
+    fn exchanges<'a>(&mut self, grant: &Grant<D>, calls: Vec<IodCall<'a>>) -> Vec<Exchange<'a>> {
+        let exchange = |call: IodCall<'a>| {
+            let connection = self.targets.binary_search(&call.target).unwrap_or_default();
+            // The first exchange of a connection presents the capability; the daemon takes them in order.
+            let is_new = self.metas[connection].presented.insert(grant.handle);
+            let present = if is_new { &grant.capability[..] } else { &[] };
+            let body = call.body.encode(grant.handle, present);
+            Exchange { connection, op: call.body.op(), body, send: call.send, recv: call.recv, outcome: None }
+        };
+        calls.into_iter().map(exchange).collect()
+    }
+
+    fn give_back(self, broken: &[bool]) {
+        let pooled = self.connections.into_iter().zip(self.metas);
+        for ((lease, (connection, meta)), broken) in self.leases.into_iter().zip(pooled).zip(broken) {
+            if !broken {
+                lease.give_back(Pooled { connection, meta });
+            }
+        }
+    }
+}
+
+/// Whether the connection is not to be used again.
+struct Lost(bool);
+
+fn outcome_of<D: Driver>(exchange: Exchange<'_>, grant: &Grant<D>, target: usize) -> Result<Answer, (Remedy, Lost)> {
+    let server = || grant.pools[target].server();
+    match exchange.outcome {
+        Some(Ok(answer)) => match failure_of(&answer.body) {
+            Ok(None) => Ok(answer),
+            Ok(Some(failure)) => Err((Remedy::of_refusal(&server(), failure), Lost(false))),
+            Err(error) => Err((Remedy::Fail(Error::broken(server(), error)), Lost(true))),
+        },
+        Some(Err(error)) => Err((Remedy::of_loss(Error::from(error).at(server())), Lost(true))),
+        None => {
+            let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
+            Err((Remedy::Wait(error), Lost(true)))
+        }
+    }
+}
+
+/// The failure in the body of a final frame; `None` for success.
+fn failure_of(body: &[u8]) -> Result<Option<Failure>, WireError> {
+    match Status::decode(&mut Decoder::new(body))? {
+        Status::Ok => Ok(None),
+        _ => decode_outcome::<()>(body).map(Result::err),
+    }
+}

@@ -1,0 +1,78 @@
+//! Bodies of calls of an I/O daemon, encoded from borrowed parts: the structs of `braid_wire::message::iod` own
+//! their request and capability, and a read of 4 KiB should copy neither.
+
+use braid_layout::Request;
+use braid_types::{ByteCount, FileOffset};
+use braid_wire::{
+    Call, Wire,
+    message::iod::{Allocate, Flush, ObjectSizes, Read, Seek, SeekWhat, Write},
+};
+
+/// What is asked, besides the capability.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Body<'a> {
+    Read(&'a Request),
+    Write(&'a Request),
+    Flush,
+    ObjectSizes,
+    Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
+    Seek { offset: FileOffset, what: SeekWhat },
+}
+
+impl Body<'_> {
+    pub(crate) fn op(&self) -> u16 {
+        match self {
+            Self::Read(_) => Read::OP,
+            Self::Write(_) => Write::OP,
+            Self::Flush => Flush::OP,
+            Self::ObjectSizes => ObjectSizes::OP,
+            Self::Allocate { .. } => Allocate::OP,
+            Self::Seek { .. } => Seek::OP,
+        }
+    }
+
+    /// The encoded message; `present` is empty when the daemon knows the handle on this connection.
+    pub(crate) fn encode(&self, handle: u32, present: &[u8]) -> Vec<u8> {
+        let mut out = Vec::with_capacity(64 + present.len());
+        handle.encode(&mut out);
+        (present.len() as u32).encode(&mut out);
+        out.extend_from_slice(present);
+        match self {
+            Self::Read(request) | Self::Write(request) => request.encode(&mut out),
+            Self::Flush | Self::ObjectSizes => {}
+            Self::Allocate { offset, bytes, keep_size } => {
+                offset.encode(&mut out);
+                bytes.encode(&mut out);
+                keep_size.encode(&mut out);
+            }
+            Self::Seek { offset, what } => {
+                offset.encode(&mut out);
+                what.encode(&mut out);
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn borrowed_bodies_are_the_messages() {
+        let request = Request::contiguous(FileOffset(5), 7);
+        let present = vec![1, 2, 3];
+        let read = Read { handle: 9, present: present.clone(), request: request.clone() };
+        assert_eq!(Body::Read(&request).encode(9, &present), read.to_bytes());
+        let write = Write { handle: 9, present: Vec::new(), request: request.clone() };
+        assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
+        assert_eq!(Body::Flush.encode(1, &present), Flush { handle: 1, present: present.clone() }.to_bytes());
+        let sizes = ObjectSizes { handle: 1, present: present.clone() };
+        assert_eq!(Body::ObjectSizes.encode(1, &present), sizes.to_bytes());
+        let (offset, bytes) = (FileOffset(3), ByteCount(4));
+        let allocate = Allocate { handle: 1, present: present.clone(), offset, bytes, keep_size: true };
+        assert_eq!(Body::Allocate { offset, bytes, keep_size: true }.encode(1, &present), allocate.to_bytes());
+        let seek = Seek { handle: 1, present: present.clone(), offset, what: SeekWhat::Hole };
+        assert_eq!(Body::Seek { offset, what: SeekWhat::Hole }.encode(1, &present), seek.to_bytes());
+    }
+}

@@ -1,0 +1,74 @@
+//! What a failed exchange with an I/O daemon means for the call.
+//!
+//! | the daemon says | the call |
+//! |---|---|
+//! | `UnknownHandle` | presents the capability again |
+//! | `StaleGeneration`, `StaleEpoch`, `BadCapability` | asks the metadata server for a fresh one, goes on |
+//! | `TryAgain`, `NotServing`; no connection | waits, goes on, until its time is over (I8) |
+//! | handshake: key refused, `NoSession` | reclaims the session, goes on |
+//! | `Fenced` | fails, and so does every later call of the file (I4) |
+//! | anything else | fails |
+
+use braid_types::{Failure, Status};
+
+use crate::error::Error;
+
+/// What is to be done about a failure, the gravest last.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Remedy {
+    Present,
+    Wait(Error),
+    Renew(Error),
+    Reclaim(Error),
+    Fail(Error),
+}
+
+impl Remedy {
+    /// For a daemon's refusal.
+    pub(crate) fn of_refusal(server: &str, failure: Failure) -> Self {
+        let status = failure.status;
+        let error = Error::refused(server, failure);
+        match status {
+            Status::UnknownHandle => Self::Present,
+            Status::StaleGeneration | Status::StaleEpoch | Status::BadCapability => Self::Renew(error),
+            Status::TryAgain | Status::NotServing | Status::Cancelled => Self::Wait(error),
+            Status::NoSession => Self::Reclaim(error),
+            _ => Self::Fail(error),
+        }
+    }
+
+    /// For a connection that did not come about.
+    pub(crate) fn of_connect(error: Error) -> Self {
+        match error.status() {
+            Status::AuthenticationFailed | Status::NoSession | Status::StaleEpoch => Self::Reclaim(error),
+            // Another daemon at an old address answers what does not fit: the map is fetched and it is tried again.
+            Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing | Status::Malformed => {
+                Self::Wait(error)
+            }
+            _ => Self::Fail(error),
+        }
+    }
+
+    /// For a connection that broke.
+    pub(crate) fn of_loss(error: Error) -> Self {
+        if error.status() == Status::Malformed { Self::Fail(error) } else { Self::Wait(error) }
+    }
+
+    /// The graver of two.
+    pub(crate) fn graver(self, other: Option<Self>) -> Self {
+        match other {
+            Some(other) if other.weight() > self.weight() => other,
+            _ => self,
+        }
+    }
+
+    fn weight(&self) -> u8 {
+        match self {
+            Self::Present => 0,
+            Self::Wait(_) => 1,
+            Self::Renew(_) => 2,
+            Self::Reclaim(_) => 3,
+            Self::Fail(_) => 4,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The connection to the metadata server, and the session that lives longer than it.
+//!
+//! ```text
+//!   no link --connect, OpenSession(known session)--> linked
+//!      ^            | NoSession: OpenSession(None), a new session
+//!      `-- connection lost, timed out, NoSession ---'
+//! ```
+//!
+//! Invariants: (1) one task connects at a time, the others wait for it; (2) a session that is known is
+//! reclaimed before a new one is asked for, so that replay records stay valid (I7).
+
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use braid_net::{Driver, Endpoint, NetError};
+use braid_types::{Status, limits};
+use braid_wire::{
+    Call, NodeKind, Wire, decode_outcome,
+    message::{
+        mds::{DefineIdentity, Envelope, OpenSession, OpenSessionReply},
+        types::{ClusterMap, Identity},
+    },
+};
+
+use super::{
+    Engine, IdentityKey,
+    backoff::Backoff,
+    gate::{Refused, lock},
+    session::Session,
+};
+use crate::{
+    config::Source,
+    error::{Error, Result},
+};
+
+/// Identities of one client. A gateway has as many as it has users.
+const IDENTITIES_MAX: usize = 1 << 20;
+
+pub(crate) struct Link<D: Driver> {
+    pub(crate) shared: D::Shared,
+    pub(crate) session: Arc<Session>,
+    pub(crate) server: String,
+    identities: Mutex<HashSet<u32>>,
+}
+
+impl<D: Driver> Engine<D> {
+    /// The connection to the metadata server, made if need be.
+    pub(crate) async fn link(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Link<D>>> {
+        if let Some(link) = lock(&self.link).clone() {
+            return Ok(link);
+        }
+        let _one = self.linking.acquire(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+        if let Some(link) = lock(&self.link).clone() {
+            return Ok(link);
+        }
+        let link = Arc::new(self.connect_link(deadline).await?);
+        *lock(&self.link) = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    /// The session that I/O daemons are shown. The metadata server is asked only when there is none yet.
+    pub(crate) async fn session(self: &Arc<Self>, deadline: Duration) -> Result<Arc<Session>> {
+        let known = lock(&self.session).clone();
+        match known {
+            Some(session) => Ok(session),
+            None => self.link(deadline).await.map(|link| Arc::clone(&link.session)),
+        }
+    }
+
+    /// Forgets a connection that does not work, unless another took its place already.
+    pub(crate) fn unlink(&self, link: &Arc<Link<D>>) {
+        let mut current = lock(&self.link);
+        if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
+            *current = None;
+        }
+    }
+
+    pub(crate) fn crowded(&self, refused: Refused) -> Error {
+        let mds = self.config.mds.first().map_or("no address", String::as_str);
+        let why = match refused {
+            Refused::Late => format!("waited {:?} for other calls of this program to end", self.config.timeout),
+            Refused::Crowded => "too many calls of this program wait already".to_owned(),
+        };
+        Error::new(Status::Unreachable, why).at(format!("metadata server at {mds}"))
+    }
+
+    async fn connect_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
+        let started = self.driver.now();
+        let mut backoff = Backoff::new(deadline);
+        loop {
+            let error = match self.try_link(deadline).await {
+                Ok(link) => return Ok(link),
+                Err(error) => error,
+            };
+            if !is_passing(error.status()) {
+                return Err(error);
+            }
+            if !backoff.wait(&self.driver).await {
+                return Err(waited(error, self.driver.now().saturating_sub(started)));
+            }
+        }
+    }
+
+    async fn try_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
+        let endpoint = self.mds_endpoint()?;
+        let server = endpoint.name();
+        let shared = self.driver.connect_shared(&endpoint, self.attempt(deadline)).await?;
+        let known = lock(&self.session).clone();
+        let mut reply = self.open_session(&shared, &server, known.as_ref(), deadline).await;
+        if reply.as_ref().is_err_and(|error| error.status() == Status::NoSession) && known.is_some() {
+            reply = self.open_session(&shared, &server, None, deadline).await;
+        }
+        let reply = reply?;
+        self.take_map(&reply.map);
+        let session = match known.filter(|known| known.id == reply.session) {
+            Some(known) => {
+                known.reclaimed(&reply);
+                known
+            }
+            None => Arc::new(Session::new(&reply, endpoint.cluster)),
+        };
+        *lock(&self.session) = Some(Arc::clone(&session));
+        Ok(Link { shared, session, server, identities: Mutex::new(HashSet::new()) })
+    }
+
+    async fn open_session(
+        &self,
+        shared: &D::Shared,
+        server: &str,
+        known: Option<&Arc<Session>>,
+        deadline: Duration,
+    ) -> Result<OpenSessionReply> {
+        let call = OpenSession { session: known.map(|known| known.id), client: self.config.client_name.clone() };
+        let body = enveloped(&Envelope::PLAIN, &call);
+        let answer = self.driver.call(shared, OpenSession::OP, &body, self.attempt(deadline)).await?;
+        decode_outcome::<OpenSessionReply>(&answer.body)
+            .map_err(|error| Error::broken(server, error))?
+            .map_err(|failure| Error::refused(server, failure))
+    }
+
+    fn mds_endpoint(&self) -> Result<Endpoint> {
+        let proof = self.config.credential.proof()?;
+        let addresses = if self.config.mds.is_empty() { proof.mds } else { self.config.mds.clone() };
+        if addresses.is_empty() {
+            let error = Error::new(Status::Invalid, "no address of a metadata server is configured");
+            return Err(error.with_hint("set mds in the configuration, or BRAID_MDS"));
+        }
+        Ok(Endpoint {
+            node: NodeKind::Mds,
+            node_id: 0,
+            cluster: self.config.cluster.or(proof.cluster),
+            addresses,
+            role: proof.role,
+            credential: proof.credential,
+            secret: proof.secret,
+            tls: self.config.tls,
+        })
+    }
+
+    /// One attempt gets a third of a call's time, so that a connection that swallows an answer leaves
+    /// room for two more.
+    pub(crate) fn attempt(&self, deadline: Duration) -> Duration {
+        deadline.min(self.driver.now().saturating_add(self.config.timeout / 3))
+    }
+
+    pub(crate) fn take_map(self: &Arc<Self>, map: &ClusterMap) {
+        for iod in &map.iods {
+            self.pool(iod.id).set_addresses(&iod.addresses);
+        }
+        lock(&self.service).map_epoch = Some(map.epoch);
+    }
+
+    /// The number of an identity; known to the server from the first call made with it.
+    pub(crate) async fn define_identity(self: &Arc<Self>, identity: Identity) -> Result<u32> {
+        let Identity { uid, gid, groups } = identity;
+        let key = IdentityKey { uid, gid, groups };
+        let mut known = lock(&self.identities);
+        if known.len() >= IDENTITIES_MAX && !known.contains_key(&key) {
+            return Err(Error::new(Status::LimitExceeded, "this client vouches for too many identities"));
+        }
+        let next = known.len() as u32 + 1;
+        Ok(*known.entry(key).or_insert(next))
+    }
+
+    /// Tells the server of this connection who the number is, once.
+    pub(crate) async fn ensure_identity(&self, link: &Link<D>, number: u32, deadline: Duration) -> Result<(), Attempt> {
+        if number == 0 || lock(&link.identities).contains(&number) {
+            return Ok(());
+        }
+        let call = {
+            let known = lock(&self.identities);
+            let found = known.iter().find(|(_, known)| **known == number).map(|(key, _)| key.clone());
+            let key = found.unwrap_or(IdentityKey { uid: u64::MAX, gid: u64::MAX, groups: Vec::new() });
+            DefineIdentity { number, identity: Identity { uid: key.uid, gid: key.gid, groups: key.groups } }
+        };
+        let body = enveloped(&Envelope::PLAIN, &call);
+        let answer = self.driver.call(&link.shared, DefineIdentity::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        match decode_outcome::<()>(&answer.body) {
+            Ok(Ok(())) => {
+                lock(&link.identities).insert(number);
+                Ok(())
+            }
+            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
+            Err(error) => Err(Attempt::Broken(error)),
+        }
+    }
+}
+
+/// How one attempt of a call failed.
+pub(crate) enum Attempt {
+    Net(NetError),
+    Refused(braid_types::Failure),
+    Broken(braid_wire::WireError),
+}
+
+pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
+    let mut body = Vec::with_capacity(64);
+    envelope.encode(&mut body);
+    call.encode(&mut body);
+    body
+}
+
+/// Whether the same call may succeed a moment later.
+pub(crate) fn is_passing(status: Status) -> bool {
+    matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing)
+}
+
+/// The last reason, with how long the call was tried.
+pub(crate) fn waited(error: Error, time: Duration) -> Error {
+    let status = if error.status() == Status::ConnectionLost { Status::Unreachable } else { error.status() };
+    let server = error.server().unwrap_or("the server").to_owned();
+    let why = format!("gave up after {:.1} s: {}", time.as_secs_f64(), error.why());
+    Error::new(status, why).at(server)
+}
+
+const _: () = assert!(limits::TIMEOUT_SECONDS_DEFAULT * 1000 > limits::GRACE_MS, "a call outlasts a grace period");

@@ -1,0 +1,222 @@
+//! One call of the metadata server: sent until it is answered or its time is over.
+//!
+//! ```text
+//!   answer: done           refused: an error        TryAgain: wait, again
+//!   lost, late, NoSession: connect again, reclaim the session, the same call again
+//! ```
+//!
+//! Invariants: (1) a call that changes something goes out with the same slot and sequence every time, so that
+//! the server answers a repetition from its record (I7); (2) when the session itself is gone together with its
+//! records, a change whose fate is not known is not repeated: the caller is told; (3) all attempts end by the
+//! deadline, and the error names the server (I8).
+
+use std::{sync::Arc, time::Duration};
+
+use braid_net::{Driver, NetError};
+use braid_types::{Failure, Status};
+use braid_wire::{
+    Call, decode_outcome,
+    message::{mds::Envelope, types::At},
+};
+
+use super::{
+    Caller, Engine,
+    backoff::Backoff,
+    link::{Attempt, Link, enveloped, is_passing, waited},
+    session::Session,
+    show,
+    slots::Held,
+};
+use crate::error::{Error, Result};
+
+/// Whether a repetition must be answered from the server's record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Changes nothing, or may be done twice: sent without a slot.
+    Free,
+    /// Done once: sent with a slot.
+    Once,
+}
+
+impl<D: Driver> Caller<D> {
+    /// A call that changes nothing.
+    pub(crate) async fn ask<C: Call + Sync>(&self, what: &'static str, at: &At, call: C) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        self.named(what, at, call, Kind::Free).await
+    }
+
+    /// A call that changes something, once (I7).
+    pub(crate) async fn change<C: Call + Sync>(&self, what: &'static str, at: &At, call: C) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        self.named(what, at, call, Kind::Once).await
+    }
+
+    async fn named<C: Call + Sync>(&self, what: &'static str, at: &At, call: C, kind: Kind) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        let deadline = self.engine.deadline();
+        let reply = self.engine.call(self.identity, &call, kind, deadline).await;
+        reply.map_err(|error| error.during(what, show(at)))
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    pub(crate) async fn call<C: Call + Sync>(
+        self: &Arc<Self>,
+        identity: u32,
+        call: &C,
+        kind: Kind,
+        deadline: Duration,
+    ) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        self.check_process()?;
+        match kind {
+            Kind::Free => self.call_free(identity, call, deadline).await,
+            Kind::Once => self.call_once(identity, call, deadline).await,
+        }
+    }
+
+    async fn call_free<C: Call + Sync>(self: &Arc<Self>, identity: u32, call: &C, deadline: Duration) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        let mut attempts = Attempts::new(self, deadline);
+        loop {
+            let link = self.link(deadline).await?;
+            let envelope = Envelope { slot: 0, sequence: 0, identity };
+            match self.try_call(&link, envelope, call, deadline).await {
+                Ok(reply) => return Ok(reply),
+                Err(attempt) => attempts.next(self, &link, attempt).await?,
+            };
+        }
+    }
+
+    async fn call_once<C: Call + Sync>(self: &Arc<Self>, identity: u32, call: &C, deadline: Duration) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        let mut attempts = Attempts::new(self, deadline);
+        let mut may_be_done = false;
+        loop {
+            let session = Arc::clone(&self.link(deadline).await?.session);
+            let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+            let attempt = self.call_in(&session, &mut held, identity, call, deadline, &mut attempts, &mut may_be_done);
+            if let Some(reply) = attempt.await? {
+                return Ok(reply);
+            }
+            if may_be_done {
+                let why = "the session ended while the call was under way: whether it was done is not known";
+                return Err(Error::new(Status::ConnectionLost, why).with_hint("look whether it was done, then again"));
+            }
+        }
+    }
+
+    /// Repeats the call with one slot as long as the session lives; `None` when another took its place.
+    #[allow(clippy::too_many_arguments)]
+    async fn call_in<C: Call + Sync>(
+        self: &Arc<Self>,
+        session: &Arc<Session>,
+        held: &mut Held<'_>,
+        identity: u32,
+        call: &C,
+        deadline: Duration,
+        attempts: &mut Attempts,
+        may_be_done: &mut bool,
+    ) -> Result<Option<C::Reply>>
+    where
+        C::Reply: Send,
+    {
+        let envelope = Envelope { slot: held.number, sequence: held.sequence, identity };
+        loop {
+            let link = self.link(deadline).await?;
+            if !Arc::ptr_eq(&link.session, session) {
+                return Ok(None);
+            }
+            match self.try_call(&link, envelope.clone(), call, deadline).await {
+                Ok(reply) => {
+                    held.answered();
+                    return Ok(Some(reply));
+                }
+                Err(Attempt::Refused(failure)) if !is_repeated(failure.status) => {
+                    held.answered();
+                    return Err(Error::refused(&link.server, failure));
+                }
+                Err(attempt) => *may_be_done |= attempts.next(self, &link, attempt).await?,
+            }
+        }
+    }
+
+    async fn try_call<C: Call + Sync>(
+        &self,
+        link: &Link<D>,
+        envelope: Envelope,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply, Attempt>
+    where
+        C::Reply: Send,
+    {
+        let deadline = self.attempt(deadline);
+        self.ensure_identity(link, envelope.identity, deadline).await?;
+        let body = enveloped(&envelope, call);
+        let answer = self.driver.call(&link.shared, C::OP, &body, deadline).await.map_err(Attempt::Net)?;
+        match decode_outcome::<C::Reply>(&answer.body) {
+            Ok(Ok(reply)) => Ok(reply),
+            Ok(Err(failure)) => Err(Attempt::Refused(failure)),
+            Err(error) => Err(Attempt::Broken(error)),
+        }
+    }
+}
+
+/// Whether a refusal is not the answer: the same call is sent again.
+fn is_repeated(status: Status) -> bool {
+    status == Status::NoSession || is_passing(status)
+}
+
+/// What the attempts of one call share.
+pub(crate) struct Attempts {
+    backoff: Backoff,
+    started: Duration,
+}
+
+impl Attempts {
+    fn new<D: Driver>(engine: &Engine<D>, deadline: Duration) -> Self {
+        Self { backoff: Backoff::new(deadline), started: engine.driver.now() }
+    }
+
+    /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
+    /// have been carried out.
+    async fn next<D: Driver>(&mut self, engine: &Engine<D>, link: &Arc<Link<D>>, failed: Attempt) -> Result<bool> {
+        let (error, may_be_done) = match failed {
+            Attempt::Refused(Failure { status: Status::NoSession, .. }) => {
+                engine.unlink(link);
+                // The session is reclaimed, or a new one made, when the next attempt connects.
+                let error = Error::refused(&link.server, Status::NoSession.into());
+                return if self.backoff.wait(&engine.driver).await { Ok(false) } else { Err(error) };
+            }
+            Attempt::Refused(failure) => (Error::refused(&link.server, failure), false),
+            Attempt::Broken(error) => (Error::broken(&link.server, error), true),
+            Attempt::Net(error) => {
+                let sent = matches!(error, NetError::ConnectionLost { .. } | NetError::TimedOut { .. });
+                (Error::from(error), sent)
+            }
+        };
+        if may_be_done || error.status() == Status::Unreachable {
+            engine.unlink(link);
+        }
+        if !is_passing(error.status()) {
+            return Err(error);
+        }
+        if self.backoff.wait(&engine.driver).await {
+            return Ok(may_be_done);
+        }
+        Err(waited(error, engine.driver.now().saturating_sub(self.started)))
+    }
+}

@@ -1,0 +1,202 @@
+//! The engine: everything the library does, once, over any [`Driver`].
+//!
+//! ```text
+//!   blocking face ──┐                             ┌── blocking driver: the calling thread sends and receives
+//!   async face ─────┼──> Caller / OpenFile ──────>┼── tokio driver
+//!   simulation ─────┘    (async fn over Driver)   └── simulated driver
+//! ```
+//!
+//! Invariants:
+//! 1. No thread, no wall clock and no runtime in here: time is [`Driver::now`] and [`Driver::sleep`].
+//! 2. No lock is held over an `.await`; what must be done one at a time waits at a [`gate::Gate`].
+//! 3. After open, reads and writes talk to I/O daemons only (I1). The metadata server is asked again only when
+//!    a daemon refuses the capability or a connection to it cannot be made.
+//! 4. Every call has one deadline, taken when it starts, and ends by it (I8).
+
+mod admin;
+mod allocate;
+mod attributes;
+mod backoff;
+mod capability;
+mod close;
+mod directory;
+pub(crate) mod gate;
+mod iod_batch;
+mod iod_body;
+mod iod_error;
+mod link;
+mod list;
+mod mds_call;
+mod names;
+mod open;
+mod open_file;
+mod pool;
+mod read;
+mod service;
+mod session;
+mod slots;
+mod sync;
+mod transfer;
+mod view;
+mod write;
+mod xattr;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_net::Driver;
+use braid_types::{FileIndex, IodId, Status};
+use braid_wire::message::types::{At, Identity};
+
+pub use directory::Listing;
+pub use service::TICK;
+pub use open::OpenOptions;
+pub use open_file::OpenFile;
+pub use view::FileView;
+
+use crate::{
+    config::Config,
+    error::{Error, Result},
+};
+use close::CloseQueue;
+use gate::{Gate, lock};
+use link::Link;
+use pool::Pool;
+use session::Session;
+
+/// A client of one cluster, over one driver.
+pub struct Engine<D: Driver> {
+    driver: D,
+    config: Config,
+    /// The process that made it; a child after `fork` must not touch its connections.
+    process: u32,
+    forks: u32,
+    /// The connection to the metadata server.
+    link: Mutex<Option<Arc<Link<D>>>>,
+    /// One at a time connects to it.
+    linking: Gate,
+    /// The last known session; I/O daemons are shown it also while the metadata server is away (I1).
+    session: Mutex<Option<Arc<Session>>>,
+    pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
+    identities: Mutex<HashMap<IdentityKey, u32>>,
+    closes: CloseQueue,
+    next_handle: AtomicU32,
+    service: Mutex<service::Schedule>,
+}
+
+/// An identity as a map key.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct IdentityKey {
+    uid: u64,
+    gid: u64,
+    groups: Vec<u64>,
+}
+
+/// Who asks: every call of the namespace is made through one. Cheap to clone.
+pub struct Caller<D: Driver> {
+    engine: Arc<Engine<D>>,
+    /// 0: whoever the connection is; else a number of [`braid_wire::message::mds::DefineIdentity`].
+    identity: u32,
+}
+
+impl<D: Driver> Clone for Caller<D> {
+    fn clone(&self) -> Self {
+        Self { engine: Arc::clone(&self.engine), identity: self.identity }
+    }
+}
+
+impl<D: Driver> std::fmt::Debug for Caller<D> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Caller").field("mds", &self.engine.config.mds).field("identity", &self.identity).finish()
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// An engine that is not connected yet: the first call connects.
+    pub fn new(driver: D, config: Config) -> Arc<Self> {
+        Arc::new(Self {
+            driver,
+            config,
+            process: std::process::id(),
+            forks: crate::fork::forks(),
+            link: Mutex::new(None),
+            linking: Gate::new(1),
+            session: Mutex::new(None),
+            pools: Mutex::new(HashMap::new()),
+            identities: Mutex::new(HashMap::new()),
+            closes: CloseQueue::new(),
+            next_handle: AtomicU32::new(1),
+            service: Mutex::new(service::Schedule::default()),
+        })
+    }
+
+    /// A caller with the connection's own identity.
+    pub fn caller(self: &Arc<Self>) -> Caller<D> {
+        Caller { engine: Arc::clone(self), identity: 0 }
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &D {
+        &self.driver
+    }
+
+    fn deadline(&self) -> Duration {
+        self.driver.now().saturating_add(self.config.timeout)
+    }
+
+    fn handle_number(&self) -> u32 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// A child after `fork` shares the parent's sockets: whatever it sent would tear the parent's calls.
+    fn check_process(&self) -> Result<()> {
+        if self.process == std::process::id() { self.check_fork() } else { Err(forked()) }
+    }
+
+    /// The part of [`Engine::check_process`] that costs no system call.
+    fn check_fork(&self) -> Result<()> {
+        if self.forks == crate::fork::forks() { Ok(()) } else { Err(forked()) }
+    }
+
+    fn pool(self: &Arc<Self>, iod: IodId) -> Arc<Pool<D>> {
+        Arc::clone(lock(&self.pools).entry(iod).or_insert_with(|| Arc::new(Pool::new(iod))))
+    }
+}
+
+impl<D: Driver> Caller<D> {
+    /// The engine behind.
+    pub fn engine(&self) -> &Arc<Engine<D>> {
+        &self.engine
+    }
+
+    /// A caller with another identity. Only the holder of a client key may vouch for others; the
+    /// metadata server refuses the first call of anybody else.
+    ///
+    /// # Errors
+    /// [`Status::NotPermitted`], and as any call.
+    pub async fn with_identity(&self, identity: Identity) -> Result<Self> {
+        let number = self.engine.define_identity(identity).await?;
+        Ok(Self { engine: Arc::clone(&self.engine), identity: number })
+    }
+}
+
+fn forked() -> Error {
+    let why = "the client was made before fork and this is the child: its connections belong to the parent";
+    Error::new(Status::NoSession, why).with_hint("make a new client after fork")
+}
+
+/// How a place is printed in errors.
+pub(crate) fn show(at: &At) -> String {
+    let path = String::from_utf8_lossy(&at.path);
+    match (at.dir, at.path.is_empty()) {
+        (FileIndex::ROOT, _) => format!("/{}", path.trim_start_matches('/')),
+        (dir, true) => format!("file {dir}"),
+        (dir, false) => format!("{path} in directory {dir}"),
+    }
+}

@@ -1,0 +1,55 @@
+//! Names: made, removed, moved. One call of the metadata server each, done once (I7).
+
+use braid_net::Driver;
+use braid_wire::message::{
+    FileKind,
+    mds::{
+        MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Rename, RenameMode, Unlink,
+    },
+    types::{At, Attributes},
+};
+
+use super::Caller;
+use crate::error::Result;
+
+impl<D: Driver> Caller<D> {
+    /// Makes a directory.
+    pub async fn mkdir(&self, at: &At, mode: u32) -> Result<Attributes> {
+        self.change("mkdir", at, MakeDirectory { at: at.clone(), mode }).await
+    }
+
+    /// Makes a pipe, socket or device.
+    pub async fn mknod(&self, at: &At, kind: FileKind, mode: u32, device: u64) -> Result<Attributes> {
+        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, device }).await
+    }
+
+    /// Makes a symbolic link to `target`.
+    pub async fn symlink(&self, at: &At, target: &[u8]) -> Result<Attributes> {
+        self.change("symlink", at, MakeSymlink { at: at.clone(), target: target.to_vec() }).await
+    }
+
+    /// What a symbolic link points to.
+    pub async fn read_link(&self, at: &At) -> Result<Vec<u8>> {
+        self.ask("readlink", at, ReadLink { at: at.clone() }).await
+    }
+
+    /// Gives a file another name.
+    pub async fn hard_link(&self, from: &At, to: &At) -> Result<Attributes> {
+        self.change("link", to, MakeLink { from: from.clone(), to: to.clone() }).await
+    }
+
+    /// Removes a name of something that is not a directory.
+    pub async fn unlink(&self, at: &At) -> Result<()> {
+        self.change("unlink", at, Unlink { at: at.clone() }).await
+    }
+
+    /// Removes an empty directory.
+    pub async fn rmdir(&self, at: &At) -> Result<()> {
+        self.change("rmdir", at, RemoveDirectory { at: at.clone() }).await
+    }
+
+    /// Renames, atomic to every observer.
+    pub async fn rename(&self, from: &At, to: &At, mode: RenameMode) -> Result<()> {
+        self.change("rename", from, Rename { from: from.clone(), to: to.clone(), mode }).await
+    }
+}

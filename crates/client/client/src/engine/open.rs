@@ -1,0 +1,202 @@
+//! Opening and creating files: one round trip each.
+
+use std::sync::Arc;
+
+use braid_net::Driver;
+use braid_types::Status;
+use braid_wire::{
+    Rights,
+    message::{
+        mds::{Create, CreateReply, Open, Opened},
+        types::{At, LayoutWish, Placement, WishedDistribution},
+    },
+};
+
+use super::{Caller, OpenFile, show};
+use crate::error::{Error, Result};
+
+/// Permission bits of a new file, unless [`OpenOptions::mode`] says otherwise. The caller's umask is its own affair.
+const MODE_DEFAULT: u32 = 0o644;
+
+/// How a file is opened, and where a new one lies: the 2008 paper's parameters of `open`.
+///
+/// ```no_run
+/// use braid_client::{Client, Config, Credential, OpenOptions};
+/// # fn main() -> Result<(), braid_client::Error> {
+/// let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?))?;
+/// // Stripes of 64 KiB over 4 I/O daemons, the first stripe on the third of them.
+/// let options = OpenOptions::new().read(true).write(true).create(true).stripe_size(65536).iod_count(4).first_iod(2);
+/// let file = client.open("/results", &options)?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct OpenOptions {
+    read: bool,
+    write: bool,
+    create: bool,
+    exclusive: bool,
+    truncate: bool,
+    mode: u32,
+    wish: LayoutWish,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl OpenOptions {
+    /// Nothing is set: such an open fails until reading or writing is asked for.
+    pub fn new() -> Self {
+        Self {
+            read: false,
+            write: false,
+            create: false,
+            exclusive: false,
+            truncate: false,
+            mode: MODE_DEFAULT,
+            wish: LayoutWish::none(),
+        }
+    }
+
+    /// For reading.
+    pub fn read(mut self, yes: bool) -> Self {
+        self.read = yes;
+        self
+    }
+
+    /// For writing.
+    pub fn write(mut self, yes: bool) -> Self {
+        self.write = yes;
+        self
+    }
+
+    /// Make it when it does not exist.
+    pub fn create(mut self, yes: bool) -> Self {
+        self.create = yes;
+        self
+    }
+
+    /// Make it, and fail when it exists.
+    pub fn create_new(mut self, yes: bool) -> Self {
+        self.exclusive = yes;
+        self
+    }
+
+    /// Make an existing one empty.
+    pub fn truncate(mut self, yes: bool) -> Self {
+        self.truncate = yes;
+        self
+    }
+
+    /// Permission bits of a new file, the umask already applied; 0644 by default.
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Bytes in one stripe of a new file.
+    pub fn stripe_size(mut self, bytes: u64) -> Self {
+        self.wish.stripe_bytes = Some(bytes);
+        self
+    }
+
+    /// The I/O daemon that gets the first stripe, as an ordinal in the list of usable ones, from 0.
+    pub fn first_iod(mut self, ordinal: u16) -> Self {
+        self.wish.first_iod = Some(ordinal);
+        self
+    }
+
+    /// Over how many I/O daemons a new file is spread.
+    pub fn iod_count(mut self, count: u16) -> Self {
+        self.wish.parts = Some(count);
+        self
+    }
+
+    /// How the bytes of a new file are spread.
+    pub fn distribution(mut self, distribution: WishedDistribution) -> Self {
+        self.wish.distribution = Some(distribution);
+        self
+    }
+
+    /// How the I/O daemons of a new file are picked.
+    pub fn placement(mut self, placement: Placement) -> Self {
+        self.wish.placement = Some(placement);
+        self
+    }
+
+    /// Everything about the layout at once: strips, groups, labels.
+    pub fn layout(mut self, wish: LayoutWish) -> Self {
+        self.wish = wish;
+        self
+    }
+
+    fn rights(&self) -> Result<Rights> {
+        match (self.read, self.write) {
+            (true, true) => Ok(Rights::READ_WRITE),
+            (true, false) => Ok(Rights::READ),
+            (false, true) => Ok(Rights::WRITE),
+            (false, false) => Err(invalid("neither reading nor writing is asked for", "OpenOptions::read(true)")),
+        }
+    }
+
+    fn check(&self) -> Result<Rights> {
+        let rights = self.rights()?;
+        if !self.write && (self.create || self.exclusive || self.truncate) {
+            return Err(invalid("creating or truncating needs writing", "OpenOptions::write(true)"));
+        }
+        Ok(rights)
+    }
+}
+
+fn invalid(why: &str, hint: &str) -> Error {
+    Error::new(Status::Invalid, why).with_hint(hint)
+}
+
+impl<D: Driver> Caller<D> {
+    /// Opens a file, or makes it.
+    pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+        let rights = options.check().map_err(|error| error.during("open", show(at)))?;
+        let opened = if options.create || options.exclusive {
+            self.open_creating(at, options, rights).await?.0
+        } else {
+            self.open_existing(at, options, rights).await?
+        };
+        OpenFile::new(self.clone(), show(at), rights, opened).map(Arc::new)
+    }
+
+    /// Opens a file, or makes it; tells whether this call made it.
+    pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
+        let rights = options.check().map_err(|error| error.during("create", show(at)))?;
+        let (opened, created) = self.open_creating(at, options, rights).await?;
+        Ok((OpenFile::new(self.clone(), show(at), rights, opened).map(Arc::new)?, created))
+    }
+
+    async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool)> {
+        let call = Create {
+            at: at.clone(),
+            mode: options.mode,
+            exclusive: options.exclusive,
+            truncate: options.truncate,
+            rights: Some(rights),
+            wish: options.wish.clone(),
+        };
+        let CreateReply { created, opened, .. } = self.change("create", at, call).await?;
+        let missing = || Error::new(Status::Malformed, "the server made the file and did not open it");
+        Ok((opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?, created))
+    }
+
+    async fn open_existing(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<Opened> {
+        let call = Open { at: at.clone(), rights, truncate: options.truncate };
+        // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record.
+        if options.write { self.change("open", at, call).await } else { self.ask("open", at, call).await }
+    }
+
+    /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
+    pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
+        let call = Create { at: at.clone(), mode, exclusive, truncate: false, rights: None, wish };
+        self.change("create", at, call).await
+    }
+}

@@ -1,0 +1,196 @@
+//! An open file: where its parts lie, what the daemons are shown for it, what was not synced yet.
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use braid_net::Driver;
+use braid_types::{FileIndex, LayoutVersion, Status};
+use braid_wire::{
+    Rights,
+    message::{mds::Opened, types::Attributes},
+};
+
+use super::{
+    Caller, Engine,
+    gate::{Gate, lock},
+    pool::Pool,
+    sync::Unsynced,
+};
+use crate::{
+    error::{Error, Result},
+    plan::FileMap,
+};
+
+/// An open file. Views, cursors and clones share one; the last that goes away closes it.
+pub struct OpenFile<D: Driver> {
+    pub(crate) caller: Caller<D>,
+    shown: Box<str>,
+    file: FileIndex,
+    rights: Rights,
+    open_id: AtomicU64,
+    grant: Mutex<Arc<Grant<D>>>,
+    /// One at a time asks for a fresh capability.
+    pub(crate) renewing: Gate,
+    /// A capability that daemons will refuse is not shown to them: set by our own truncate.
+    stale: AtomicBool,
+    pub(crate) unsynced: Unsynced,
+    closed: AtomicBool,
+    /// A daemon said so (I4): for good.
+    fenced: AtomicBool,
+}
+
+/// What the metadata server last said about the file, ready for use.
+pub(crate) struct Grant<D: Driver> {
+    /// Names `capability` on each connection that it was presented on. New with each capability.
+    pub(crate) handle: u32,
+    pub(crate) capability: Vec<u8>,
+    pub(crate) map: FileMap,
+    pub(crate) layout_version: LayoutVersion,
+    /// Pools of `map.targets()`, in order.
+    pub(crate) pools: Vec<Arc<Pool<D>>>,
+    pub(crate) attributes: Attributes,
+}
+
+
+impl<D: Driver> OpenFile<D> {
+    pub(crate) fn new(caller: Caller<D>, shown: String, rights: Rights, opened: Opened) -> Result<Self> {
+        let (file, open_id) = (opened.attributes.file, opened.open_id);
+        let grant = match Grant::new(&caller.engine, opened) {
+            Ok(grant) => Arc::new(grant),
+            Err(error) => {
+                caller.engine.closes.push(open_id);
+                return Err(error.during("open", shown));
+            }
+        };
+        Ok(Self {
+            caller,
+            shown: shown.into(),
+            file,
+            rights,
+            open_id: AtomicU64::new(open_id),
+            grant: Mutex::new(grant),
+            renewing: Gate::new(1),
+            stale: AtomicBool::new(false),
+            unsynced: Unsynced::default(),
+            closed: AtomicBool::new(false),
+            fenced: AtomicBool::new(false),
+        })
+    }
+
+    /// Which file.
+    pub fn file(&self) -> FileIndex {
+        self.file
+    }
+
+    /// The path that it was opened by.
+    pub fn path(&self) -> &str {
+        &self.shown
+    }
+
+    /// Its attributes when it was opened or its capability last renewed. The size may have changed since; use
+    /// [`OpenFile::attributes`] for the truth.
+    pub fn known_attributes(&self) -> Attributes {
+        self.grant().attributes.clone()
+    }
+
+    /// The layout by which it was opened.
+    pub fn layout(&self) -> braid_layout::Layout {
+        self.grant().map.layout().clone()
+    }
+
+    pub(crate) fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine<D>> {
+        &self.caller.engine
+    }
+
+    pub(crate) fn open_id(&self) -> u64 {
+        self.open_id.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn grant(&self) -> Arc<Grant<D>> {
+        Arc::clone(&lock(&self.grant))
+    }
+
+    pub(crate) fn set_grant(&self, opened: Opened) -> Result<Arc<Grant<D>>> {
+        self.open_id.store(opened.open_id, Ordering::Relaxed);
+        let grant = Arc::new(Grant::new(self.engine(), opened)?);
+        *lock(&self.grant) = Arc::clone(&grant);
+        self.stale.store(false, Ordering::Release);
+        Ok(grant)
+    }
+
+    pub(crate) fn mark_stale(&self) {
+        self.stale.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_stale(&self) -> bool {
+        self.stale.load(Ordering::Acquire)
+    }
+
+    /// Refuses what the file was not opened for, before anything is sent.
+    pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
+        self.engine().check_fork()?;
+        if self.closed.load(Ordering::Relaxed) {
+            return Err(Error::new(Status::StaleHandle, "the file was closed"));
+        }
+        if self.fenced.load(Ordering::Relaxed) {
+            return Err(Error::new(Status::Fenced, "the cluster took this client for dead and fenced it"));
+        }
+        if self.rights.allow(wanted) {
+            return Ok(());
+        }
+        let (what, hint) = match wanted {
+            Rights::READ => ("the file is not open for reading", "OpenOptions::read(true)"),
+            _ => ("the file is not open for writing", "OpenOptions::write(true)"),
+        };
+        // POSIX says EBADF; the nearest of our statuses is the one for a call that the handle does not allow.
+        Err(Error::new(Status::NotPermitted, what).with_hint(hint))
+    }
+
+    pub(crate) fn mark_fenced(&self) {
+        self.fenced.store(true, Ordering::Relaxed);
+    }
+
+    /// Marks it closed; whether this was the first time.
+    pub(crate) fn mark_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::Relaxed)
+    }
+}
+
+impl<D: Driver> Drop for OpenFile<D> {
+    fn drop(&mut self) {
+        if self.mark_closed() {
+            self.caller.engine.closes.push(self.open_id());
+        }
+    }
+}
+
+impl<D: Driver> fmt::Debug for OpenFile<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenFile").field("path", &self.shown).field("file", &self.file).finish_non_exhaustive()
+    }
+}
+
+impl<D: Driver> Grant<D> {
+    fn new(engine: &Arc<Engine<D>>, opened: Opened) -> Result<Self> {
+        let layout_version = opened.layout.version;
+        let map = FileMap::new(opened.layout)?;
+        let pools = map.targets().iter().map(|target| engine.pool(target.iod)).collect();
+        Ok(Self {
+            handle: engine.handle_number(),
+            capability: opened.capability,
+            map,
+            layout_version,
+            pools,
+            attributes: opened.attributes,
+        })
+    }
+}

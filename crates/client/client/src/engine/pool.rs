@@ -1,0 +1,154 @@
+//! Connections to one I/O daemon: each is used by one call at a time, and kept for the next.
+//!
+//! Invariants: (1) at most [`CONNECTIONS_MAX`] are open; further calls wait for one, in a bounded queue;
+//! (2) connections are spread over all addresses of the daemon (one per network card), round robin; (3) a
+//! connection is used in the session that it was made in and in no other; (4) a connection that failed is
+//! dropped, never put back; (5) `presented` are the capability handles that the daemon knows on it.
+
+use std::{
+    collections::HashSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_net::{Driver, Endpoint};
+use braid_types::{IodId, SessionId, Status};
+use braid_wire::{NodeKind, Role};
+
+use super::{
+    Engine,
+    gate::{Gate, Permit, Refused, lock},
+    session::Session,
+};
+use crate::error::{Error, Result};
+
+/// Connections of one program to one I/O daemon. Sixteen calls at a time keep a disk and a network card busy;
+/// each costs the daemon up to 2 MiB.
+const CONNECTIONS_MAX: usize = 16;
+/// So many handles are presented on one connection before it is made anew: far below what daemons allow.
+const HANDLES_MAX: usize = 4096;
+
+pub(crate) struct Pool<D: Driver> {
+    iod: IodId,
+    gate: Gate,
+    idle: Mutex<Vec<Pooled<D>>>,
+    addresses: Mutex<Arc<[String]>>,
+    next_address: AtomicUsize,
+}
+
+/// A connection with what belongs to it.
+pub(crate) struct Pooled<D: Driver> {
+    pub(crate) connection: D::Connection,
+    pub(crate) meta: Meta,
+}
+
+pub(crate) struct Meta {
+    pub(crate) session: SessionId,
+    pub(crate) presented: HashSet<u32>,
+}
+
+/// The right to one connection of a pool.
+pub(crate) struct Lease<'p, D: Driver> {
+    pool: &'p Pool<D>,
+    _permit: Permit<'p>,
+}
+
+impl<D: Driver> Pool<D> {
+    pub(crate) fn new(iod: IodId) -> Self {
+        Self {
+            iod,
+            gate: Gate::new(CONNECTIONS_MAX),
+            idle: Mutex::new(Vec::new()),
+            addresses: Mutex::new(Arc::new([])),
+            next_address: AtomicUsize::new(0),
+        }
+    }
+
+    /// How errors name the daemon.
+    pub(crate) fn server(&self) -> String {
+        let addresses = lock(&self.addresses);
+        format!("I/O daemon {} at {}", self.iod, addresses.first().map_or("no address", String::as_str))
+    }
+
+    pub(crate) fn set_addresses(&self, addresses: &[String]) {
+        let mut known = lock(&self.addresses);
+        if **known != *addresses {
+            *known = addresses.into();
+        }
+    }
+
+    pub(crate) fn nudge(&self) {
+        self.gate.nudge();
+    }
+
+    /// Waits for a connection's turn and takes an idle one, or makes one.
+    pub(crate) async fn checkout<'p>(
+        &'p self,
+        engine: &'p Arc<Engine<D>>,
+        deadline: Duration,
+    ) -> Result<(Lease<'p, D>, Pooled<D>)> {
+        let permit = self.gate.acquire(&engine.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+        let session = engine.session(deadline).await?;
+        let lease = Lease { pool: self, _permit: permit };
+        match self.take_idle(session.id) {
+            Some(pooled) => Ok((lease, pooled)),
+            None => Ok((lease, self.connect(engine, &session, deadline).await?)),
+        }
+    }
+
+    /// The connection used last is taken first: its buffers and windows are warm.
+    fn take_idle(&self, session: SessionId) -> Option<Pooled<D>> {
+        let mut idle = lock(&self.idle);
+        loop {
+            let pooled = idle.pop()?;
+            if pooled.meta.session == session && pooled.meta.presented.len() < HANDLES_MAX {
+                return Some(pooled);
+            }
+        }
+    }
+
+    async fn connect(&self, engine: &Arc<Engine<D>>, session: &Session, deadline: Duration) -> Result<Pooled<D>> {
+        engine.check_process()?;
+        let (credential, secret) = session.credential();
+        let endpoint = Endpoint {
+            node: NodeKind::Iod,
+            node_id: self.iod.0,
+            cluster: session.cluster,
+            addresses: self.rotated_addresses()?,
+            role: Role::Client,
+            credential,
+            secret,
+            tls: engine.config.tls,
+        };
+        let connection = engine.driver.connect(&endpoint, engine.attempt(deadline)).await?;
+        Ok(Pooled { connection, meta: Meta { session: session.id, presented: HashSet::new() } })
+    }
+
+    fn rotated_addresses(&self) -> Result<Vec<String>> {
+        let known = Arc::clone(&lock(&self.addresses));
+        if known.is_empty() {
+            let why = "the cluster map has no address of it";
+            return Err(Error::new(Status::Unreachable, why).at(self.server()));
+        }
+        let first = self.next_address.fetch_add(1, Ordering::Relaxed) % known.len();
+        Ok(known[first..].iter().chain(&known[..first]).cloned().collect())
+    }
+
+    fn crowded(&self, refused: Refused) -> Error {
+        let why = match refused {
+            Refused::Late => "its connections were all busy with other calls of this program",
+            Refused::Crowded => "too many calls of this program wait for it already",
+        };
+        Error::new(Status::Unreachable, why).at(self.server())
+    }
+}
+
+impl<D: Driver> Lease<'_, D> {
+    /// Puts a connection that works back, before the next waiter's turn.
+    pub(crate) fn give_back(self, pooled: Pooled<D>) {
+        lock(&self.pool.idle).push(pooled);
+    }
+}

@@ -1,0 +1,260 @@
+//! Reading: into the caller's buffers, holes as zeros, to the end of the file and no further.
+//!
+//! The end of the file is nowhere written down while somebody writes: it is where the farthest object ends.
+//! Every read reply carries the ends of the objects at its daemon.
+//!
+//! ```text
+//!   all payload came, and an object seen so far ends at or after the last byte wanted:   done, nothing is asked
+//!   else: the other daemons of the layout are asked for their objects, all at once (I1); the file ends
+//!         where the farthest object does; what is missing before it is a hole: zeros
+//! ```
+
+use std::{io::IoSliceMut, sync::Arc, time::Duration};
+
+use braid_layout::Request;
+use braid_net::{Answer, Driver};
+use braid_types::{PartIndex, Status};
+use braid_wire::{
+    Rights,
+    message::{iod::ReadReply, types::ObjectInfo},
+};
+
+use super::{
+    FileView, OpenFile,
+    iod_batch::IodCall,
+    iod_body::Body,
+    open_file::Grant,
+    transfer::{Job, Stop, reply},
+};
+use crate::{
+    error::{Error, Result},
+    plan::{FileMap, Memory, Piece, Planned, Planner, deal_mut, scatter},
+};
+
+/// A file whose layout changes faster than that is not read in one call.
+pub(super) const REPLANS_MAX: usize = 3;
+
+/// What a call has learned of the file's end.
+struct End {
+    /// No byte lies at or after this offset, as far as the daemons in `asked` know.
+    bytes: u64,
+    asked: Vec<bool>,
+}
+
+impl<D: Driver> OpenFile<D> {
+    /// Reads the view's bytes from stream position `start` into `buffers`, one after the other. Returns how many:
+    /// fewer than there is room for only at the end of the file.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_at(&self, view: &FileView, start: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        self.read_named(view, start, buffers).await.map_err(|error| error.during("read", self.path()))
+    }
+
+    async fn read_named(&self, view: &FileView, start: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        self.allow(Rights::READ)?;
+        let room: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let request = view.request(start, room);
+        if request.bytes == 0 {
+            return Ok(0);
+        }
+        let deadline = self.engine().deadline();
+        for _ in 0..REPLANS_MAX {
+            match self.read_request(view, &request, buffers, deadline).await {
+                Ok(bytes) => return Ok(bytes as usize),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Replan) => {}
+            }
+        }
+        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+    }
+
+    async fn read_request(
+        &self,
+        view: &FileView,
+        request: &Request,
+        buffers: &mut [IoSliceMut<'_>],
+        deadline: Duration,
+    ) -> Result<u64, Stop> {
+        let grant = self.grant();
+        let mut end = End::new(&grant.map);
+        // Bytes of the request before the end of the file; known after the first short reply.
+        let mut wanted = request.bytes;
+        let mut planner = Planner::new(&grant.map, request.clone())?;
+        while let Some(mut round) = planner.next_round()? {
+            round.retain(|planned| planned.position < wanted);
+            let mut job = ReadRound::new(&grant, &round, buffers, &mut end);
+            self.run(&grant, &mut job, deadline).await?;
+            let got = job.got;
+            if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
+                wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
+                zero_missing(&round, &got, wanted, buffers);
+            }
+        }
+        if wanted == request.bytes && end.bytes < view.file_end(request)? {
+            // Every byte came, but the daemons may have filled up with zeros past the end.
+            wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
+        }
+        Ok(wanted)
+    }
+
+    /// How many bytes of the request lie before the end of the file.
+    async fn find_end(
+        &self,
+        grant: &Arc<Grant<D>>,
+        view: &FileView,
+        request: &Request,
+        end: &mut End,
+        deadline: Duration,
+    ) -> Result<u64, Stop> {
+        let rest = end.not_asked();
+        if end.bytes < view.file_end(request)? && !rest.is_empty() {
+            let sizes: Vec<Vec<ObjectInfo>> = self.ask_targets(grant, &rest, Body::ObjectSizes, deadline).await?;
+            for (target, objects) in rest.into_iter().zip(sizes) {
+                end.take(&grant.map, target, objects.iter().map(|object| (object.part, object.bytes.0)))?;
+            }
+        }
+        Ok(view.bytes_below(end.bytes).saturating_sub(request.start).min(request.bytes))
+    }
+
+    /// How long the file is now, as its objects have it. Asks the I/O daemons only.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn size(&self) -> Result<u64> {
+        let result = match self.allow(self.rights()) {
+            Ok(()) => self.size_of_objects(self.engine().deadline()).await,
+            Err(error) => Err(error),
+        };
+        result.map_err(|error| error.during("get the size of", self.path()))
+    }
+
+    async fn size_of_objects(&self, deadline: Duration) -> Result<u64> {
+        for _ in 0..REPLANS_MAX {
+            let grant = self.grant();
+            let all: Vec<usize> = (0..grant.map.targets().len()).collect();
+            let sizes: Result<Vec<Vec<ObjectInfo>>, Stop> =
+                self.ask_targets(&grant, &all, Body::ObjectSizes, deadline).await;
+            match sizes {
+                Ok(sizes) => {
+                    let objects: Vec<(PartIndex, u64)> =
+                        sizes.iter().flatten().map(|object| (object.part, object.bytes.0)).collect();
+                    return size_from(&grant.map, &objects);
+                }
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Replan) => {}
+            }
+        }
+        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+    }
+}
+
+fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
+    map.ready().file_size_from_objects(objects).map_err(|error| Error::new(Status::Corrupted, error.to_string()))
+}
+
+impl End {
+    fn new(map: &FileMap) -> Self {
+        Self { bytes: 0, asked: vec![false; map.targets().len()] }
+    }
+
+    fn take(&mut self, map: &FileMap, target: usize, ends: impl Iterator<Item = (PartIndex, u64)>) -> Result<()> {
+        self.asked[target] = true;
+        for end in ends {
+            self.bytes = self.bytes.max(size_from(map, &[end])?);
+        }
+        Ok(())
+    }
+
+    fn not_asked(&self) -> Vec<usize> {
+        self.asked.iter().enumerate().filter(|(_, asked)| !**asked).map(|(target, _)| target).collect()
+    }
+}
+
+/// The windows of one round, read.
+struct ReadRound<'r, 'b, 'd, D: Driver> {
+    grant: &'r Grant<D>,
+    round: &'r [Planned],
+    buffers: &'b mut [IoSliceMut<'d>],
+    end: &'r mut End,
+    /// Bounce buffers of the windows that have one, else empty.
+    staged: Vec<Vec<u8>>,
+    got: Vec<u64>,
+}
+
+impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
+    fn new(
+        grant: &'r Grant<D>,
+        round: &'r [Planned],
+        buffers: &'b mut [IoSliceMut<'d>],
+        end: &'r mut End,
+    ) -> Self {
+        let staged = round.iter().map(|planned| match planned.memory {
+            Memory::Staged => vec![0; planned.payload as usize],
+            Memory::Pieces(_) => Vec::new(),
+        });
+        Self { grant, round, buffers, end, staged: staged.collect(), got: vec![0; round.len()] }
+    }
+}
+
+impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
+    fn len(&self) -> usize {
+        self.round.len()
+    }
+
+    fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
+        let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
+        let dealt = deal_mut(self.buffers, &windows);
+        let mut staged: Vec<Option<&'s mut Vec<u8>>> = self.staged.iter_mut().map(Some).collect();
+        let call = |(index, mut recv): (&usize, Vec<IoSliceMut<'s>>)| {
+            let planned = &self.round[*index];
+            if let Some(bounce) = staged[*index].take().filter(|bounce| !bounce.is_empty()) {
+                recv.push(IoSliceMut::new(bounce));
+            }
+            IodCall { target: planned.target, body: Body::Read(&planned.request), send: Vec::new(), recv }
+        };
+        Ok(pending.iter().zip(dealt).map(call).collect())
+    }
+
+    fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
+        let planned = &self.round[index];
+        let pool = &self.grant.pools[planned.target];
+        let reply: ReadReply = reply(&pool.server(), &answer)?;
+        if reply.bytes.0 != answer.payload_bytes || answer.payload_bytes > planned.payload {
+            let why = format!("said {} payload bytes, sent {}", reply.bytes, answer.payload_bytes);
+            return Err(Error::new(Status::Malformed, why).at(pool.server()));
+        }
+        self.got[index] = answer.payload_bytes;
+        self.end.take(&self.grant.map, planned.target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
+        if matches!(planned.memory, Memory::Staged) {
+            // An attempt that failed may have left bytes past what came now.
+            self.staged[index][answer.payload_bytes as usize..].fill(0);
+            scatter(&self.grant.map, planned, &self.staged[index], self.buffers)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills with zeros what did not come and lies before `wanted`, the end of the file.
+fn zero_missing(round: &[Planned], got: &[u64], wanted: u64, buffers: &mut [IoSliceMut<'_>]) {
+    let missing: Vec<Vec<Piece>> =
+        round.iter().zip(got).map(|(planned, got)| clip(planned.pieces(), *got, wanted)).collect();
+    let windows: Vec<&[Piece]> = missing.iter().map(Vec::as_slice).collect();
+    for slice in deal_mut(buffers, &windows).iter_mut().flatten() {
+        slice.fill(0);
+    }
+}
+
+/// The pieces without their first `skip` bytes, below position `end`.
+fn clip(pieces: &[Piece], mut skip: u64, end: u64) -> Vec<Piece> {
+    let mut left = Vec::new();
+    for piece in pieces {
+        let skipped = skip.min(piece.bytes);
+        skip -= skipped;
+        let (from, to) = (piece.position + skipped, (piece.position + piece.bytes).min(end));
+        if from < to {
+            left.push(Piece { position: from, bytes: to - from });
+        }
+    }
+    left
+}

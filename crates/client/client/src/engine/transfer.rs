@@ -1,0 +1,216 @@
+//! A set of exchanges with the daemons of a file, repeated until each is done or the call must fail.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_net::{Answer, Driver};
+use braid_types::Status;
+use braid_wire::{Wire, decode_outcome};
+
+use super::{
+    OpenFile,
+    backoff::Backoff,
+    iod_batch::IodCall,
+    iod_body::Body,
+    iod_error::Remedy,
+    link::waited,
+    open_file::Grant,
+};
+use crate::error::{Error, Result};
+
+/// Fresh capabilities and sessions that one call asks for. A file that is truncated faster than that by others
+/// is not read in one call.
+const REMEDIES_MAX: u32 = 8;
+/// A connection that does not know a handle is shown the capability; a daemon that forgets it again and again is broken.
+const PRESENTS_MAX: u32 = 16;
+/// How long the cluster map is waited for when a daemon is not reached.
+const MAP_WAIT: Duration = Duration::from_millis(500);
+
+/// Why a transfer ended early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The call fails.
+    Failed(Error),
+    /// The file has another layout now: the call is planned anew.
+    Replan,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<braid_layout::LayoutError> for Stop {
+    fn from(error: braid_layout::LayoutError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Exchanges that are to be made, each once.
+pub(crate) trait Job: Send {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Those that are still pending, in this order.
+    fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>>;
+
+    /// One is done.
+    fn accept(&mut self, index: usize, answer: Answer) -> Result<()>;
+}
+
+impl<D: Driver> OpenFile<D> {
+    pub(crate) async fn run<J: Job>(&self, grant: &Arc<Grant<D>>, job: &mut J, deadline: Duration) -> Result<(), Stop> {
+        let mut grant = Arc::clone(grant);
+        let mut tries = Tries::new(self, deadline);
+        let mut pending: Vec<usize> = (0..job.len()).collect();
+        loop {
+            if self.is_stale() {
+                grant = self.renew(&grant, deadline).await?;
+            }
+            let outcomes = {
+                let calls = job.calls(&pending)?;
+                self.batch(&grant, calls, deadline).await
+            };
+            let remedy = match outcomes {
+                Ok(outcomes) => take_outcomes(job, &mut pending, outcomes)?,
+                Err(remedy) => Some(remedy),
+            };
+            match remedy {
+                Some(remedy) => grant = tries.mend(self, grant, remedy, deadline).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    /// One call without payload to each of `targets`; the replies in the same order.
+    pub(crate) async fn ask_targets<R: Wire + Send>(
+        &self,
+        grant: &Arc<Grant<D>>,
+        targets: &[usize],
+        body: Body<'_>,
+        deadline: Duration,
+    ) -> Result<Vec<R>, Stop> {
+        let servers = targets.iter().map(|target| grant.pools[*target].server()).collect();
+        let mut job = Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
+        self.run(grant, &mut job, deadline).await?;
+        Ok(job.replies.into_iter().flatten().collect())
+    }
+}
+
+fn take_outcomes<J: Job>(
+    job: &mut J,
+    pending: &mut Vec<usize>,
+    outcomes: Vec<Result<Answer, Remedy>>,
+) -> Result<Option<Remedy>> {
+    let mut left = Vec::new();
+    let mut gravest = None;
+    for (index, outcome) in pending.iter().zip(outcomes) {
+        match outcome {
+            Ok(answer) => job.accept(*index, answer)?,
+            Err(remedy) => {
+                left.push(*index);
+                gravest = Some(remedy.graver(gravest));
+            }
+        }
+    }
+    *pending = left;
+    Ok(gravest)
+}
+
+/// What the attempts of one transfer share.
+struct Tries {
+    backoff: Backoff,
+    started: Duration,
+    remedies_left: u32,
+    presents_left: u32,
+}
+
+impl Tries {
+    fn new<D: Driver>(file: &OpenFile<D>, deadline: Duration) -> Self {
+        Self {
+            backoff: Backoff::new(deadline),
+            started: file.engine().driver().now(),
+            remedies_left: REMEDIES_MAX,
+            presents_left: PRESENTS_MAX,
+        }
+    }
+
+    /// Makes ready for the next attempt, or says why there is none.
+    async fn mend<D: Driver>(
+        &mut self,
+        file: &OpenFile<D>,
+        grant: Arc<Grant<D>>,
+        remedy: Remedy,
+        deadline: Duration,
+    ) -> Result<Arc<Grant<D>>, Stop> {
+        match remedy {
+            Remedy::Present => {
+                let forgets = || Error::new(Status::UnknownHandle, "a daemon forgets the capability at once");
+                self.presents_left = self.presents_left.checked_sub(1).ok_or_else(forgets)?;
+                Ok(grant)
+            }
+            Remedy::Wait(error) => {
+                self.wait(file, error, deadline).await?;
+                Ok(grant)
+            }
+            Remedy::Renew(error) => {
+                self.remedies_left = self.remedies_left.checked_sub(1).ok_or(error)?;
+                file.renew(&grant, deadline).await
+            }
+            Remedy::Reclaim(error) => {
+                self.remedies_left = self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
+                self.wait(file, error, deadline).await?;
+                file.engine().relink(deadline).await?;
+                file.renew(&grant, deadline).await
+            }
+            Remedy::Fail(error) => {
+                if error.status() == Status::Fenced {
+                    file.mark_fenced();
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn wait<D: Driver>(&mut self, file: &OpenFile<D>, error: Error, deadline: Duration) -> Result<()> {
+        let (engine, driver) = (file.engine(), file.engine().driver());
+        if !self.backoff.wait(driver).await {
+            return Err(waited(error, driver.now().saturating_sub(self.started)));
+        }
+        if error.status() == Status::Unreachable {
+            // The daemon may have moved; if the map is not to be had, the old address is tried again.
+            let _ = engine.refresh_map(deadline.min(driver.now().saturating_add(MAP_WAIT))).await;
+        }
+        Ok(())
+    }
+}
+
+/// Calls without payload.
+struct Plain<'a, R> {
+    targets: &'a [usize],
+    servers: Vec<String>,
+    body: Body<'a>,
+    replies: Vec<Option<R>>,
+}
+
+impl<R: Wire + Send> Job for Plain<'_, R> {
+    fn len(&self) -> usize {
+        self.targets.len()
+    }
+
+    fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
+        Ok(pending.iter().map(|index| IodCall::plain(self.targets[*index], self.body)).collect())
+    }
+
+    fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
+        self.replies[index] = Some(reply(&self.servers[index], &answer)?);
+        Ok(())
+    }
+}
+
+/// The reply in an answer that is a success.
+pub(crate) fn reply<R: Wire>(server: &str, answer: &Answer) -> Result<R> {
+    let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server, error))?;
+    outcome.map_err(|failure| Error::refused(server, failure))
+}
+

@@ -1,0 +1,120 @@
+//! Writing: straight through to the I/O daemons, from the caller's buffers.
+
+use std::{io::IoSlice, sync::Arc, time::Duration};
+
+use braid_layout::Request;
+use braid_net::{Answer, Driver};
+use braid_types::{Status, limits::FILE_BYTES_MAX};
+use braid_wire::{Rights, message::iod::WriteReply};
+
+use super::{
+    FileView, OpenFile,
+    iod_batch::IodCall,
+    iod_body::Body,
+    open_file::Grant,
+    read::REPLANS_MAX,
+    sync::Unsynced,
+    transfer::{Job, Stop, reply},
+};
+use crate::{
+    error::{Error, Result},
+    plan::{Memory, Piece, Planned, Planner, deal, gather},
+};
+
+impl<D: Driver> OpenFile<D> {
+    /// Writes `buffers`, one after the other, to the view's bytes from stream position `start`: all of them, or
+    /// an error, after which any of them may have been written.
+    ///
+    /// What is acknowledged survives the kill of any process, not the loss of power before [`OpenFile::sync`] (I6).
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_at(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
+        self.write_named(view, start, buffers).await.map_err(|error| error.during("write", self.path()))
+    }
+
+    async fn write_named(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
+        self.allow(Rights::WRITE)?;
+        let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+        let request = view.request(start, bytes);
+        if request.bytes < bytes {
+            let why = format!("{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}");
+            return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
+        }
+        if bytes == 0 {
+            return Ok(0);
+        }
+        let deadline = self.engine().deadline();
+        for _ in 0..REPLANS_MAX {
+            match self.write_request(&request, buffers, deadline).await {
+                Ok(()) => return Ok(bytes as usize),
+                Err(Stop::Failed(error)) => return Err(error),
+                Err(Stop::Replan) => {}
+            }
+        }
+        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+    }
+
+    async fn write_request(
+        &self,
+        request: &Request,
+        buffers: &[IoSlice<'_>],
+        deadline: Duration,
+    ) -> Result<(), Stop> {
+        let grant: Arc<Grant<D>> = self.grant();
+        let mut planner = Planner::new(&grant.map, request.clone())?;
+        while let Some(round) = planner.next_round()? {
+            let unsynced = &self.unsynced;
+            let staged = vec![Vec::new(); round.len()];
+            let mut job = WriteRound { grant: &*grant, round: &round, buffers, unsynced, staged };
+            self.run(&grant, &mut job, deadline).await?;
+        }
+        Ok(())
+    }
+}
+
+/// The windows of one round, written.
+struct WriteRound<'r, 'd, D: Driver> {
+    grant: &'r Grant<D>,
+    round: &'r [Planned],
+    buffers: &'r [IoSlice<'d>],
+    unsynced: &'r Unsynced,
+    /// Bounce buffers of the windows that need one, made when they are first sent.
+    staged: Vec<Vec<u8>>,
+}
+
+impl<D: Driver> Job for WriteRound<'_, '_, D> {
+    fn len(&self) -> usize {
+        self.round.len()
+    }
+
+    fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {
+        for index in pending {
+            let planned = &self.round[*index];
+            if matches!(planned.memory, Memory::Staged) && self.staged[*index].is_empty() {
+                self.staged[*index] = gather(&self.grant.map, planned, self.buffers)?;
+            }
+        }
+        let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
+        let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {
+            let planned = &self.round[*index];
+            if !self.staged[*index].is_empty() {
+                send.push(IoSlice::new(&self.staged[*index]));
+            }
+            IodCall { target: planned.target, body: Body::Write(&planned.request), send, recv: Vec::new() }
+        };
+        Ok(pending.iter().zip(deal(self.buffers, &windows)).map(call).collect())
+    }
+
+    fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
+        let planned = &self.round[index];
+        let pool = &self.grant.pools[planned.target];
+        let reply: WriteReply = reply(&pool.server(), &answer)?;
+        if reply.bytes.0 != planned.payload {
+            let why = format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
+            return Err(Error::new(Status::DiskError, why).at(pool.server()));
+        }
+        self.unsynced.wrote(self.grant.map.targets()[planned.target].iod, reply.verifier, || pool.server());
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! The one error of the library: what failed, why, on which server, and what to try.
+
+use std::{fmt, io};
+
+use braid_layout::LayoutError;
+use braid_net::NetError;
+use braid_types::{Failure, Status};
+use braid_wire::WireError;
+
+/// Why a call of the library failed. Prints as `what failed: why; try: command`.
+///
+/// ```
+/// use braid_client::{Error, Status};
+/// let error = Error::new(Status::NotFound, "no such file or directory").during("open", "/a");
+/// assert_eq!(error.errno(), 2);
+/// assert_eq!(error.to_string(), "open /a: no such file or directory; try: braid ls on the directory above it");
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Error(Box<Parts>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Parts {
+    status: Status,
+    why: String,
+    what: Option<&'static str>,
+    subject: Option<String>,
+    server: Option<String>,
+    hint: Option<String>,
+}
+
+/// The result of a call of the library.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl Error {
+    /// An error with a status and a reason.
+    pub fn new(status: Status, why: impl Into<String>) -> Self {
+        Self(Box::new(Parts { status, why: why.into(), what: None, subject: None, server: None, hint: None }))
+    }
+
+    /// The stable number of the failure.
+    pub fn status(&self) -> Status {
+        self.0.status
+    }
+
+    /// The Linux errno that a POSIX caller sees.
+    pub fn errno(&self) -> i32 {
+        self.0.status.errno()
+    }
+
+    /// Which server failed or refused, as a person would name it; `None` when none is to blame.
+    pub fn server(&self) -> Option<&str> {
+        self.0.server.as_deref()
+    }
+
+    /// Which file the call was about.
+    pub fn path(&self) -> Option<&str> {
+        self.0.subject.as_deref()
+    }
+
+    /// Why, without what failed and what to try.
+    pub fn why(&self) -> &str {
+        &self.0.why
+    }
+
+    /// The command or step to try next.
+    pub fn hint(&self) -> &str {
+        self.0.hint.as_deref().unwrap_or_else(|| hint(self.0.status))
+    }
+
+    /// Names the operation and the file, unless that was done nearer to the cause.
+    #[must_use]
+    pub fn during(mut self, what: &'static str, subject: impl fmt::Display) -> Self {
+        if self.0.what.is_none() {
+            self.0.what = Some(what);
+            self.0.subject = Some(subject.to_string());
+        }
+        self
+    }
+
+    /// Names the server, unless that was done nearer to the cause.
+    #[must_use]
+    pub fn at(mut self, server: impl fmt::Display) -> Self {
+        self.0.server.get_or_insert_with(|| server.to_string());
+        self
+    }
+
+    /// Says what to try instead of the general advice.
+    #[must_use]
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn refused(server: impl fmt::Display, failure: Failure) -> Self {
+        Self::new(failure.status, failure.to_string()).at(server)
+    }
+
+    pub(crate) fn broken(server: impl fmt::Display, error: WireError) -> Self {
+        let error = NetError::PeerMisbehaved { server: server.to_string(), what: error.to_string() };
+        Self::from(error)
+    }
+}
+
+/// What a person can do about it.
+fn hint(status: Status) -> &'static str {
+    match status {
+        Status::Unreachable | Status::ConnectionLost | Status::NotServing => "braid status",
+        Status::NotFound => "braid ls on the directory above it",
+        Status::PermissionDenied | Status::NotPermitted => "braid stat to see its owner and mode",
+        Status::AuthenticationFailed => "braid key list, or start braid agent on this host",
+        Status::WrongRole => "the same with an administrator's key",
+        Status::NoSpace | Status::QuotaExceeded => "braid df",
+        Status::ObjectLost | Status::Corrupted => "braid fsck",
+        Status::DiskError | Status::ReadOnly => "braid status, then the log of that daemon",
+        Status::Fenced | Status::NoSession => "open the file again",
+        Status::StaleHandle => "open the file again by its name",
+        Status::UnsyncedDataLost => "write the file again from its source",
+        Status::NoIods => "braid status; start an I/O daemon with braid iod",
+        Status::TryAgain | Status::Busy => "the same again in a moment",
+        Status::NotEmpty => "braid rm -r",
+        Status::Exists => "another name, or braid rm first",
+        Status::UnknownMessage | Status::Malformed | Status::Unsupported => "the same version of braid on both sides",
+        _ => "braid status",
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts = &self.0;
+        if let Some(what) = parts.what {
+            write!(f, "{what} {}: ", parts.subject.as_deref().unwrap_or_default())?;
+        }
+        f.write_str(&parts.why)?;
+        if let Some(server) = parts.server.as_deref().filter(|server| !parts.why.contains(*server)) {
+            write!(f, " ({server})")?;
+        }
+        write!(f, "; try: {}", self.hint())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:?}: {self})", self.0.status)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<NetError> for Error {
+    fn from(error: NetError) -> Self {
+        let why = error.to_string();
+        match error {
+            NetError::Unreachable { server, .. } | NetError::TimedOut { server, .. } => {
+                Self::new(Status::Unreachable, why).at(server)
+            }
+            NetError::ConnectionLost { server, .. } => Self::new(Status::ConnectionLost, why).at(server),
+            NetError::PeerMisbehaved { server, .. } => Self::new(Status::Malformed, why).at(server),
+            NetError::Refused { server, failure } => Self::new(failure.status, why).at(server),
+            _ => Self::new(Status::ConnectionLost, why),
+        }
+    }
+}
+
+impl From<LayoutError> for Error {
+    fn from(error: LayoutError) -> Self {
+        let status = match error {
+            LayoutError::PastLargestFile { .. } | LayoutError::Overflow => Status::TooLarge,
+            _ => Status::Invalid,
+        };
+        Self::new(status, error.to_string()).with_hint("a view and layout within the limits of docs/defaults.md")
+    }
+}
+
+impl From<Error> for io::Error {
+    fn from(error: Error) -> Self {
+        Self::new(io_kind(error.status()), error)
+    }
+}
+
+fn io_kind(status: Status) -> io::ErrorKind {
+    use io::ErrorKind as Kind;
+    match status {
+        Status::NotFound => Kind::NotFound,
+        Status::Exists => Kind::AlreadyExists,
+        Status::PermissionDenied | Status::NotPermitted | Status::AuthenticationFailed => Kind::PermissionDenied,
+        Status::NotDirectory => Kind::NotADirectory,
+        Status::IsDirectory => Kind::IsADirectory,
+        Status::NotEmpty => Kind::DirectoryNotEmpty,
+        Status::Invalid => Kind::InvalidInput,
+        Status::TooLarge => Kind::FileTooLarge,
+        Status::NoSpace | Status::NoIods => Kind::StorageFull,
+        Status::QuotaExceeded => Kind::QuotaExceeded,
+        Status::ReadOnly => Kind::ReadOnlyFilesystem,
+        Status::StaleHandle => Kind::StaleNetworkFileHandle,
+        Status::Unsupported => Kind::Unsupported,
+        Status::Unreachable => Kind::TimedOut,
+        Status::ConnectionLost => Kind::ConnectionReset,
+        Status::TryAgain => Kind::WouldBlock,
+        Status::Busy => Kind::ResourceBusy,
+        _ => Kind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_file_server_and_next_step() {
+        let net = NetError::TimedOut { server: "I/O daemon 3 at h:1".into(), waited: Duration::from_secs(30) };
+        let error = Error::from(net).during("read", "/a/b").during("open", "/other");
+        assert_eq!(error.to_string(), "read /a/b: I/O daemon 3 at h:1 did not answer in 30s; try: braid status");
+        assert_eq!((error.server(), error.path()), (Some("I/O daemon 3 at h:1"), Some("/a/b")));
+        let refused = Error::refused("metadata server at h:2", Status::NotFound.into()).during("stat", "/x");
+        assert_eq!(
+            refused.to_string(),
+            "stat /x: no such file or directory (metadata server at h:2); try: braid ls on the directory above it"
+        );
+    }
+
+    #[test]
+    fn an_error_becomes_an_io_error_that_keeps_it() {
+        let io = io::Error::from(Error::new(Status::NoSpace, "full"));
+        assert_eq!(io.kind(), io::ErrorKind::StorageFull);
+        let inner = io.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+        assert_eq!(inner.map(Error::errno), Some(28));
+    }
+}

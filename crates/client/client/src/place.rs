@@ -1,0 +1,77 @@
+//! What names a place in the namespace, in every call.
+
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+    path::{Path, PathBuf},
+};
+
+use braid_types::FileIndex;
+use braid_wire::message::types::At;
+
+/// What names a place: a path (always from the root of the file system), a file by its index, or a path from
+/// a directory.
+///
+/// ```
+/// use braid_client::{At, FileIndex, ToAt};
+/// assert_eq!("/a/b".to_at(), At::root(b"a/b"));
+/// assert_eq!((FileIndex(7), "c").to_at(), At { dir: FileIndex(7), path: b"c".to_vec() });
+/// ```
+pub trait ToAt {
+    /// The place as it travels.
+    fn to_at(&self) -> At;
+}
+
+/// Paths are bytes; on Windows a backslash separates too.
+fn from_root(path: &OsStr) -> At {
+    let bytes = path.as_encoded_bytes();
+    let bytes = if cfg!(windows) {
+        Cow::Owned(bytes.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect())
+    } else {
+        Cow::Borrowed(bytes)
+    };
+    let leading = bytes.iter().take_while(|byte| **byte == b'/').count();
+    At::root(&bytes[leading..])
+}
+
+macro_rules! paths {
+    ($($path:ty),*) => {$(
+        impl ToAt for $path {
+            fn to_at(&self) -> At {
+                from_root(self.as_ref())
+            }
+        }
+    )*};
+}
+paths!(str, String, Path, PathBuf, OsStr, OsString);
+
+impl ToAt for [u8] {
+    fn to_at(&self) -> At {
+        let leading = self.iter().take_while(|byte| **byte == b'/').count();
+        At::root(&self[leading..])
+    }
+}
+
+impl ToAt for At {
+    fn to_at(&self) -> At {
+        self.clone()
+    }
+}
+
+impl ToAt for FileIndex {
+    fn to_at(&self) -> At {
+        At::file(*self)
+    }
+}
+
+impl<N: AsRef<[u8]>> ToAt for (FileIndex, N) {
+    fn to_at(&self) -> At {
+        At { dir: self.0, path: self.1.as_ref().to_vec() }
+    }
+}
+
+impl<T: ToAt + ?Sized> ToAt for &T {
+    fn to_at(&self) -> At {
+        (**self).to_at()
+    }
+}

@@ -1,0 +1,82 @@
+//! A file's layout, seen by daemon: which parts each of them holds.
+
+use braid_layout::{Layout, LayoutError, LayoutMap, PartSet, Request, Unfold};
+use braid_types::{FileOffset, IodId, PartIndex, limits::FILE_BYTES_MAX};
+
+/// One I/O daemon of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    /// Which daemon.
+    pub iod: IodId,
+    /// The file's parts that it holds.
+    pub parts: PartSet,
+}
+
+/// A layout made ready for use.
+#[derive(Clone, Debug)]
+pub struct FileMap {
+    layout: Layout,
+    ready: LayoutMap,
+    /// In the order of their ids: connections are always taken in this order, so that no two calls wait for
+    /// each other.
+    targets: Vec<Target>,
+    /// Ordinal in `targets` of each part's daemon.
+    target_of: Vec<u16>,
+}
+
+impl FileMap {
+    /// Makes a layout ready.
+    ///
+    /// # Errors
+    /// The layout is malformed, or a part is kept nowhere.
+    pub fn new(layout: Layout) -> Result<Self, LayoutError> {
+        layout.validate()?;
+        let ready = layout.map()?;
+        let iods: Vec<IodId> = layout.placements().map(|(_, placement)| placement.iods[0]).collect();
+        let mut sorted = iods.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let target_of: Vec<u16> = iods.iter().map(|iod| sorted.partition_point(|other| other < iod) as u16).collect();
+        let mut targets: Vec<Target> = sorted.into_iter().map(|iod| Target { iod, parts: PartSet::EMPTY }).collect();
+        for (part, target) in target_of.iter().enumerate() {
+            targets[usize::from(*target)].parts.insert(PartIndex(part as u16));
+        }
+        Ok(Self { layout, ready, targets, target_of })
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The layout, ready for use.
+    pub fn ready(&self) -> &LayoutMap {
+        &self.ready
+    }
+
+    /// The file's daemons.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// What one daemon unfolds of a request.
+    ///
+    /// # Errors
+    /// The request is malformed.
+    pub fn accesses(&self, target: usize, request: &Request) -> Result<Unfold, LayoutError> {
+        self.ready.unfold(request, &self.targets[target].parts)
+    }
+
+    /// The one daemon that holds a contiguous request that falls into one strip; `None` for any other.
+    pub(super) fn only_target(&self, request: &Request) -> Result<Option<usize>, LayoutError> {
+        if request.view != braid_layout::View::whole() {
+            return Ok(None);
+        }
+        if request.start.checked_add(request.bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
+            return Err(LayoutError::PastLargestFile { max: FILE_BYTES_MAX });
+        }
+        let location = self.ready.locate(FileOffset(request.start))?;
+        let target = usize::from(self.target_of[usize::from(location.part.0)]);
+        Ok((location.contiguous >= request.bytes || self.targets.len() == 1).then_some(target))
+    }
+}

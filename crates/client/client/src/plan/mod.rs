@@ -1,0 +1,187 @@
+//! From one call of the library to what each I/O daemon is asked.
+//!
+//! ```text
+//!   request (view, start, bytes)          the user's buffers, one after the other
+//!        |  for each daemon: windows           ^
+//!        v                                     |  pieces (position in the buffers, bytes)
+//!   round: | A0 A1 | B0 B1 | C0 | ...   ------'
+//!   round: | A2 A3 | B2    | ...
+//! ```
+//!
+//! Invariants:
+//! 1. Each daemon gets `ceil(its payload / WINDOW_BYTES)` windows per call (I2): windows are cut per daemon, in
+//!    its own payload bytes, through the whole call; a round only says how many of them go out together.
+//! 2. The pieces of all windows of a call cover the call's bytes that lie on parts exactly once, and each
+//!    window's pieces in order are its payload as the daemon packs it: both sides unfold the same request.
+//! 3. A round holds at most [`ROUND_BYTES_MAX`] of payload (or one window for each daemon) and about
+//!    [`ROUND_PIECES_MAX`] pieces, however large the call is (I9). A window of more than [`PIECES_MAX`] pieces goes
+//!    through a bounce buffer.
+
+mod deal;
+mod file_map;
+mod staging;
+
+use std::collections::VecDeque;
+
+use braid_layout::{LayoutError, Request, Window, Windows};
+use braid_types::limits::WINDOW_BYTES;
+
+pub(crate) use deal::{deal, deal_mut};
+pub(crate) use file_map::FileMap;
+pub use file_map::Target;
+pub(crate) use staging::{gather, scatter};
+
+/// Payload of one round. Sixteen windows keep every link full while the next round is planned.
+pub const ROUND_BYTES_MAX: u64 = 64 << 20;
+/// Pieces of one round: a few MiB of lists.
+pub const ROUND_PIECES_MAX: usize = 65_536;
+/// Pieces of one window that are sent from or received into the user's memory. Beyond it the pieces average less
+/// than 256 bytes, and copying them once is cheaper than naming them all to the kernel.
+pub const PIECES_MAX: usize = 16_384;
+
+/// A run of the user's buffers that belongs to a window.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// Position in the call's buffers, in bytes from their start.
+    pub position: u64,
+    /// How long it is.
+    pub bytes: u64,
+}
+
+/// What one daemon is asked in one exchange.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// Ordinal of the daemon in [`FileMap::targets`].
+    pub target: usize,
+    /// What it is asked.
+    pub request: Request,
+    /// Position in the call's buffers of the first byte of `request`.
+    pub position: u64,
+    /// The daemon's bytes of it.
+    pub payload: u64,
+    /// Where they lie in the user's buffers.
+    pub memory: Memory,
+}
+
+/// Where the payload of a window lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// In these pieces, in order.
+    Pieces(Vec<Piece>),
+    /// In so many small ones that they are copied.
+    Staged,
+}
+
+/// Plans one call, round by round.
+pub struct Planner<'f> {
+    map: &'f FileMap,
+    request: Request,
+    lanes: VecDeque<Lane>,
+    /// A window for the whole call, when that is all there is.
+    single: Option<Planned>,
+}
+
+struct Lane {
+    target: usize,
+    windows: Windows,
+}
+
+impl<'f> Planner<'f> {
+    /// Plans `request` of a file.
+    ///
+    /// # Errors
+    /// The request is malformed.
+    pub fn new(map: &'f FileMap, request: Request) -> Result<Self, LayoutError> {
+        let mut planner = Self { map, request, lanes: VecDeque::new(), single: None };
+        match planner.only_window()? {
+            Some(single) => planner.single = Some(single),
+            None => planner.open_lanes()?,
+        }
+        Ok(planner)
+    }
+
+    /// A contiguous call that falls into one strip, the usual small one, is not unfolded at all.
+    fn only_window(&self) -> Result<Option<Planned>, LayoutError> {
+        let bytes = self.request.bytes;
+        if bytes > WINDOW_BYTES {
+            return Ok(None);
+        }
+        let Some(target) = self.map.only_target(&self.request)? else { return Ok(None) };
+        let memory = Memory::Pieces(vec![Piece { position: 0, bytes }]);
+        Ok(Some(Planned { target, request: self.request.clone(), position: 0, payload: bytes, memory }))
+    }
+
+    fn open_lanes(&mut self) -> Result<(), LayoutError> {
+        for (target, daemon) in self.map.targets().iter().enumerate() {
+            let windows = self.map.ready().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
+            self.lanes.push_back(Lane { target, windows });
+        }
+        Ok(())
+    }
+
+    /// The next round; `None` when everything was planned.
+    ///
+    /// # Errors
+    /// The request is malformed.
+    pub fn next_round(&mut self) -> Result<Option<Vec<Planned>>, LayoutError> {
+        if let Some(single) = self.single.take() {
+            return Ok(Some(vec![single]));
+        }
+        let mut round = Vec::new();
+        let (mut bytes, mut pieces) = (0, 0);
+        // Lane after lane takes a turn, so that every daemon has work in every round.
+        while let Some(mut lane) = self.lanes.pop_front() {
+            let Some(window) = lane.windows.next() else { continue };
+            let planned = self.planned(lane.target, window)?;
+            bytes += planned.payload;
+            pieces += planned.memory.len();
+            round.push(planned);
+            self.lanes.push_back(lane);
+            if bytes >= ROUND_BYTES_MAX || pieces >= ROUND_PIECES_MAX {
+                break;
+            }
+        }
+        Ok(if round.is_empty() { None } else { Some(round) })
+    }
+
+    fn planned(&self, target: usize, window: Window) -> Result<Planned, LayoutError> {
+        let request = Request { view: self.request.view.clone(), start: window.start, bytes: window.bytes };
+        let position = window.start - self.request.start;
+        let memory = self.memory(target, &request, position)?;
+        Ok(Planned { target, request, position, payload: window.payload, memory })
+    }
+
+    fn memory(&self, target: usize, request: &Request, position: u64) -> Result<Memory, LayoutError> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        for access in self.map.accesses(target, request)? {
+            let (position, bytes) = (position + access.stream_offset, access.bytes);
+            let count = pieces.len();
+            match pieces.last_mut() {
+                Some(last) if last.position + last.bytes == position => last.bytes += bytes,
+                _ if count == PIECES_MAX => return Ok(Memory::Staged),
+                _ => pieces.push(Piece { position, bytes }),
+            }
+        }
+        Ok(Memory::Pieces(pieces))
+    }
+}
+
+impl Planned {
+    /// Its pieces in the user's buffers; none when it is staged.
+    pub fn pieces(&self) -> &[Piece] {
+        match &self.memory {
+            Memory::Pieces(pieces) => pieces,
+            Memory::Staged => &[],
+        }
+    }
+}
+
+impl Memory {
+    fn len(&self) -> usize {
+        match self {
+            Self::Pieces(pieces) => pieces.len(),
+            // A bounce buffer of one window counts as much as the pieces that it replaces.
+            Self::Staged => PIECES_MAX,
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The callers' end of a connection's task.
+
+use std::{
+    io::{self, IoSliceMut},
+    sync::{Arc, OnceLock},
+};
+
+use braid_types::limits::WINDOW_BYTES;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot},
+    time::Instant,
+};
+
+use super::task;
+use crate::{
+    driver::{Answer, Exchange, NetError},
+    transport::Transport,
+};
+
+/// Payload of calls in flight on one connection, in the units of its semaphore (KiB): as in the blocking driver.
+const IN_FLIGHT_KIB_MAX: usize = (2 * WINDOW_BYTES / 1024) as usize;
+
+/// Sends calls to the task of a connection. The task ends when this is dropped.
+#[derive(Debug)]
+pub(super) struct Link {
+    server: String,
+    commands: mpsc::Sender<Command>,
+    credits: Arc<Semaphore>,
+    window: Arc<Semaphore>,
+    ended: Arc<OnceLock<NetError>>,
+}
+
+/// A call for the task.
+#[derive(Debug)]
+pub(super) struct Command {
+    pub(super) op: u16,
+    pub(super) body: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+    /// Payload that the reply may have.
+    pub(super) room: usize,
+    pub(super) answer: oneshot::Sender<Result<Reply, NetError>>,
+    pub(super) permits: Permits,
+}
+
+/// What a call holds until its reply is there, also when its caller gave up.
+#[derive(Debug)]
+pub(super) struct Permits {
+    _credit: OwnedSemaphorePermit,
+    _window: Option<OwnedSemaphorePermit>,
+}
+
+/// The frames of a reply, gathered.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    pub(super) body: Vec<u8>,
+    pub(super) payload: Vec<u8>,
+}
+
+type Answered = oneshot::Receiver<Result<Reply, NetError>>;
+
+impl Reply {
+    /// Copies the payload to where the caller wants it; the task has seen to it that there is room.
+    pub(super) fn scatter(self, recv: &mut [IoSliceMut<'_>]) -> Answer {
+        let mut rest = &self.payload[..];
+        for slice in recv {
+            let (now, later) = rest.split_at(rest.len().min(slice.len()));
+            slice[..now.len()].copy_from_slice(now);
+            rest = later;
+        }
+        Answer { body: self.body, payload_bytes: self.payload.len() as u64 }
+    }
+}
+
+impl Link {
+    pub(super) fn new(server: String, transport: Transport, credits: u32) -> io::Result<Self> {
+        let credits = (credits as usize).min(Semaphore::MAX_PERMITS);
+        // a place for each credit, so that who holds one never waits
+        let (commands, receiver) = mpsc::channel(credits);
+        let ended = Arc::new(OnceLock::new());
+        task::spawn(server.clone(), transport, receiver, Arc::clone(&ended))?;
+        let (credits, window) = (Arc::new(Semaphore::new(credits)), Arc::new(Semaphore::new(IN_FLIGHT_KIB_MAX)));
+        Ok(Self { server, commands, credits, window, ended })
+    }
+
+    /// Hands a call without payload to the task, when there is a credit.
+    pub(super) async fn begin(&self, op: u16, body: &[u8]) -> Result<Answered, NetError> {
+        let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
+        let permits = Permits { _credit: credit, _window: None };
+        Ok(self.hand_over(op, body.to_vec(), Vec::new(), 0, permits))
+    }
+
+    /// Hands an exchange to the task, when credits and window allow it.
+    pub(super) async fn begin_exchange(&self, exchange: &Exchange<'_>) -> Result<Answered, NetError> {
+        let room: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
+        let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
+        let kib = (room + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;
+        let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
+        let window = Arc::clone(&self.window).acquire_many_owned(kib).await.map_err(|_| self.ended())?;
+        exchange.send.iter().for_each(|piece| payload.extend_from_slice(piece));
+        let permits = Permits { _credit: credit, _window: Some(window) };
+        Ok(self.hand_over(exchange.op, exchange.body.clone(), payload, room, permits))
+    }
+
+    fn hand_over(&self, op: u16, body: Vec<u8>, payload: Vec<u8>, room: usize, permits: Permits) -> Answered {
+        let (answer, answered) = oneshot::channel();
+        // when the task is gone, the dropped sender says so
+        let _ = self.commands.try_send(Command { op, body, payload, room, answer, permits });
+        answered
+    }
+
+    /// Why the task ended.
+    pub(super) fn ended(&self) -> NetError {
+        let unsaid = || NetError::ConnectionLost { server: self.server.clone(), why: "the runtime shut down".into() };
+        self.ended.get().cloned().unwrap_or_else(unsaid)
+    }
+
+    pub(super) fn timed_out(&self, begin: Instant) -> NetError {
+        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed() }
+    }
+}

@@ -1,0 +1,185 @@
+//! The tokio driver: a task for each connection moves the bytes, callers wait for their answers.
+//!
+//! ```text
+//!   caller --Command (bounded channel)--> task: socket, TLS, calls in flight --oneshot--> caller
+//! ```
+//!
+//! Payload is copied once on each way, between the caller's buffers and the task's. That makes every future
+//! cancel-safe: a dropped call leaves no borrowed memory behind, its reply is received and forgotten, and the
+//! connection stays whole.
+
+mod link;
+mod task;
+
+use std::{
+    collections::VecDeque,
+    future::{Future, poll_fn},
+    task::Poll,
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep, timeout_at};
+
+use self::link::Link;
+use crate::{
+    blocking::connect::{self, Connected},
+    driver::{Answer, Driver, Endpoint, Exchange, NetError},
+};
+
+/// See the module. Its methods must be called within a tokio runtime that has time and I/O.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokio {
+    start: Instant,
+}
+
+/// A connection that one batch uses at a time.
+#[derive(Debug)]
+pub struct TokioConnection {
+    link: Link,
+    /// Why it is not to be used again.
+    broken: Option<NetError>,
+}
+
+/// A connection that many callers share.
+#[derive(Debug)]
+pub struct TokioShared {
+    link: Link,
+}
+
+impl Tokio {
+    /// A driver whose clock begins now.
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    fn instant(&self, deadline: Duration) -> Instant {
+        self.start.checked_add(deadline).unwrap_or_else(|| Instant::now() + Duration::from_secs(365 * 24 * 3600))
+    }
+
+    /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
+    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Link, NetError> {
+        let (name, endpoint, begin) = (endpoint.name(), endpoint.clone(), Instant::now());
+        let by = std::time::Instant::now() + self.instant(deadline).saturating_duration_since(begin);
+        let connected = tokio::task::spawn_blocking(move || connect::connect(&endpoint, by)).await;
+        let lost = |why: String| NetError::ConnectionLost { server: name.clone(), why };
+        let Connected { server, transport, established } = connected.map_err(|error| lost(error.to_string()))??;
+        Link::new(server, transport, established.credits).map_err(|error| lost(error.to_string()))
+    }
+}
+
+impl Default for Tokio {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Driver for Tokio {
+    type Connection = TokioConnection;
+    type Shared = TokioShared;
+
+    async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
+        Ok(TokioConnection { link: self.link(endpoint, deadline).await?, broken: None })
+    }
+
+    async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioShared, NetError> {
+        Ok(TokioShared { link: self.link(endpoint, deadline).await? })
+    }
+
+    async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], deadline: Duration) {
+        let (begin, deadline) = (Instant::now(), self.instant(deadline));
+        let mut lanes = vec![Vec::new(); connections.len()];
+        for (index, exchange) in batch.iter_mut().enumerate() {
+            exchange.outcome = None;
+            lanes[exchange.connection].push(index);
+        }
+        let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
+        let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
+        let lanes = lanes.map(|(connection, lane)| {
+            let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
+            run_lane(connection, exchanges, begin, deadline)
+        });
+        all(lanes.collect()).await;
+    }
+
+    async fn call(
+        &self,
+        connection: &TokioShared,
+        op: u16,
+        body: &[u8],
+        deadline: Duration,
+    ) -> Result<Answer, NetError> {
+        let (begin, link) = (Instant::now(), &connection.link);
+        let answer = async { link.begin(op, body).await?.await.unwrap_or_else(|_| Err(link.ended())) };
+        match timeout_at(self.instant(deadline), answer).await {
+            Ok(reply) => reply.map(|reply| reply.scatter(&mut [])),
+            Err(_) => Err(link.timed_out(begin)),
+        }
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        sleep(time).await;
+    }
+}
+
+/// The exchanges of one connection. They are handed to its task in order as far as its window allows, while the
+/// answers are taken in order.
+async fn run_lane(
+    connection: &mut TokioConnection,
+    mut exchanges: Vec<&mut Exchange<'_>>,
+    begin: Instant,
+    deadline: Instant,
+) {
+    let link = &connection.link;
+    let mut failed = connection.broken.clone();
+    let mut waiting = VecDeque::new();
+    let mut begun = 0;
+    for done in 0..exchanges.len() {
+        let outcome = match &failed {
+            Some(error) => Err(error.clone()),
+            None => {
+                let ahead = async {
+                    loop {
+                        while begun < exchanges.len() {
+                            let begin_next = link.begin_exchange(&*exchanges[begun]);
+                            let Some(oldest) = waiting.front_mut() else {
+                                waiting.push_back(begin_next.await?);
+                                begun += 1;
+                                continue;
+                            };
+                            tokio::select! {
+                                biased;
+                                next = begin_next => waiting.push_back(next?),
+                                reply = oldest => return reply.unwrap_or_else(|_| Err(link.ended())),
+                            }
+                            begun += 1;
+                        }
+                        if let Some(oldest) = waiting.front_mut() {
+                            return oldest.await.unwrap_or_else(|_| Err(link.ended()));
+                        }
+                    }
+                };
+                let reply = timeout_at(deadline, ahead).await.unwrap_or_else(|_| Err(link.timed_out(begin)));
+                waiting.pop_front();
+                reply
+            }
+        };
+        failed = outcome.as_ref().err().cloned();
+        let exchange = &mut exchanges[done];
+        exchange.outcome = Some(outcome.map(|reply| reply.scatter(&mut exchange.recv)));
+    }
+    connection.broken = failed;
+}
+
+/// Polls every future until all are done.
+async fn all<F: Future<Output = ()>>(futures: Vec<F>) {
+    let mut futures: Vec<_> = futures.into_iter().map(Box::pin).collect();
+    poll_fn(|context| {
+        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

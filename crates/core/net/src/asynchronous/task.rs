@@ -1,0 +1,286 @@
+//! The task of one connection: moves bytes, matches replies to calls.
+//!
+//! Invariants: (1) what waits to be sent is bounded by the credits and the window of the callers; (2) payload is
+//! only taken as far as its call has room for it; (3) when the task ends, every call learns why.
+
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind, IoSlice, Read, Write},
+    sync::{Arc, OnceLock},
+};
+
+use braid_wire::{FrameFlags, FrameHeader};
+use tokio::{
+    io::Interest,
+    net::TcpStream,
+    sync::{mpsc, oneshot},
+};
+
+use super::link::{Command, Permits, Reply};
+use crate::{driver::NetError, frames::FrameBuffer, transport::Transport};
+
+/// What one read takes when it is not payload.
+const RECEIVE_BYTES: usize = 32 * 1024;
+/// Reads before commands and sends get their turn.
+const TURNS_MAX: usize = 8;
+
+/// Starts the task; it ends when `commands` is closed or the connection breaks, and then says why in `ended`.
+pub(super) fn spawn(
+    server: String,
+    transport: Transport,
+    commands: mpsc::Receiver<Command>,
+    ended: Arc<OnceLock<NetError>>,
+) -> io::Result<()> {
+    let (socket, tls) = transport.into_parts();
+    socket.set_nonblocking(true)?;
+    let stream = Stream { socket: TcpStream::from_std(socket)?, tls };
+    let mut task = Task {
+        server,
+        stream,
+        commands,
+        next_id: 1,
+        calls: HashMap::new(),
+        out: Vec::new(),
+        sent: 0,
+        buffer: FrameBuffer::new(RECEIVE_BYTES),
+        payload: None,
+    };
+    tokio::spawn(async move {
+        let error = match task.run().await {
+            Ok(()) => return,
+            Err(error) => error,
+        };
+        let _ = ended.set(error.clone()); // nobody else sets it
+        task.commands.close();
+        while let Ok(command) = task.commands.try_recv() {
+            let _ = command.answer.send(Err(error.clone())); // its caller gave up
+        }
+        for call in task.calls.into_values() {
+            let _ = call.answer.send(Err(error.clone())); // its caller gave up
+        }
+    });
+    Ok(())
+}
+
+struct Task {
+    server: String,
+    stream: Stream,
+    commands: mpsc::Receiver<Command>,
+    next_id: u64,
+    calls: HashMap<u64, Call>,
+    out: Vec<u8>,
+    sent: usize,
+    buffer: FrameBuffer,
+    /// The call whose payload is being received: its bytes there, and how many it will have.
+    payload: Option<Payload>,
+}
+
+struct Payload {
+    request_id: u64,
+    last: bool,
+    done: usize,
+}
+
+struct Call {
+    op: u16,
+    room: usize,
+    reply: Reply,
+    answer: oneshot::Sender<Result<Reply, NetError>>,
+    _permits: Permits,
+}
+
+impl Task {
+    async fn run(&mut self) -> Result<(), NetError> {
+        loop {
+            let unsent = self.sent < self.out.len() || self.stream.has_unsent();
+            let interest = if unsent { Interest::READABLE | Interest::WRITABLE } else { Interest::READABLE };
+            tokio::select! {
+                command = self.commands.recv() => match command {
+                    Some(command) => self.begin(command),
+                    None => return Ok(()),
+                },
+                ready = self.stream.socket.ready(interest) => {
+                    ready.map_err(|error| self.lost(&error))?;
+                }
+            }
+            while let Ok(command) = self.commands.try_recv() {
+                self.begin(command);
+            }
+            self.send()?;
+            self.receive()?;
+        }
+    }
+
+    fn begin(&mut self, command: Command) {
+        let Command { op, body, payload, room, answer, permits } = command;
+        let request_id = self.next_id;
+        self.next_id += 1;
+        let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
+        let header = FrameHeader { op, flags: FrameFlags::REQUEST, request_id, body_bytes, payload_bytes };
+        self.out.extend_from_slice(&header.to_bytes());
+        self.out.extend_from_slice(&body);
+        self.out.extend_from_slice(&payload);
+        self.calls.insert(request_id, Call { op, room, reply: Reply::default(), answer, _permits: permits });
+    }
+
+    fn send(&mut self) -> Result<(), NetError> {
+        loop {
+            match self.stream.send(&self.out[self.sent..]) {
+                Ok(0) => break,
+                Ok(bytes) => self.sent += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(self.lost(&error)),
+            }
+        }
+        if self.sent == self.out.len() {
+            self.out.clear();
+            self.sent = 0;
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self) -> Result<(), NetError> {
+        for _ in 0..TURNS_MAX {
+            let received = match &mut self.payload {
+                None => self.stream.recv(self.buffer.space()),
+                Some(payload) => match self.calls.get_mut(&payload.request_id) {
+                    Some(call) => self.stream.recv(&mut call.reply.payload[payload.done..]),
+                    None => Ok(0),
+                },
+            };
+            let bytes = match received {
+                Ok(0) => return Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+                Ok(bytes) => bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(self.lost(&error)),
+            };
+            match &mut self.payload {
+                None => self.buffer.filled(bytes),
+                Some(payload) => payload.done += bytes,
+            }
+            self.digest()?;
+        }
+        Ok(()) // the socket was not read empty, so that its readiness still stands
+    }
+
+    /// Goes as far as the received bytes allow.
+    fn digest(&mut self) -> Result<(), NetError> {
+        loop {
+            if let Some(Payload { request_id, last, done }) = &mut self.payload {
+                let Some(call) = self.calls.get_mut(request_id) else { return Ok(()) };
+                let bytes = self.buffer.take(call.reply.payload.len() - *done);
+                call.reply.payload[*done..*done + bytes.len()].copy_from_slice(bytes);
+                *done += bytes.len();
+                if *done < call.reply.payload.len() {
+                    return Ok(());
+                }
+                let (request_id, last) = (*request_id, *last);
+                self.payload = None;
+                if last {
+                    self.finish(request_id);
+                }
+            }
+            match self.buffer.frame() {
+                Ok(None) => return Ok(()),
+                Ok(Some((header, body))) => {
+                    let body = body.to_vec();
+                    self.begin_frame(&header, body)?;
+                }
+                Err(error) => return Err(self.misbehaved(&error.to_string())),
+            }
+        }
+    }
+
+    fn begin_frame(&mut self, header: &FrameHeader, body: Vec<u8>) -> Result<(), NetError> {
+        let last = header.flags == FrameFlags::FINAL;
+        let misplaced = header.flags == FrameFlags::REQUEST || !last && !body.is_empty();
+        let more = header.payload_bytes as usize;
+        let what = match self.calls.get_mut(&header.request_id) {
+            None => "it answered a call that was not made",
+            Some(call) if misplaced || call.op != header.op => "its reply does not fit the call",
+            Some(call) if call.reply.payload.len() + more > call.room => "it sent more payload than was asked for",
+            Some(call) => {
+                let done = call.reply.payload.len();
+                call.reply.payload.resize(done + more, 0);
+                call.reply.body = body;
+                self.payload = Some(Payload { request_id: header.request_id, last, done });
+                return Ok(());
+            }
+        };
+        Err(self.misbehaved(what))
+    }
+
+    fn finish(&mut self, request_id: u64) {
+        if let Some(call) = self.calls.remove(&request_id) {
+            let _ = call.answer.send(Ok(call.reply)); // its caller gave up
+        }
+    }
+
+    fn lost(&self, error: &io::Error) -> NetError {
+        NetError::ConnectionLost { server: self.server.clone(), why: error.to_string() }
+    }
+
+    fn misbehaved(&self, what: &str) -> NetError {
+        NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
+    }
+}
+
+/// A socket with or without TLS that never waits.
+struct Stream {
+    socket: TcpStream,
+    tls: Option<rustls::Connection>,
+}
+
+impl Stream {
+    fn has_unsent(&self) -> bool {
+        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Takes a beginning of `bytes`; `Ok(0)` when there is nothing left to do.
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else {
+            return if bytes.is_empty() { Ok(0) } else { self.socket.try_write(bytes) };
+        };
+        let mut socket = NoWait(&self.socket);
+        while tls.wants_write() {
+            tls.write_tls(&mut socket)?;
+        }
+        tls.writer().write(bytes)
+    }
+
+    /// `Ok(0)` at the end of the connection.
+    fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &mut self.tls else { return self.socket.try_read(into) };
+        loop {
+            match tls.reader().read(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            if tls.read_tls(&mut NoWait(&self.socket))? == 0 {
+                return Ok(0);
+            }
+            tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        }
+    }
+}
+
+/// The socket as what rustls reads from and writes to.
+struct NoWait<'a>(&'a TcpStream);
+
+impl Read for NoWait<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.try_read(into)
+    }
+}
+
+impl Write for NoWait<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.try_write(bytes)
+    }
+    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        self.0.try_write_vectored(pieces)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

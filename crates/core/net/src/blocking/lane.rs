@@ -1,0 +1,474 @@
+//! One exclusive connection during a batch: what it still has to send, and what comes back for whom.
+//!
+//! ```text
+//!   queue:   exchanges of this connection, in order
+//!              done .. | in flight (sent or being sent) .. | waiting for credits and window ..
+//!   receive: header -> payload straight into the exchange's slices, the next header with it (into the inbox)
+//!                   -> body of the final frame -> outcome
+//! ```
+//!
+//! Invariants: (1) at most [`IN_FLIGHT_BYTES_MAX`] and the credits are in flight, but always one exchange;
+//! (2) a large payload is received where the caller wants it and nowhere else; (3) a frame for a call that is not in
+//! flight, or with more payload than there is room, ends the connection.
+
+use std::{
+    io::{self, ErrorKind, IoSlice, IoSliceMut},
+    time::Instant,
+};
+
+use braid_types::limits::WINDOW_BYTES;
+use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+use super::connect::Connected;
+use crate::{
+    driver::{Answer, Exchange, NetError},
+    frames::FrameBuffer,
+    transport::{PIECES_MAX, Transport, Wait},
+};
+
+/// Payload wanted and sent at a time on one connection: one window that is served and one on its way, so that
+/// many servers answering at once meet a bound and not a full switch (incast).
+const IN_FLIGHT_BYTES_MAX: u64 = 2 * WINDOW_BYTES;
+
+/// Received behind a large payload: the next header, and the whole body if that is the final frame's. What of it
+/// turns out to be payload is copied, so it is little.
+const AHEAD_BYTES: usize = 512;
+/// Replies up to this come in one system call with their header and body and are copied: 16 KiB cost less to copy
+/// than a second call costs.
+const SMALL_BYTES_MAX: u64 = 16 * 1024;
+
+/// A connection that one batch uses at a time.
+#[derive(Debug)]
+pub struct Connection {
+    pub(super) server: String,
+    pub(super) transport: Transport,
+    credits: usize,
+    next_id: u64,
+    /// What was received beyond what has its own place: headers, bodies, small payloads.
+    inbox: FrameBuffer,
+    /// Why it is not to be used again.
+    pub(super) broken: Option<NetError>,
+}
+
+impl Connection {
+    pub(super) fn new(connected: Connected) -> Self {
+        let Connected { server, transport, established } = connected;
+        let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
+        Self { server, transport, credits: established.credits as usize, next_id: 1, inbox, broken: None }
+    }
+}
+
+/// A call whose reply is awaited.
+#[derive(Debug)]
+struct InFlight {
+    request_id: u64,
+    /// Index in the batch.
+    exchange: usize,
+    bytes: u64,
+    /// Where the next payload byte goes: index of the slice, offset in it.
+    slice: usize,
+    offset: usize,
+    payload_bytes: u64,
+}
+
+/// What the next byte is part of.
+#[derive(Debug)]
+enum Receiving {
+    Header,
+    Body { call: usize, body: Vec<u8>, done: usize, payload_left: usize },
+    Payload { call: usize, left: usize, last: Option<Vec<u8>> },
+}
+
+/// The state of one connection in one batch.
+#[derive(Debug)]
+pub(super) struct Lane<'c> {
+    connection: &'c mut Connection,
+    /// Indexes of its exchanges in the batch, in order.
+    queue: Vec<usize>,
+    /// How many of them were begun to be sent.
+    begun: usize,
+    /// The frame that is being sent: its header, and how much of it is sent.
+    sending: Option<([u8; FRAME_HEADER_BYTES], usize)>,
+    in_flight: Vec<InFlight>,
+    in_flight_bytes: u64,
+    receiving: Receiving,
+}
+
+/// Why a connection stopped.
+#[derive(Debug)]
+pub(super) enum Halt {
+    /// The peer misbehaved.
+    Peer(NetError),
+    /// The socket failed, or the time is over.
+    Socket(io::Error),
+}
+
+impl From<NetError> for Halt {
+    fn from(error: NetError) -> Self {
+        Self::Peer(error)
+    }
+}
+
+impl From<io::Error> for Halt {
+    fn from(error: io::Error) -> Self {
+        Self::Socket(error)
+    }
+}
+
+/// How far a step came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// Bytes moved; more may be possible at once.
+    Moved,
+    /// The socket has no bytes or no room now.
+    Blocked,
+    /// There is nothing to do in this direction now.
+    Nothing,
+}
+
+impl<'c> Lane<'c> {
+    pub(super) fn new(connection: &'c mut Connection) -> Self {
+        Self {
+            connection,
+            queue: Vec::new(),
+            begun: 0,
+            sending: None,
+            in_flight: Vec::new(),
+            in_flight_bytes: 0,
+            receiving: Receiving::Header,
+        }
+    }
+
+    pub(super) fn push(&mut self, exchange: usize) {
+        self.queue.push(exchange);
+    }
+
+    pub(super) fn transport(&self) -> &Transport {
+        &self.connection.transport
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.begun == self.queue.len() && self.sending.is_none() && self.in_flight.is_empty()
+    }
+
+    /// Whether every exchange is sent, so that only receiving is left.
+    pub(super) fn is_sent(&self) -> bool {
+        self.begun == self.queue.len() && self.sending.is_none() && !self.transport().has_unsent()
+    }
+
+    pub(super) fn wants_to_send(&self, batch: &[Exchange<'_>]) -> bool {
+        self.sending.is_some() || self.may_begin(batch) || self.transport().has_unsent()
+    }
+
+    pub(super) fn wants_to_receive(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// Sends what may be sent now, in one system call at most.
+    pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+        if self.sending.is_none() && !self.begin(batch) {
+            return self.flush(wait);
+        }
+        let (Some((header, sent)), Some(&index)) = (self.sending, self.queue.get(self.begun - 1)) else {
+            return Ok(Step::Nothing);
+        };
+        let exchange = &batch[index];
+        let pieces = rest_of_request(&header, exchange, sent);
+        match self.connection.transport.send(&pieces, false, wait) {
+            Ok(bytes) => {
+                let sent = sent + bytes;
+                let whole = FRAME_HEADER_BYTES + exchange.body.len() + gathered(&exchange.send);
+                self.sending = (sent < whole).then_some((header, sent));
+                Ok(Step::Moved)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn flush(&mut self, wait: Wait) -> Result<Step, Halt> {
+        match self.transport().flush(wait) {
+            Ok(()) => Ok(Step::Nothing),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives what has arrived, in one system call.
+    pub(super) fn receive(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+        if self.in_flight.is_empty() {
+            return Ok(Step::Nothing);
+        }
+        match self.receive_bytes(batch, wait) {
+            Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection").into()),
+            Ok(bytes) => {
+                self.received(batch, bytes)?;
+                Ok(Step::Moved)
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Ends a connection that stopped in a batch that began at `begin`.
+    pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt, begin: Instant) {
+        let server = self.connection.server.clone();
+        let error = match halt {
+            Halt::Peer(error) => error,
+            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
+                NetError::TimedOut { server, waited: begin.elapsed() }
+            }
+            Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
+        };
+        self.fail(batch, &error);
+    }
+
+    /// Every exchange without an outcome gets this error, and the connection is not used again.
+    pub(super) fn fail(&mut self, batch: &mut [Exchange<'_>], error: &NetError) {
+        self.connection.transport.shutdown();
+        self.connection.broken = Some(error.clone());
+        for index in &self.queue {
+            batch[*index].outcome.get_or_insert_with(|| Err(error.clone()));
+        }
+        self.begun = self.queue.len();
+        self.sending = None;
+        self.in_flight.clear();
+    }
+
+    /// Payload wanted and sent by the calls in flight.
+    pub(super) fn in_flight_bytes(&self) -> u64 {
+        self.in_flight_bytes
+    }
+
+    pub(super) fn broken(&self) -> Option<NetError> {
+        self.connection.broken.clone()
+    }
+
+    fn misbehaved(&self, what: &str) -> NetError {
+        NetError::PeerMisbehaved { server: self.connection.server.clone(), what: what.to_string() }
+    }
+
+    fn may_begin(&self, batch: &[Exchange<'_>]) -> bool {
+        let Some(&next) = self.queue.get(self.begun) else { return false };
+        let room = self.in_flight_bytes + wanted(&batch[next]) <= IN_FLIGHT_BYTES_MAX;
+        self.in_flight.is_empty() || room && self.in_flight.len() < self.connection.credits
+    }
+
+    fn begin(&mut self, batch: &[Exchange<'_>]) -> bool {
+        if !self.may_begin(batch) {
+            return false;
+        }
+        let index = self.queue[self.begun];
+        let exchange = &batch[index];
+        let request_id = self.connection.next_id;
+        let header = FrameHeader {
+            op: exchange.op,
+            flags: FrameFlags::REQUEST,
+            request_id,
+            body_bytes: exchange.body.len() as u32,
+            payload_bytes: gathered(&exchange.send) as u32,
+        };
+        self.connection.next_id += 1;
+        self.begun += 1;
+        self.sending = Some((header.to_bytes(), 0));
+        let bytes = wanted(exchange);
+        self.in_flight_bytes += bytes;
+        self.in_flight.push(InFlight { request_id, exchange: index, bytes, slice: 0, offset: 0, payload_bytes: 0 });
+        true
+    }
+
+    /// Receives straight into the caller's buffers what belongs there, and a little of what follows.
+    fn receive_bytes(&mut self, batch: &mut [Exchange<'_>], wait: Wait) -> io::Result<usize> {
+        let Connection { transport, inbox, .. } = &mut *self.connection;
+        let small = self.in_flight.iter().all(|call| call.bytes <= SMALL_BYTES_MAX);
+        let ahead = if small { inbox.space() } else { first_bytes(inbox.space(), AHEAD_BYTES) };
+        let (call, body, left) = match &mut self.receiving {
+            Receiving::Header => return transport.recv_into(ahead, wait),
+            Receiving::Body { call, body, done, payload_left } => (*call, &mut body[*done..], *payload_left),
+            Receiving::Payload { call, left, .. } => (*call, &mut [][..], *left),
+        };
+        let mut pieces = Vec::with_capacity(4);
+        if !body.is_empty() {
+            pieces.push(IoSliceMut::new(body));
+        }
+        let call = &self.in_flight[call];
+        if push_room(&mut pieces, &mut batch[call.exchange].recv, (call.slice, call.offset), left) {
+            pieces.push(IoSliceMut::new(ahead));
+        }
+        transport.recv(&mut pieces, wait)
+    }
+
+    /// Takes note of `bytes` that were received where [`Lane::receive_bytes`] asked for them.
+    fn received(&mut self, batch: &mut [Exchange<'_>], mut bytes: usize) -> Result<(), NetError> {
+        if let Receiving::Body { body, done, .. } = &mut self.receiving {
+            let taken = bytes.min(body.len() - *done);
+            *done += taken;
+            bytes -= taken;
+        }
+        let left = match &mut self.receiving {
+            Receiving::Body { call, payload_left, .. } => Some((*call, payload_left)),
+            Receiving::Payload { call, left, .. } => Some((*call, left)),
+            Receiving::Header => None,
+        };
+        if let Some((call, left)) = left {
+            let taken = bytes.min(*left);
+            *left -= taken;
+            bytes -= taken;
+            let call = &mut self.in_flight[call];
+            call.advance(&batch[call.exchange].recv, taken);
+        }
+        self.connection.inbox.filled(bytes);
+        self.digest(batch)
+    }
+
+    /// Goes as far as the received bytes allow.
+    fn digest(&mut self, batch: &mut [Exchange<'_>]) -> Result<(), NetError> {
+        loop {
+            let inbox = &mut self.connection.inbox;
+            self.receiving = match std::mem::replace(&mut self.receiving, Receiving::Header) {
+                Receiving::Header => match inbox.header() {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(header)) => self.begin_frame(&header, batch)?,
+                    Err(error) => return Err(self.misbehaved(&error.to_string())),
+                },
+                Receiving::Body { call, mut body, done, payload_left } => {
+                    let bytes = inbox.take(body.len() - done);
+                    body[done..done + bytes.len()].copy_from_slice(bytes);
+                    let done = done + bytes.len();
+                    if done < body.len() {
+                        self.receiving = Receiving::Body { call, body, done, payload_left };
+                        return Ok(());
+                    }
+                    Receiving::Payload { call, left: payload_left, last: Some(body) }
+                }
+                Receiving::Payload { call, left, last } => {
+                    let bytes = inbox.take(left);
+                    let left = left - bytes.len();
+                    let state = &mut self.in_flight[call];
+                    state.scatter(&mut batch[state.exchange].recv, bytes);
+                    if left > 0 {
+                        self.receiving = Receiving::Payload { call, left, last };
+                        return Ok(());
+                    }
+                    if let Some(body) = last {
+                        self.finish(batch, call, body);
+                    }
+                    Receiving::Header
+                }
+            };
+        }
+    }
+
+    fn finish(&mut self, batch: &mut [Exchange<'_>], call: usize, body: Vec<u8>) {
+        let state = self.in_flight.swap_remove(call);
+        self.in_flight_bytes -= state.bytes;
+        batch[state.exchange].outcome = Some(Ok(Answer { body, payload_bytes: state.payload_bytes }));
+    }
+
+    fn begin_frame(&self, header: &FrameHeader, batch: &[Exchange<'_>]) -> Result<Receiving, NetError> {
+        let call = self.in_flight.iter().position(|call| call.request_id == header.request_id);
+        let call = call.ok_or_else(|| self.misbehaved("it answered a call that was not made"))?;
+        let state = &self.in_flight[call];
+        let exchange = &batch[state.exchange];
+        let payload = header.payload_bytes as usize;
+        if header.op != exchange.op {
+            return Err(self.misbehaved("it answered a call with another message"));
+        }
+        if state.room(&exchange.recv) < payload {
+            return Err(self.misbehaved("it sent more payload than was asked for"));
+        }
+        match header.flags {
+            FrameFlags::DATA if header.body_bytes == 0 => Ok(Receiving::Payload { call, left: payload, last: None }),
+            FrameFlags::FINAL => {
+                let body = vec![0; header.body_bytes as usize];
+                Ok(Receiving::Body { call, body, done: 0, payload_left: payload })
+            }
+            _ => Err(self.misbehaved("it sent a frame that is no reply")),
+        }
+    }
+}
+
+impl InFlight {
+    /// Bytes that the caller still has room for.
+    fn room(&self, slices: &[IoSliceMut<'_>]) -> usize {
+        slices[self.slice..].iter().map(|slice| slice.len()).sum::<usize>() - self.offset
+    }
+
+    /// Copies bytes that were received with something else to where they belong.
+    fn scatter(&mut self, slices: &mut [IoSliceMut<'_>], mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = &mut slices[self.slice][self.offset..];
+            let (now, rest) = bytes.split_at(room.len().min(bytes.len()));
+            room[..now.len()].copy_from_slice(now);
+            self.advance(slices, now.len());
+            bytes = rest;
+        }
+    }
+
+    /// `bytes` more are where they belong.
+    fn advance(&mut self, slices: &[IoSliceMut<'_>], bytes: usize) {
+        self.payload_bytes += bytes as u64;
+        self.offset += bytes;
+        while self.slice < slices.len() && self.offset >= slices[self.slice].len() {
+            self.offset -= slices[self.slice].len();
+            self.slice += 1;
+        }
+    }
+}
+
+/// Adds room for `bytes` from the position on to `pieces`, as far as one system call takes pieces; whether
+/// all of them have room. One piece stays free for a header.
+fn push_room<'b>(
+    pieces: &mut Vec<IoSliceMut<'b>>,
+    slices: &'b mut [IoSliceMut<'_>],
+    (slice, mut offset): (usize, usize),
+    mut bytes: usize,
+) -> bool {
+    for slice in slices[slice..].iter_mut() {
+        if bytes == 0 || pieces.len() == PIECES_MAX - 1 {
+            break;
+        }
+        let room = &mut slice[offset..];
+        offset = 0;
+        let take = room.len().min(bytes);
+        bytes -= take;
+        pieces.push(IoSliceMut::new(&mut room[..take]));
+    }
+    bytes == 0
+}
+
+/// What is left of a request frame after its first `sent` bytes, as far as one system call takes pieces.
+fn rest_of_request<'b>(
+    header: &'b [u8; FRAME_HEADER_BYTES],
+    exchange: &'b Exchange<'_>,
+    mut sent: usize,
+) -> Vec<IoSlice<'b>> {
+    let mut pieces = Vec::with_capacity(PIECES_MAX.min(2 + exchange.send.len()));
+    let payload = exchange.send.iter().map(|piece| &piece[..]);
+    for piece in [&header[..], &exchange.body[..]].into_iter().chain(payload) {
+        if piece.len() <= sent {
+            sent -= piece.len();
+            continue;
+        }
+        pieces.push(IoSlice::new(&piece[sent..]));
+        sent = 0;
+        if pieces.len() == PIECES_MAX {
+            break;
+        }
+    }
+    pieces
+}
+
+fn first_bytes(bytes: &mut [u8], n: usize) -> &mut [u8] {
+    let n = n.min(bytes.len());
+    &mut bytes[..n]
+}
+
+fn gathered(pieces: &[IoSlice<'_>]) -> usize {
+    pieces.iter().map(|piece| piece.len()).sum()
+}
+
+fn wanted(exchange: &Exchange<'_>) -> u64 {
+    let room: usize = exchange.recv.iter().map(|piece| piece.len()).sum();
+    (gathered(&exchange.send) + room) as u64
+}

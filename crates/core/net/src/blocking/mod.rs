@@ -1,0 +1,87 @@
+//! The blocking driver: the calling thread itself sends, and receives into the caller's buffers.
+//!
+//! Its futures do their work when they are first polled and are ready then; [`block_on`] is all that is
+//! needed to run them.
+
+pub(crate) mod connect;
+mod exchange;
+mod lane;
+mod shared;
+
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context, Poll, Waker},
+    time::{Duration, Instant},
+};
+
+pub use lane::Connection;
+pub use shared::Shared;
+
+use crate::driver::{Answer, Driver, Endpoint, Exchange, NetError};
+
+/// See the module.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocking {
+    start: Instant,
+}
+
+impl Blocking {
+    /// A driver whose clock begins now.
+    pub fn new() -> Self {
+        Self { start: Instant::now() }
+    }
+
+    fn instant(&self, deadline: Duration) -> Instant {
+        self.start.checked_add(deadline).unwrap_or_else(|| Instant::now() + FAR_AWAY)
+    }
+}
+
+/// Stands for deadlines that the system's clock cannot say.
+const FAR_AWAY: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl Default for Blocking {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Driver for Blocking {
+    type Connection = Connection;
+    type Shared = Shared;
+
+    async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Connection, NetError> {
+        connect::connect(endpoint, self.instant(deadline)).map(Connection::new)
+    }
+
+    async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Shared, NetError> {
+        connect::connect(endpoint, self.instant(deadline)).map(Shared::new)
+    }
+
+    async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Duration) {
+        exchange::exchange(connections, batch, self.instant(deadline));
+    }
+
+    async fn call(&self, connection: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {
+        connection.call(op, body, self.instant(deadline))
+    }
+
+    fn now(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+/// Runs a future that is ready when first polled: every future that awaits nothing but [`Blocking`].
+///
+/// # Panics
+/// When the future is not ready.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("a future of the blocking driver waits for something that is not of the driver"),
+    }
+}

@@ -1,0 +1,284 @@
+//! One connection that many threads call over at once: to the metadata server.
+//!
+//! ```text
+//!   send:     threads append frames to `out`; one of them sends what has gathered, until nothing is left
+//!   receive:  the leader waits in recv; each reply that arrived goes to its waiter; when the leader has its own
+//!             answer it wakes a waiter, who leads on
+//! ```
+//!
+//! Invariants: (1) a lone caller makes one send and one recv and wakes nobody; (2) while calls are awaited by
+//! threads that are not sending, exactly one of those threads is the leader or has been woken to become it;
+//! (3) a call that timed out leaves its id behind, so that its late reply is known and dropped; it holds its credit
+//! until then; (4) after an error every call gets that error at once.
+
+use std::{
+    collections::HashMap,
+    io::{self, ErrorKind, IoSlice},
+    sync::{Condvar, Mutex, MutexGuard, PoisonError},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use braid_wire::{FrameFlags, FrameHeader};
+
+use super::connect::Connected;
+use crate::{
+    driver::{Answer, NetError},
+    frames::{FrameBuffer, push_frame},
+    transport::{Transport, Wait},
+};
+
+/// What one recv takes: some hundreds of small replies.
+const RECEIVE_BYTES: usize = 32 * 1024;
+/// How long a send to a server that reads nothing may take before the connection is given up. Longer than any
+/// caller's deadline would keep the others from theirs.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Debug)]
+pub struct Shared {
+    server: String,
+    transport: Transport,
+    credits: usize,
+    state: Mutex<State>,
+    /// A credit came back.
+    credit: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    next_id: u64,
+    /// Calls in flight; their count is at most the credits.
+    calls: HashMap<u64, Waiting>,
+    out: Vec<u8>,
+    sending: bool,
+    /// The leader has taken it when it is `None`.
+    receiver: Option<FrameBuffer>,
+    broken: Option<NetError>,
+}
+
+#[derive(Debug)]
+enum Waiting {
+    /// The thread waits, or will when it has sent.
+    For { op: u16, thread: Thread },
+    /// Its reply is here and was not taken yet.
+    Answered(Answer),
+    /// Its caller gave up.
+    Abandoned,
+}
+
+impl Shared {
+    pub(super) fn new(connected: Connected) -> Self {
+        let Connected { server, transport, established } = connected;
+        let state = State {
+            next_id: 1,
+            calls: HashMap::new(),
+            out: Vec::new(),
+            sending: false,
+            receiver: Some(FrameBuffer::new(RECEIVE_BYTES)),
+            broken: None,
+        };
+        Self {
+            server,
+            transport,
+            credits: established.credits as usize,
+            state: Mutex::new(state),
+            credit: Condvar::new(),
+        }
+    }
+
+    /// One call; see [`crate::Driver::call`].
+    pub(super) fn call(&self, op: u16, body: &[u8], deadline: Instant) -> Result<Answer, NetError> {
+        let begin = Instant::now();
+        let mut state = self.take_credit(begin, deadline)?;
+        let id = state.next_id;
+        state.next_id += 1;
+        state.calls.insert(id, Waiting::For { op, thread: thread::current() });
+        push_frame(&mut state.out, op, FrameFlags::REQUEST, id, body);
+        let state = self.send(state);
+        self.wait(state, id, begin, deadline)
+    }
+
+    fn take_credit(&self, begin: Instant, deadline: Instant) -> Result<MutexGuard<'_, State>, NetError> {
+        let mut state = self.lock();
+        loop {
+            if let Some(error) = &state.broken {
+                return Err(error.clone());
+            }
+            if state.calls.len() < self.credits {
+                return Ok(state);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(self.timed_out(begin));
+            }
+            state = self.credit.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Sends what has gathered, unless another thread is at it: that one sends ours too.
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        if state.sending {
+            return state;
+        }
+        state.sending = true;
+        while !state.out.is_empty() && state.broken.is_none() {
+            let frames = std::mem::take(&mut state.out);
+            drop(state);
+            let wait = Wait::Until(Instant::now() + SEND_TIMEOUT);
+            let sent = self.transport.send_all(&mut [IoSlice::new(&frames)], false, wait);
+            state = self.lock();
+            if state.out.is_empty() {
+                state.out = frames;
+                state.out.clear();
+            }
+            if let Err(error) = sent {
+                self.fail(&mut state, self.lost(&error));
+            }
+        }
+        state.sending = false;
+        state
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        id: u64,
+        begin: Instant,
+        deadline: Instant,
+    ) -> Result<Answer, NetError> {
+        loop {
+            if let Some(Waiting::Answered(_)) = state.calls.get(&id) {
+                return self.take_answer(state, id);
+            }
+            if let Some(error) = state.broken.clone() {
+                state.calls.remove(&id);
+                return Err(error);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                state.calls.insert(id, Waiting::Abandoned);
+                pass_on_lead(&state);
+                return Err(self.timed_out(begin));
+            }
+            state = match state.receiver.take() {
+                Some(receiver) => self.lead(state, receiver, deadline),
+                None => {
+                    drop(state);
+                    thread::park_timeout(left);
+                    self.lock()
+                }
+            };
+        }
+    }
+
+    fn take_answer(&self, mut state: MutexGuard<'_, State>, id: u64) -> Result<Answer, NetError> {
+        let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
+            return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
+        };
+        pass_on_lead(&state);
+        if state.calls.len() + 1 == self.credits {
+            self.credit.notify_one();
+        }
+        Ok(answer)
+    }
+
+    /// Receives once and hands out what came.
+    fn lead<'a>(
+        &'a self,
+        state: MutexGuard<'a, State>,
+        mut receiver: FrameBuffer,
+        deadline: Instant,
+    ) -> MutexGuard<'a, State> {
+        drop(state);
+        let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
+        let mut state = self.lock();
+        let outcome = match received {
+            Ok(0) => Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
+            Ok(bytes) => {
+                receiver.filled(bytes);
+                self.hand_out(&mut state, &mut receiver)
+            }
+            Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
+            Err(error) => Err(self.lost(&error)),
+        };
+        state.receiver = Some(receiver);
+        if let Err(error) = outcome {
+            self.fail(&mut state, error);
+        }
+        state
+    }
+
+    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer) -> Result<(), NetError> {
+        let me = thread::current().id();
+        while let Some((header, body)) = receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))? {
+            let Some(waiting) = state.calls.get_mut(&header.request_id) else {
+                return Err(self.misbehaved("it answered a call that was not made"));
+            };
+            match waiting {
+                Waiting::For { op, thread } => {
+                    self.check_reply(&header, *op)?;
+                    if thread.id() != me {
+                        thread.unpark();
+                    }
+                    *waiting = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
+                }
+                Waiting::Abandoned => {
+                    state.calls.remove(&header.request_id);
+                    self.credit.notify_one();
+                }
+                Waiting::Answered(_) => return Err(self.misbehaved("it answered a call twice")),
+            }
+        }
+        Ok(())
+    }
+
+    fn check_reply(&self, header: &FrameHeader, op: u16) -> Result<(), NetError> {
+        if header.flags != FrameFlags::FINAL || header.op != op || header.payload_bytes != 0 {
+            return Err(self.misbehaved("its reply does not fit the call"));
+        }
+        Ok(())
+    }
+
+    /// Ends the connection for every call, now and later.
+    fn fail(&self, state: &mut State, error: NetError) {
+        self.transport.shutdown();
+        state.broken.get_or_insert(error);
+        for waiting in state.calls.values() {
+            if let Waiting::For { thread, .. } = waiting {
+                thread.unpark();
+            }
+        }
+        self.credit.notify_all();
+    }
+
+    fn timed_out(&self, begin: Instant) -> NetError {
+        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed() }
+    }
+
+    fn lost(&self, error: &io::Error) -> NetError {
+        NetError::ConnectionLost { server: self.server.clone(), why: error.to_string() }
+    }
+
+    fn misbehaved(&self, what: &str) -> NetError {
+        NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Wakes one waiter, unless there is a leader or nobody waits.
+fn pass_on_lead(state: &State) {
+    if state.receiver.is_none() {
+        return;
+    }
+    let next = state.calls.values().find_map(|waiting| match waiting {
+        Waiting::For { thread, .. } => Some(thread),
+        _ => None,
+    });
+    if let Some(thread) = next {
+        thread.unpark();
+    }
+}

@@ -1,0 +1,10 @@
+//! Random bytes of the system.
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Fresh random bytes.
+pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
+    bytes
+}

@@ -1,0 +1,159 @@
+//! The handshake of one accepted connection, with its bounds in time and memory.
+
+use std::{
+    io::IoSlice,
+    net::SocketAddr,
+    sync::{Arc, atomic::Ordering},
+    time::{Duration, Instant},
+};
+
+use braid_types::{Failure, Status};
+use braid_wire::{
+    CHANNEL_BINDING_BYTES, FrameHeader,
+    message::{OP_AUTH, OP_HELLO},
+};
+
+use super::{
+    Peer, ServerConnection,
+    listener::{Shared, loopback},
+};
+use crate::{
+    frames::FrameBuffer,
+    handshake::{HANDSHAKE_BODY_BYTES_MAX, Identity, Refusal, ServerHandshake, refuse_garbage},
+    random::random_bytes,
+    tls,
+    transport::{Transport, Wait},
+};
+
+/// Room for the frames of a usual handshake.
+const BUFFER_BYTES: usize = 1024;
+/// How long a refused peer may take to read why.
+const LINGER: Duration = Duration::from_secs(1);
+/// What a refused peer may still send while it reads why.
+const LINGER_BYTES: usize = 64 * 1024;
+
+/// Why a connection was not admitted: with words for the peer, or without when it is gone or silent.
+enum Rejected {
+    Refused(Refusal),
+    Gone,
+}
+
+/// Does the handshake; `None` when it ended there.
+pub(super) fn admit(
+    shared: &Shared,
+    transport: Arc<Transport>,
+    address: SocketAddr,
+    connection: u64,
+) -> Option<ServerConnection> {
+    match shake_hands(shared, &transport, address, connection) {
+        Ok((peer, transport)) => {
+            shared.accepted.fetch_add(1, Ordering::Relaxed);
+            Some(ServerConnection::new(peer, transport, shared.config.credits, shared.config.stall_timeout))
+        }
+        Err(rejected) => {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
+            if let Rejected::Refused(refusal) = rejected {
+                part(&transport, &refusal);
+            }
+            None
+        }
+    }
+}
+
+/// Tells a peer that there are too many connections, without waiting for anything.
+pub(super) fn refuse_over_limit(transport: &Transport, connections_max: usize) {
+    let why = format!("the server has {connections_max} connections, its limit; try: again later");
+    let refusal = Refusal::new(OP_HELLO, Failure::new(Status::TooManyOpen, why));
+    let _ = transport.recv_into(&mut [0; BUFFER_BYTES], Wait::No); // unread bytes would turn the close into a reset
+    let _ = transport.send(&[IoSlice::new(&refusal.frame)], false, Wait::No); // it is closed either way
+}
+
+fn shake_hands(
+    shared: &Shared,
+    transport: &Arc<Transport>,
+    address: SocketAddr,
+    connection: u64,
+) -> Result<(Peer, Arc<Transport>), Rejected> {
+    let deadline = Wait::Until(Instant::now() + shared.config.handshake_timeout);
+    let loopback = loopback(&address);
+    let mut buffer = FrameBuffer::with_body_max(BUFFER_BYTES, HANDSHAKE_BODY_BYTES_MAX);
+    let mut handshake = ServerHandshake::new(identity(shared), loopback);
+
+    let (header, body) = receive(transport, &mut buffer, OP_HELLO, deadline)?;
+    nothing_behind(&buffer, OP_HELLO)?;
+    let (reply, tls) = handshake.hello(&header, &body, random_bytes()).map_err(Rejected::Refused)?;
+    send(transport, &reply, deadline)?;
+    let binding = if tls {
+        let channel = tls::accept(&shared.tls);
+        channel.and_then(|channel| transport.start_tls(channel, deadline)).map_err(|_| Rejected::Gone)?
+    } else {
+        [0; CHANNEL_BINDING_BYTES]
+    };
+
+    let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
+    let (reply, role, credential) =
+        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
+    nothing_behind(&buffer, OP_AUTH)?;
+    send(transport, &reply, deadline)?;
+    Ok((Peer { role, credential, address: address.to_string(), loopback, tls, connection }, Arc::clone(transport)))
+}
+
+fn identity(shared: &Shared) -> Identity {
+    let config = &shared.config;
+    Identity {
+        node: config.node,
+        node_id: shared.node_id.load(Ordering::Acquire),
+        cluster: config.cluster,
+        credits: config.credits,
+        tls: config.tls,
+    }
+}
+
+fn receive(
+    transport: &Transport,
+    buffer: &mut FrameBuffer,
+    op: u16,
+    deadline: Wait,
+) -> Result<(FrameHeader, Vec<u8>), Rejected> {
+    loop {
+        match buffer.frame() {
+            Ok(Some((header, body))) => return Ok((header, body.to_vec())),
+            Ok(None) => {}
+            Err(error) => return Err(Rejected::Refused(refuse_garbage(op, error))),
+        }
+        match transport.recv_into(buffer.space(), deadline) {
+            Ok(bytes @ 1..) => buffer.filled(bytes),
+            _ => return Err(Rejected::Gone),
+        }
+    }
+}
+
+/// A client waits for each answer of the handshake: bytes behind a frame would cross the start of TLS.
+fn nothing_behind(buffer: &FrameBuffer, op: u16) -> Result<(), Rejected> {
+    if buffer.is_empty() {
+        return Ok(());
+    }
+    let failure = Failure::new(Status::Malformed, "bytes behind a frame of the handshake");
+    Err(Rejected::Refused(Refusal::new(op, failure)))
+}
+
+fn send(transport: &Transport, frame: &[u8], deadline: Wait) -> Result<(), Rejected> {
+    transport.send_all(&mut [IoSlice::new(frame)], false, deadline).map_err(|_| Rejected::Gone)
+}
+
+/// Sends the refusal, then reads until the peer closes, within bounds: closing at once with bytes unread
+/// would reset the connection and take the reason away from the peer.
+fn part(transport: &Transport, refusal: &Refusal) {
+    let deadline = Wait::Until(Instant::now() + LINGER);
+    if send(transport, &refusal.frame, deadline).is_err() {
+        return;
+    }
+    transport.finish_sending();
+    let (mut buffer, mut left) = ([0; 4096], LINGER_BYTES);
+    while left > 0 {
+        match transport.recv_into(&mut buffer, deadline) {
+            Ok(bytes @ 1..) => left = left.saturating_sub(bytes),
+            _ => return,
+        }
+    }
+}

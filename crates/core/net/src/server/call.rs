@@ -1,0 +1,250 @@
+//! Serves connections that carry small calls, in batches: the metadata server's way.
+//!
+//! ```text
+//!   one recv -> frame frame frame -> handle() each -> replies gathered -> one send
+//!                                        `- a responder that moved to another thread sends by itself
+//! ```
+//!
+//! Invariants: (1) every request is answered exactly once: a responder that is dropped unsent answers
+//! [`Status::Internal`]; (2) requests in flight never exceed the credits, so the replies that wait for a
+//! client that does not read are bounded (I9): while replies wait, nothing more is read; (3) replies of
+//! different requests may go out in any order.
+
+use std::sync::{
+    Arc, Condvar, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicU32, Ordering},
+};
+
+use braid_types::{Failure, Status};
+use braid_wire::{FrameFlags, WireError, encode_failure};
+
+use super::{End, FrameSender, Handler, Peer, ServerConnection, listener::lock};
+use crate::{
+    frames::{FrameBuffer, push_frame},
+    transport::{Transport, Wait},
+};
+
+/// What one recv takes: some hundreds of small requests.
+const RECEIVE_BYTES: usize = 64 * 1024;
+/// Room for gathered replies that is kept from batch to batch.
+const REPLIES_BYTES_KEPT: usize = 256 * 1024;
+
+/// A server whose requests are small and carry no payload.
+pub trait CallService: Send + Sync + 'static {
+    /// What it keeps for each connection.
+    type Session: Send + Sync + 'static;
+
+    /// A peer proved itself.
+    ///
+    /// # Errors
+    /// Why it is not served; every request that it sends is answered with this.
+    fn connected(&self, peer: &Peer) -> Result<Self::Session, Failure>;
+
+    /// A request came. Must not block for long: what waits moves `responder` to another thread.
+    fn handle(&self, session: &Arc<Self::Session>, op: u16, body: &[u8], responder: Responder);
+
+    /// The connection is over. Responders of its requests may still be alive.
+    fn disconnected(&self, session: &Arc<Self::Session>);
+}
+
+/// Answers one request, once.
+#[must_use = "a responder that is dropped answers with an internal error"]
+pub struct Responder(Option<Way>);
+
+enum Way {
+    Connection { replies: Arc<Replies>, op: u16, request_id: u64 },
+    Function(Box<dyn FnOnce(Vec<u8>) + Send>),
+}
+
+impl Responder {
+    /// A responder that gives the body of the final frame to `answer`: for tests and simulation.
+    pub fn new(answer: impl FnOnce(Vec<u8>) + Send + 'static) -> Self {
+        Self(Some(Way::Function(Box::new(answer))))
+    }
+
+    /// Answers with the body of a final frame, as `braid_wire::encode_success` or `encode_failure` make it.
+    pub fn send(mut self, body: Vec<u8>) {
+        self.answer(body);
+    }
+
+    fn answer(&mut self, body: Vec<u8>) {
+        match self.0.take() {
+            Some(Way::Connection { replies, op, request_id }) => replies.push(op, request_id, &body),
+            Some(Way::Function(answer)) => answer(body),
+            None => {}
+        }
+    }
+}
+
+impl Drop for Responder {
+    fn drop(&mut self) {
+        if self.0.is_some() {
+            self.answer(encode_failure(&Failure::new(Status::Internal, "the request was dropped unanswered")));
+        }
+    }
+}
+
+impl std::fmt::Debug for Responder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Responder")
+    }
+}
+
+/// The [`Handler`] that serves a [`CallService`].
+#[derive(Debug)]
+pub struct CallHandler<S> {
+    service: Arc<S>,
+}
+
+impl<S: CallService> CallHandler<S> {
+    /// A handler for `service`.
+    pub fn new(service: Arc<S>) -> Self {
+        Self { service }
+    }
+}
+
+impl<S: CallService> Handler for CallHandler<S> {
+    fn run(&self, connection: ServerConnection) {
+        let session = self.service.connected(connection.peer()).map(Arc::new);
+        let credits = connection.credits();
+        let (_, transport, sender, buffer) = connection.into_parts();
+        let replies = Arc::new(Replies::new(sender, credits));
+        let guard = Disconnect { service: &*self.service, session: session.as_ref().ok() };
+        let mut reader = Reader { transport: &transport, replies: &replies, buffer };
+        let _why = reader.run(|op, body, responder| match &session {
+            Ok(session) => self.service.handle(session, op, body, responder),
+            Err(failure) => responder.send(encode_failure(failure)),
+        });
+        transport.shutdown();
+        drop(guard);
+    }
+}
+
+/// Tells the service that the connection is over, also when it panicked.
+struct Disconnect<'a, S: CallService> {
+    service: &'a S,
+    session: Option<&'a Arc<S::Session>>,
+}
+
+impl<S: CallService> Drop for Disconnect<'_, S> {
+    fn drop(&mut self) {
+        if let Some(session) = self.session {
+            self.service.disconnected(session);
+        }
+    }
+}
+
+struct Reader<'a> {
+    transport: &'a Transport,
+    replies: &'a Arc<Replies>,
+    buffer: FrameBuffer,
+}
+
+impl Reader<'_> {
+    fn run(&mut self, mut handle: impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
+        self.buffer = FrameBuffer::new(RECEIVE_BYTES);
+        loop {
+            match self.transport.recv_into(self.buffer.space(), Wait::Forever).map_err(End::Lost)? {
+                0 => return Ok(()),
+                bytes => self.buffer.filled(bytes),
+            }
+            self.replies.hold();
+            let handled = self.handle_arrived(&mut handle);
+            self.replies.release();
+            handled?;
+        }
+    }
+
+    fn handle_arrived(&mut self, handle: &mut impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
+        while let Some((header, body)) = self.buffer.frame().map_err(End::Malformed)? {
+            let (op, request_id) = (header.op, header.request_id);
+            let within_credits = self.replies.begin();
+            let responder = Responder(Some(Way::Connection { replies: Arc::clone(self.replies), op, request_id }));
+            if !within_credits {
+                let credits = self.replies.credits;
+                let why = format!("more than {credits} requests in flight");
+                responder.send(encode_failure(&Failure::new(Status::LimitExceeded, why)));
+                return Err(End::TooManyInFlight { credits });
+            }
+            if header.flags != FrameFlags::REQUEST || header.payload_bytes != 0 {
+                let why = "a request without payload was expected";
+                responder.send(encode_failure(&Failure::new(Status::Malformed, why)));
+                return Err(End::Malformed(WireError::Unknown));
+            }
+            handle(op, body, responder);
+        }
+        Ok(())
+    }
+}
+
+/// The replies of one connection on their way out.
+struct Replies {
+    sender: Arc<FrameSender>,
+    credits: u32,
+    in_flight: AtomicU32,
+    out: Mutex<Out>,
+    sent: Condvar,
+}
+
+#[derive(Default)]
+struct Out {
+    frames: Vec<u8>,
+    spare: Vec<u8>,
+    /// The reader is in the middle of a batch and will send when it is through.
+    held: bool,
+    /// A thread is sending.
+    sending: bool,
+}
+
+impl Replies {
+    fn new(sender: Arc<FrameSender>, credits: u32) -> Self {
+        Self { sender, credits, in_flight: AtomicU32::new(0), out: Mutex::default(), sent: Condvar::new() }
+    }
+
+    /// Counts a request in; whether it is within the credits.
+    fn begin(&self) -> bool {
+        self.in_flight.fetch_add(1, Ordering::Relaxed) < self.credits
+    }
+
+    fn hold(&self) {
+        lock(&self.out).held = true;
+    }
+
+    /// Sends what was gathered, and returns when nothing waits any more.
+    fn release(&self) {
+        let mut out = lock(&self.out);
+        out.held = false;
+        while out.sending {
+            out = self.sent.wait(out).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.flush(out);
+    }
+
+    fn push(&self, op: u16, request_id: u64, body: &[u8]) {
+        let mut out = lock(&self.out);
+        push_frame(&mut out.frames, op, FrameFlags::FINAL, request_id, body);
+        // Before the reply is sent: the client may use the credit again as soon as it has read it.
+        self.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if !out.held && !out.sending {
+            self.flush(out);
+        }
+    }
+
+    /// Sends until nothing is left; replies that others push meanwhile go with the next send.
+    fn flush<'a>(&'a self, mut out: MutexGuard<'a, Out>) {
+        while !out.frames.is_empty() && !out.held {
+            let spare = std::mem::take(&mut out.spare);
+            let frames = std::mem::replace(&mut out.frames, spare);
+            out.sending = true;
+            drop(out);
+            let _ = self.sender.send_frames(&frames); // the reader sees the end of the connection by itself
+            out = lock(&self.out);
+            out.sending = false;
+            if frames.capacity() <= REPLIES_BYTES_KEPT {
+                out.spare = frames;
+                out.spare.clear();
+            }
+            self.sent.notify_all();
+        }
+    }
+}

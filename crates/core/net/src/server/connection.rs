@@ -1,0 +1,206 @@
+//! The receiving half of one authenticated connection.
+
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use braid_wire::{FrameFlags, FrameHeader, WireError};
+
+use super::{FrameSender, Peer};
+use crate::{
+    frames::FrameBuffer,
+    transport::{Transport, Wait},
+};
+
+/// Read at once before a header is known: small requests whole, and little of a payload that should be
+/// received where it belongs.
+const READ_AHEAD_BYTES: usize = 8 * 1024;
+
+/// Why a connection gives no more requests.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum End {
+    /// The peer ended it between two frames, or the listener stopped.
+    #[error("the peer closed the connection")]
+    Closed,
+    /// It ended in the middle of a frame, or the peer was silent there for too long.
+    #[error("the connection was lost: {0}")]
+    Lost(#[source] io::Error),
+    /// The peer's bytes are not frames.
+    #[error("the peer broke the protocol: {0}")]
+    Malformed(#[source] WireError),
+    /// The peer had more requests in flight than it was granted.
+    #[error("the peer had more than {credits} requests in flight")]
+    TooManyInFlight {
+        /// How many it was granted.
+        credits: u32,
+    },
+}
+
+/// One connection with its peer proved, for the thread that serves it. Call in this order, for each request:
+/// [`next_header`](Self::next_header), [`body`](Self::body), [`payload`](Self::payload) as often as wanted;
+/// what is not asked for is skipped.
+#[derive(Debug)]
+pub struct ServerConnection {
+    peer: Arc<Peer>,
+    transport: Arc<Transport>,
+    sender: Arc<FrameSender>,
+    credits: u32,
+    stall_timeout: Duration,
+    buffer: FrameBuffer,
+    body_left: usize,
+    payload_left: usize,
+}
+
+impl ServerConnection {
+    pub(super) fn new(peer: Peer, transport: Arc<Transport>, credits: u32, stall_timeout: Duration) -> Self {
+        let sender = Arc::new(FrameSender::new(Arc::clone(&transport), stall_timeout));
+        let buffer = FrameBuffer::new(READ_AHEAD_BYTES);
+        let peer = Arc::new(peer);
+        Self { peer, transport, sender, credits, stall_timeout, buffer, body_left: 0, payload_left: 0 }
+    }
+
+    /// Who is at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Requests that the peer was told it may have in flight.
+    pub fn credits(&self) -> u32 {
+        self.credits
+    }
+
+    /// The sending half; clone it to answer from another thread.
+    pub fn sender(&self) -> &Arc<FrameSender> {
+        &self.sender
+    }
+
+    /// The header of the next request, after `wait` at the longest (`None`: until there is one or the
+    /// connection ends); `Ok(None)` when none came in that time.
+    ///
+    /// # Errors
+    /// Why there are no more requests; the connection is then to be dropped.
+    pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, End> {
+        self.skip_rest()?;
+        let wait = wait.map_or(Wait::Forever, |time| Wait::Until(Instant::now() + time));
+        loop {
+            if let Some(header) = self.buffer.header().map_err(End::Malformed)? {
+                return self.begin(header).map(Some);
+            }
+            let within_frame = !self.buffer.is_empty();
+            match self.fill(if within_frame { self.stall_deadline() } else { wait }) {
+                Err(End::Lost(e)) if e.kind() == ErrorKind::TimedOut && !within_frame => return Ok(None),
+                filled => filled?,
+            }
+        }
+    }
+
+    /// The whole body of the request; empty when called again.
+    ///
+    /// # Errors
+    /// As [`ServerConnection::next_header`].
+    pub fn body(&mut self) -> Result<&[u8], End> {
+        let bytes = std::mem::take(&mut self.body_left);
+        while self.buffer.len() < bytes {
+            self.buffer.reserve(bytes);
+            let deadline = self.stall_deadline();
+            self.fill(deadline)?;
+        }
+        Ok(self.buffer.take(bytes))
+    }
+
+    /// Payload bytes of the request that were not received yet.
+    pub fn payload_left(&self) -> usize {
+        self.payload_left
+    }
+
+    /// Receives the next bytes of the payload, straight into `into`; the body must have been taken.
+    ///
+    /// # Errors
+    /// As [`ServerConnection::next_header`].
+    ///
+    /// # Panics
+    /// When `into` is longer than [`ServerConnection::payload_left`].
+    pub fn payload(&mut self, into: &mut [u8]) -> Result<(), End> {
+        assert!(into.len() <= self.payload_left, "more payload asked for than the frame has");
+        self.skip_body()?;
+        let buffered = self.buffer.take(into.len());
+        let mut done = buffered.len();
+        into[..done].copy_from_slice(buffered);
+        while done < into.len() {
+            match self.transport.recv_into(&mut into[done..], self.stall_deadline()) {
+                Ok(0) => return Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+                Ok(bytes) => done += bytes,
+                Err(error) => return Err(End::Lost(error)),
+            }
+        }
+        self.payload_left -= done;
+        Ok(())
+    }
+
+    /// Receives and forgets the rest of the payload.
+    ///
+    /// # Errors
+    /// As [`ServerConnection::next_header`].
+    pub fn drain(&mut self) -> Result<(), End> {
+        self.skip_body()?;
+        while self.payload_left > 0 {
+            if self.buffer.is_empty() {
+                let deadline = self.stall_deadline();
+                self.fill(deadline)?;
+            }
+            self.payload_left -= self.buffer.take(self.payload_left).len();
+        }
+        Ok(())
+    }
+
+    /// Whether bytes of another request have arrived, without waiting: the rest of the current payload
+    /// must have been received.
+    pub fn pending(&mut self) -> bool {
+        let at_end = self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty();
+        if at_end && let Ok(bytes @ 1..) = self.transport.recv_into(self.buffer.space(), Wait::No) {
+            self.buffer.filled(bytes);
+        }
+        !self.buffer.is_empty()
+    }
+
+    /// What a [`super::CallHandler`] reads by itself.
+    pub(super) fn into_parts(self) -> (Arc<Peer>, Arc<Transport>, Arc<FrameSender>, FrameBuffer) {
+        (self.peer, self.transport, self.sender, self.buffer)
+    }
+
+    fn begin(&mut self, header: FrameHeader) -> Result<FrameHeader, End> {
+        if header.flags != FrameFlags::REQUEST {
+            return Err(End::Malformed(WireError::Unknown));
+        }
+        self.body_left = header.body_bytes as usize;
+        self.payload_left = header.payload_bytes as usize;
+        Ok(header)
+    }
+
+    fn skip_rest(&mut self) -> Result<(), End> {
+        if self.body_left > 0 || self.payload_left > 0 { self.drain() } else { Ok(()) }
+    }
+
+    fn skip_body(&mut self) -> Result<(), End> {
+        if self.body_left > 0 { self.body().map(|_| ()) } else { Ok(()) }
+    }
+
+    fn fill(&mut self, wait: Wait) -> Result<(), End> {
+        match self.transport.recv_into(self.buffer.space(), wait) {
+            Ok(0) if self.buffer.is_empty() => Err(End::Closed),
+            Ok(0) => Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+            Ok(bytes) => {
+                self.buffer.filled(bytes);
+                Ok(())
+            }
+            Err(error) => Err(End::Lost(error)),
+        }
+    }
+
+    fn stall_deadline(&self) -> Wait {
+        Wait::Until(Instant::now() + self.stall_timeout)
+    }
+}

@@ -1,0 +1,272 @@
+//! Accepts connections, proves their peers, and gives each to the handler on a thread of its own.
+
+use std::{
+    collections::HashMap,
+    io,
+    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use super::{Authorizer, ServerConfig, ServerConnection, admission};
+use crate::{
+    tls,
+    transport::{Transport, is_loopback},
+};
+
+/// Stack of a connection's thread; no handler recurses.
+const STACK_BYTES: usize = 512 * 1024;
+/// Pause after the system refused a connection for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// Serves one connection; returns when it is over.
+pub trait Handler: Send + Sync + 'static {
+    /// Runs on the connection's own thread.
+    fn run(&self, connection: ServerConnection);
+}
+
+/// What a listener has seen since it was bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Connections now open, those in their handshake included.
+    pub connections: usize,
+    /// Connections that proved their key.
+    pub accepted: u64,
+    /// Connections that ended in their handshake: garbage, wrong versions, wrong keys, silence.
+    pub refused: u64,
+    /// Connections closed at once because there were too many.
+    pub over_limit: u64,
+}
+
+/// A server's listening sockets and their connections.
+#[derive(Debug)]
+pub struct Listener {
+    sockets: Vec<TcpListener>,
+    addresses: Vec<SocketAddr>,
+    shared: Arc<Shared>,
+    accepting: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// What the listener, its accepting threads and its connections share.
+pub(super) struct Shared {
+    pub(super) config: ServerConfig,
+    pub(super) node_id: AtomicU32,
+    pub(super) authorizer: Arc<dyn Authorizer>,
+    pub(super) tls: Arc<rustls::ServerConfig>,
+    pub(super) accepted: AtomicU64,
+    pub(super) refused: AtomicU64,
+    over_limit: AtomicU64,
+    next_connection: AtomicU64,
+    stopping: AtomicBool,
+    open: Mutex<HashMap<u64, Weak<Transport>>>,
+    closed: Condvar,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Listener {
+    /// Listens on every one of `addresses` (`host:port`; port 0 lets the system choose).
+    ///
+    /// # Errors
+    /// `cannot listen on ADDRESS: why; try: …` for the first address where it does not work.
+    pub fn bind(addresses: &[String], config: ServerConfig, authorizer: Arc<dyn Authorizer>) -> io::Result<Self> {
+        let mut sockets = Vec::new();
+        for address in addresses {
+            sockets.extend(bind_one(address).map_err(|error| explain(address, &error))?);
+        }
+        if sockets.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "no address to listen on; try: name one"));
+        }
+        let addresses = sockets.iter().map(TcpListener::local_addr).collect::<io::Result<_>>()?;
+        let tls = tls::server_config().map_err(io::Error::other)?;
+        let shared = Arc::new(Shared::new(config, authorizer, tls));
+        Ok(Self { sockets, addresses, shared, accepting: Mutex::default() })
+    }
+
+    /// The addresses that it listens on, with the ports that the system chose.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Sets the I/O daemon id that later connections are told; it is learned at registration.
+    pub fn set_node_id(&self, node_id: u32) {
+        self.shared.node_id.store(node_id, Ordering::Release);
+    }
+
+    /// Begins to accept, on one thread for each address, and gives each connection to `handler`.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
+        let mut accepting = lock(&self.accepting);
+        for socket in &self.sockets {
+            let (socket, shared, handler) = (socket.try_clone()?, Arc::clone(&self.shared), Arc::clone(&handler));
+            let accept = move || accept_loop(&socket, &shared, &handler);
+            accepting.push(thread::Builder::new().name("braid-accept".into()).spawn(accept)?);
+        }
+        Ok(())
+    }
+
+    /// What it has seen so far.
+    pub fn counters(&self) -> Counters {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Counters {
+            connections: lock(&self.shared.open).len(),
+            accepted: count(&self.shared.accepted),
+            refused: count(&self.shared.refused),
+            over_limit: count(&self.shared.over_limit),
+        }
+    }
+
+    /// Accepts no more, ends every connection, and waits for their threads for the configured time at the
+    /// longest; whether all have ended. Calling it again is harmless.
+    pub fn stop(&self) -> bool {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        let accepting = std::mem::take(&mut *lock(&self.accepting));
+        if !accepting.is_empty() {
+            self.addresses.iter().for_each(wake);
+        }
+        accepting.into_iter().for_each(|thread| drop(thread.join()));
+        self.shared.end_connections()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn new(config: ServerConfig, authorizer: Arc<dyn Authorizer>, tls: Arc<rustls::ServerConfig>) -> Self {
+        Self {
+            node_id: AtomicU32::new(config.node_id),
+            config,
+            authorizer,
+            tls,
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            over_limit: AtomicU64::new(0),
+            next_connection: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            open: Mutex::default(),
+            closed: Condvar::new(),
+        }
+    }
+
+    /// A number for the connection and a guard that counts it; `None` when there are too many.
+    fn admit(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<Open> {
+        let mut open = lock(&self.open);
+        if open.len() >= self.config.connections_max || self.stopping.load(Ordering::SeqCst) {
+            self.over_limit.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        let connection = self.next_connection.fetch_add(1, Ordering::Relaxed);
+        open.insert(connection, Arc::downgrade(transport));
+        Some(Open { connection, shared: Arc::clone(self) })
+    }
+
+    fn end_connections(&self) -> bool {
+        let deadline = Instant::now() + self.config.stop_timeout;
+        let mut open = lock(&self.open);
+        open.values().filter_map(Weak::upgrade).for_each(|transport| transport.shutdown());
+        while !open.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            open = self.closed.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+/// A connection that is counted as open.
+pub(super) struct Open {
+    pub(super) connection: u64,
+    shared: Arc<Shared>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        lock(&self.shared.open).remove(&self.connection);
+        self.shared.closed.notify_all();
+    }
+}
+
+fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Handler>) {
+    while !shared.stopping.load(Ordering::SeqCst) {
+        match socket.accept() {
+            Ok((stream, address)) => {
+                // a connection that cannot be served is closed; the listener lives on
+                let _ = start(stream, address, shared, handler);
+            }
+            Err(_) => thread::sleep(ACCEPT_PAUSE),
+        }
+    }
+}
+
+fn start(stream: TcpStream, address: SocketAddr, shared: &Arc<Shared>, handler: &Arc<dyn Handler>) -> io::Result<()> {
+    let transport = Arc::new(Transport::new(stream)?);
+    let Some(open) = shared.admit(&transport) else {
+        admission::refuse_over_limit(&transport, shared.config.connections_max);
+        return Ok(());
+    };
+    let (shared, handler) = (Arc::clone(shared), Arc::clone(handler));
+    let run = move || {
+        // Dropped last, so that a stopped listener has no handler at work.
+        let open = open;
+        if let Some(connection) = admission::admit(&shared, transport, address, open.connection) {
+            handler.run(connection);
+        }
+    };
+    thread::Builder::new().name("braid-connection".into()).stack_size(STACK_BYTES).spawn(run)?;
+    Ok(())
+}
+
+fn bind_one(address: &str) -> io::Result<Option<TcpListener>> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in address.to_socket_addrs()? {
+        match TcpListener::bind(address) {
+            Ok(socket) => return Ok(Some(socket)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn explain(address: &str, error: &io::Error) -> io::Error {
+    let hint = match error.kind() {
+        io::ErrorKind::AddrInUse => "choose another port, or stop what uses this one (ss -ltnp shows it)",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023",
+        io::ErrorKind::AddrNotAvailable => "use an address of this machine (ip address shows them), or 0.0.0.0",
+        _ => "write it as HOST:PORT",
+    };
+    io::Error::new(error.kind(), format!("cannot listen on {address}: {error}; try: {hint}"))
+}
+
+/// Makes an accepting thread look at `stopping`.
+fn wake(address: &SocketAddr) {
+    let mut address = *address;
+    if address.ip().is_unspecified() {
+        address.set_ip(if address.is_ipv4() { [127, 0, 0, 1].into() } else { [0, 0, 0, 0, 0, 0, 0, 1].into() });
+    }
+    let _ = TcpStream::connect_timeout(&address, Duration::from_secs(1)); // the connection itself is of no use
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // nothing here leaves a value half-changed when it panics
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(super) fn loopback(address: &SocketAddr) -> bool {
+    is_loopback(address)
+}

@@ -1,0 +1,208 @@
+//! Sends frames on one connection for any number of threads, one frame at a time.
+
+use std::{
+    fs::File,
+    io::{self, IoSlice},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use braid_wire::FrameHeader;
+
+use crate::transport::{Transport, Wait};
+
+/// What is read at once where the kernel cannot send a file by itself.
+const COPY_BYTES: usize = 128 * 1024;
+/// What replaces the bytes that a file has lost.
+static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
+
+/// Why a frame was not sent as it was meant.
+#[derive(Debug, thiserror::Error)]
+pub enum SendError {
+    /// The connection is at its end; nothing more can be sent.
+    #[error("the connection ended: {0}")]
+    Connection(#[source] io::Error),
+    /// The file could not be read. The frame was filled up with zeros and the connection is whole:
+    /// say so in the final frame.
+    #[error("the file could not be read: {0}")]
+    File(#[source] io::Error),
+}
+
+/// The sending half of a [`super::ServerConnection`].
+#[derive(Debug)]
+pub struct FrameSender {
+    transport: Arc<Transport>,
+    timeout: Duration,
+    /// Held while a frame is sent, so that frames do not mix; true after one was cut short.
+    broken: Mutex<bool>,
+}
+
+impl FrameSender {
+    pub(super) fn new(transport: Arc<Transport>, timeout: Duration) -> Self {
+        Self { transport, timeout, broken: Mutex::new(false) }
+    }
+
+    /// Sends one frame whole: header, body, payload gathered from its pieces.
+    ///
+    /// # Errors
+    /// [`SendError::Connection`]; the connection is ended.
+    ///
+    /// # Panics
+    /// When the lengths in `header` are not those of `body` and `payload`.
+    pub fn send(&self, header: &FrameHeader, body: &[u8], payload: &[IoSlice<'_>]) -> Result<(), SendError> {
+        let payload_bytes = payload.iter().map(|piece| piece.len()).sum();
+        check_lengths(header, body.len(), payload_bytes);
+        let header = header.to_bytes();
+        let mut pieces = Vec::with_capacity(2 + payload.len());
+        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
+        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        self.whole(|wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+    }
+
+    /// Sends whole frames that are already encoded one after the other.
+    ///
+    /// # Errors
+    /// As [`FrameSender::send`].
+    pub fn send_frames(&self, frames: &[u8]) -> Result<(), SendError> {
+        let mut pieces = [IoSlice::new(frames)];
+        self.whole(|wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+    }
+
+    /// Sends a frame without body whose payload is `length` bytes of `file` from `offset`; where the
+    /// file ends before that, zeros.
+    ///
+    /// # Errors
+    /// As [`FrameSender::send_from_file`].
+    pub fn send_data_from_file(
+        &self,
+        header: &FrameHeader,
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Result<(), SendError> {
+        self.send_from_file(header, &[], file, offset, length)
+    }
+
+    /// Sends a frame whose payload is `length` bytes of `file` from `offset`, by `sendfile` where the
+    /// kernel has it and the connection is not encrypted. Where the file ends before that, zeros.
+    ///
+    /// # Errors
+    /// [`SendError::Connection`] as in [`FrameSender::send`], [`SendError::File`] when the file cannot
+    /// be read: use data frames, so that the final frame can still say it.
+    ///
+    /// # Panics
+    /// When the lengths in `header` are not those of `body` and `length`.
+    pub fn send_from_file(
+        &self,
+        header: &FrameHeader,
+        body: &[u8],
+        file: &File,
+        offset: u64,
+        length: usize,
+    ) -> Result<(), SendError> {
+        check_lengths(header, body.len(), length);
+        let header = header.to_bytes();
+        self.whole(|wait| {
+            let mut head = [IoSlice::new(&header), IoSlice::new(body)];
+            self.transport.send_all(&mut head, length > 0, wait).map_err(SendError::Connection)?;
+            let (sent, outcome) = self.send_file(file, offset, length, wait);
+            if !matches!(outcome, Err(SendError::Connection(_))) {
+                self.send_zeros(length - sent, wait)?;
+            }
+            outcome
+        })
+    }
+
+    /// Whether a frame could not be sent, so that the connection is at its end.
+    pub fn is_broken(&self) -> bool {
+        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the connection: its thread's next read says so.
+    pub fn shutdown(&self) {
+        self.transport.shutdown();
+    }
+
+    fn whole(&self, send: impl FnOnce(Wait) -> Result<(), SendError>) -> Result<(), SendError> {
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        if *broken {
+            return Err(SendError::Connection(io::ErrorKind::BrokenPipe.into()));
+        }
+        let sent = send(Wait::Until(Instant::now() + self.timeout));
+        if matches!(sent, Err(SendError::Connection(_))) {
+            *broken = true;
+            self.transport.shutdown();
+        }
+        sent
+    }
+
+    /// Sends what the file has; how many bytes, and whether it went as it should.
+    fn send_file(&self, file: &File, offset: u64, length: usize, wait: Wait) -> (usize, Result<(), SendError>) {
+        let mut sent = 0;
+        while sent < length {
+            match self.transport.send_file(file, offset + sent as u64, length - sent, wait) {
+                None => return self.copy_file(file, offset, length, wait),
+                Some(Ok(0)) => break,
+                Some(Ok(bytes)) => sent += bytes,
+                Some(Err(error)) if is_of_the_file(&error) => return (sent, Err(SendError::File(error))),
+                Some(Err(error)) => return (sent, Err(SendError::Connection(error))),
+            }
+        }
+        (sent, Ok(()))
+    }
+
+    fn copy_file(&self, file: &File, offset: u64, length: usize, wait: Wait) -> (usize, Result<(), SendError>) {
+        let mut buffer = vec![0; length.min(COPY_BYTES)];
+        let mut sent = 0;
+        while sent < length {
+            let want = buffer.len().min(length - sent);
+            let bytes = match read_at(file, &mut buffer[..want], offset + sent as u64) {
+                Ok(0) => break,
+                Ok(bytes) => bytes,
+                Err(error) => return (sent, Err(SendError::File(error))),
+            };
+            let more = sent + bytes < length;
+            if let Err(error) = self.transport.send_all(&mut [IoSlice::new(&buffer[..bytes])], more, wait) {
+                return (sent, Err(SendError::Connection(error)));
+            }
+            sent += bytes;
+        }
+        (sent, Ok(()))
+    }
+
+    fn send_zeros(&self, mut length: usize, wait: Wait) -> Result<(), SendError> {
+        while length > 0 {
+            let bytes = length.min(ZEROS.len());
+            let mut pieces = [IoSlice::new(&ZEROS[..bytes])];
+            self.transport.send_all(&mut pieces, bytes < length, wait).map_err(SendError::Connection)?;
+            length -= bytes;
+        }
+        Ok(())
+    }
+}
+
+fn check_lengths(header: &FrameHeader, body: usize, payload: usize) {
+    assert!(
+        header.body_bytes as usize == body && header.payload_bytes as usize == payload,
+        "the header of a frame says {} + {} bytes, the frame has {body} + {payload}",
+        header.body_bytes,
+        header.payload_bytes,
+    );
+}
+
+/// `sendfile` has one error for two sides: these are the ones that a disk gives.
+fn is_of_the_file(error: &io::Error) -> bool {
+    use io::ErrorKind as K;
+    let of_the_connection = [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
+    !of_the_connection.contains(&error.kind())
+}
+
+#[cfg(unix)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, buffer, offset)
+}
+
+#[cfg(windows)]
+fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, buffer, offset)
+}

@@ -1,0 +1,323 @@
+//! A connected socket whose waits are bounded without a system call per wait.
+//!
+//! The socket has a receive and a send timeout of at most [`WAIT_SLICE`]; a call that must wait longer
+//! waits again, and the timeout is only set anew when less than a slice is left. So the common call, whose
+//! deadline is far away, is one `sendmsg` or one `recvmsg` and nothing else.
+//!
+//! Invariant: one thread receives and one thread sends at a time (the owners of a transport see to that);
+//! the two do not wait for each other.
+
+use std::{
+    io::{self, ErrorKind, IoSlice, IoSliceMut},
+    net::{Shutdown, SocketAddr, TcpStream},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use braid_wire::CHANNEL_BINDING_BYTES;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+};
+
+use crate::tls::Channel;
+
+/// The longest single wait in the kernel of a call that has a deadline.
+const WAIT_SLICE: Duration = Duration::from_secs(1);
+/// `IOV_MAX` of Linux: pieces that one system call takes.
+pub(crate) const PIECES_MAX: usize = 1024;
+
+/// How long an operation may wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// Not at all: [`ErrorKind::WouldBlock`].
+    No,
+    /// Until then: [`ErrorKind::TimedOut`].
+    Until(Instant),
+    /// Until the connection ends.
+    Forever,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Transport {
+    socket: TcpStream,
+    /// Set when TLS is up.
+    tls: OnceLock<Channel>,
+    receive_timeout: Timeout,
+    send_timeout: Timeout,
+}
+
+impl Transport {
+    /// Takes a connected socket.
+    pub(crate) fn new(socket: TcpStream) -> io::Result<Self> {
+        socket.set_nodelay(true)?; // every frame is written whole; waiting for more only costs latency
+        Ok(Self { socket, tls: OnceLock::new(), receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
+    }
+
+    /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
+    /// [to receive](Self::has_received).
+    pub(crate) fn into_parts(self) -> (TcpStream, Option<rustls::Connection>) {
+        (self.socket, self.tls.into_inner().map(Channel::into_connection))
+    }
+
+    /// The socket, to be polled.
+    pub(crate) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
+    /// Whether the peer is on loopback.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.socket.peer_addr().is_ok_and(|address| is_loopback(&address))
+    }
+
+    /// Sets TLS up over the connection: what binds proofs to it.
+    pub(crate) fn start_tls(
+        &self,
+        connection: rustls::Connection,
+        wait: Wait,
+    ) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
+        let channel = Channel::new(connection);
+        let recv = |buffer: &mut [u8]| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait);
+        let binding = channel.shake_hands(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
+        assert!(self.tls.set(channel).is_ok(), "TLS is set up once");
+        Ok(binding)
+    }
+
+    /// Receives into `pieces` in order; 0 when the peer ended the connection.
+    pub(crate) fn recv(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+        match self.tls.get() {
+            None => self.recv_raw(pieces, wait),
+            Some(tls) => tls.recv(pieces, |buffer| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait)),
+        }
+    }
+
+    fn recv_raw(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+        let count = pieces.len().min(PIECES_MAX);
+        let receive = || sys::recv(&self.socket, &mut pieces[..count], wait);
+        self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), receive)
+    }
+
+    /// Whether there may be bytes to receive that `poll` does not tell of.
+    pub(crate) fn has_received(&self) -> bool {
+        self.tls.get().is_some_and(Channel::has_received)
+    }
+
+    /// Whether bytes that [`Transport::send`] took are still to be sent by [`Transport::flush`].
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.tls.get().is_some_and(Channel::has_unsent)
+    }
+
+    /// Sends what was taken and not sent.
+    pub(crate) fn flush(&self, wait: Wait) -> io::Result<()> {
+        let Some(tls) = self.tls.get() else { return Ok(()) };
+        self.repeat_tls(wait, || tls.flush(|pieces| sys::send(&self.socket, pieces, false, Wait::No)))
+    }
+
+    /// Repeats an operation that does not wait until it had room, waiting for it as long as `wait` says.
+    fn repeat_tls<T>(&self, wait: Wait, mut operation: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        loop {
+            match operation() {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock && wait != Wait::No => self.wait_for_room(wait)?,
+                done => return done,
+            }
+        }
+    }
+
+    fn wait_for_room(&self, wait: Wait) -> io::Result<()> {
+        let left = match wait {
+            Wait::Until(deadline) => deadline.saturating_duration_since(Instant::now()).min(WAIT_SLICE),
+            _ => WAIT_SLICE,
+        };
+        if left.is_zero() {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&timespec(left))) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Receives into one buffer.
+    pub(crate) fn recv_into(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
+        self.recv(&mut [IoSliceMut::new(buffer)], wait)
+    }
+
+    /// Sends a beginning of `pieces`; how many bytes. `more`: further bytes follow at once.
+    pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
+        let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
+        if let Some(tls) = self.tls.get() {
+            let send = |pieces: &[IoSlice<'_>]| sys::send(&self.socket, pieces, false, Wait::No);
+            return self.repeat_tls(wait, || tls.send(pieces, send));
+        }
+        let send = || sys::send(&self.socket, pieces, more, wait);
+        self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send)
+    }
+
+    /// Sends all of `pieces`.
+    pub(crate) fn send_all(&self, mut pieces: &mut [IoSlice<'_>], more: bool, wait: Wait) -> io::Result<()> {
+        IoSlice::advance_slices(&mut pieces, 0); // drops empty pieces in front
+        while !pieces.is_empty() {
+            match self.send(pieces, more, wait)? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                sent => IoSlice::advance_slices(&mut pieces, sent),
+            }
+        }
+        self.flush(wait)
+    }
+
+    /// Sends `length` bytes of `file` from `offset` without copying them through this process; how many
+    /// were sent, 0 at the end of the file. `None` where that is not possible here.
+    pub(crate) fn send_file(
+        &self,
+        file: &std::fs::File,
+        offset: u64,
+        length: usize,
+        wait: Wait,
+    ) -> Option<io::Result<usize>> {
+        let send = || sys::send_file(&self.socket, file, offset, length);
+        let can = sys::CAN_SEND_FILE && self.tls.get().is_none();
+        can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
+    }
+
+    /// Ends the connection in both directions; whoever waits in it returns.
+    pub(crate) fn shutdown(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both); // fails only when it is already ended
+    }
+
+    /// Says that nothing more will be sent.
+    pub(crate) fn finish_sending(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write); // as above
+    }
+}
+
+pub(crate) fn timespec(time: Duration) -> Timespec {
+    Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ }
+}
+
+pub(crate) fn is_loopback(address: &SocketAddr) -> bool {
+    address.ip().to_canonical().is_loopback()
+}
+
+/// A timeout of the socket, set only when it changes.
+#[derive(Debug, Default)]
+struct Timeout {
+    /// What the kernel has, in ns; 0 for none.
+    set_ns: AtomicU64,
+}
+
+impl Timeout {
+    /// Repeats `operation` until it does something other than run into the socket's timeout.
+    fn apply(
+        &self,
+        wait: Wait,
+        set: impl Fn(Option<Duration>) -> io::Result<()>,
+        mut operation: impl FnMut() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        loop {
+            if wait != Wait::No {
+                self.prepare(wait, &set)?;
+            }
+            match operation() {
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                // Windows says TimedOut, Unix WouldBlock
+                Err(e) if wait != Wait::No && matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn prepare(&self, wait: Wait, set: impl Fn(Option<Duration>) -> io::Result<()>) -> io::Result<()> {
+        let want = match wait {
+            Wait::Until(deadline) => match deadline.saturating_duration_since(Instant::now()) {
+                Duration::ZERO => return Err(ErrorKind::TimedOut.into()),
+                left => Some(left.min(WAIT_SLICE).max(Duration::from_millis(1))),
+            },
+            _ => None,
+        };
+        let want_ns = want.map_or(0, |time| time.as_nanos() as u64);
+        if self.set_ns.swap(want_ns, Ordering::Relaxed) != want_ns {
+            set(want)?;
+        }
+        Ok(())
+    }
+}
+
+/// `MSG_NOSIGNAL`, so that a dead peer is an error and not a signal in a program that is not Rust's, and
+/// `MSG_DONTWAIT`, so that a socket need not be switched between modes.
+#[cfg(target_os = "linux")]
+mod sys {
+    use std::{
+        fs::File,
+        io::{self, IoSlice, IoSliceMut},
+        net::TcpStream,
+    };
+
+    use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg};
+
+    use super::Wait;
+
+    pub(super) const CAN_SEND_FILE: bool = true;
+
+    pub(super) fn recv(socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+        let flags = if wait == Wait::No { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
+        if let [piece] = pieces {
+            return Ok(rustix::net::recv(socket, &mut **piece, flags)?.1);
+        }
+        Ok(recvmsg(socket, pieces, &mut RecvAncillaryBuffer::default(), flags)?.bytes)
+    }
+
+    pub(super) fn send(socket: &TcpStream, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
+        let mut flags = SendFlags::NOSIGNAL;
+        flags.set(SendFlags::DONTWAIT, wait == Wait::No);
+        flags.set(SendFlags::MORE, more);
+        if let [piece] = pieces {
+            return Ok(rustix::net::send(socket, piece, flags)?);
+        }
+        Ok(sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    pub(super) fn send_file(socket: &TcpStream, file: &File, offset: u64, length: usize) -> io::Result<usize> {
+        let mut offset = offset;
+        Ok(rustix::fs::sendfile(socket, file, Some(&mut offset), length)?)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod sys {
+    use std::{
+        fs::File,
+        io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write},
+        net::TcpStream,
+    };
+
+    use super::Wait;
+
+    pub(super) const CAN_SEND_FILE: bool = false;
+
+    pub(super) fn recv(mut socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
+        in_mode(socket, wait, || socket.read_vectored(pieces))
+    }
+
+    pub(super) fn send(mut socket: &TcpStream, pieces: &[IoSlice<'_>], _: bool, wait: Wait) -> io::Result<usize> {
+        in_mode(socket, wait, || socket.write_vectored(pieces))
+    }
+
+    pub(super) fn send_file(_: &TcpStream, _: &File, _: u64, _: usize) -> io::Result<usize> {
+        Err(ErrorKind::Unsupported.into())
+    }
+
+    fn in_mode(socket: &TcpStream, wait: Wait, operation: impl FnOnce() -> io::Result<usize>) -> io::Result<usize> {
+        if wait != Wait::No {
+            return operation();
+        }
+        socket.set_nonblocking(true)?;
+        let done = operation();
+        socket.set_nonblocking(false)?;
+        done
+    }
+}

@@ -1,0 +1,69 @@
+//! What a daemon is started with.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use braid_net::{Endpoint, TlsPolicy};
+use braid_types::ClusterUuid;
+use braid_wire::{Credential, NodeKind, Role, Secret};
+
+/// What an [`Iod`](super::Iod) is started with.
+#[derive(Clone, Debug)]
+pub struct IodConfig {
+    /// Its object directory, made by [`LocalStore::init`](braid_store::LocalStore::init).
+    pub dir: PathBuf,
+    /// The cluster that the directory must belong to.
+    pub cluster: ClusterUuid,
+    /// Where it listens, `host:port`, one for each network card; port 0 lets the system choose.
+    pub listen: Vec<String>,
+    /// Where others reach it, when that is not where it listens (`0.0.0.0`, or behind a translation of addresses);
+    /// empty for the listening addresses.
+    pub advertise: Vec<String>,
+    /// Addresses of the metadata server, `host:port`.
+    pub mds: Vec<String>,
+    /// The server key.
+    pub server_key: Secret,
+    /// `key=value`, for placement.
+    pub labels: Vec<String>,
+    /// When connections use TLS, in both directions.
+    pub tls: TlsPolicy,
+    /// Where Prometheus finds its metrics, `host:port`; `None` for nowhere.
+    pub prometheus: Option<String>,
+}
+
+impl IodConfig {
+    /// A daemon on one machine: any port of loopback, no labels, no metrics.
+    pub fn on_loopback(dir: impl Into<PathBuf>, cluster: ClusterUuid, mds: Vec<String>, server_key: Secret) -> Self {
+        Self {
+            dir: dir.into(),
+            cluster,
+            listen: vec!["127.0.0.1:0".to_owned()],
+            advertise: Vec::new(),
+            mds,
+            server_key,
+            labels: Vec::new(),
+            tls: TlsPolicy::default(),
+            prometheus: None,
+        }
+    }
+
+    pub(super) fn advertised(&self, listening: &[SocketAddr]) -> Vec<String> {
+        if self.advertise.is_empty() {
+            listening.iter().map(SocketAddr::to_string).collect()
+        } else {
+            self.advertise.clone()
+        }
+    }
+
+    pub(super) fn mds_endpoint(&self) -> Endpoint {
+        Endpoint {
+            node: NodeKind::Mds,
+            node_id: 0,
+            cluster: Some(self.cluster),
+            addresses: self.mds.clone(),
+            role: Role::Iod,
+            credential: Credential::Server,
+            secret: self.server_key.clone(),
+            tls: self.tls,
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! The loop of one connection's thread: requests as they come, and slices of the jobs under way in turn.
+//!
+//! ```text
+//!            ┌─ a request has arrived: take it; a small one is answered by its first slice ─┐
+//!   loop ────┤                                                                              ├──> loop
+//!            └─ then one slice of the job that waited longest: at most one data frame ──────┘
+//!   no job: block in recv
+//! ```
+//!
+//! Invariants:
+//! 1. Between two slices of a job everything that has arrived gets a turn: a 4 KiB reply overtakes a 1 GiB one (I9).
+//! 2. Requests in flight never exceed the credits; a peer that has more is told so and disconnected.
+//! 3. A payload is received into one reused buffer, a chunk at a time, and is in its objects before the next chunk is
+//!    received. While a payload is on its way nothing is sent: a peer that is busy sending need not be able to receive.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use braid_net::{
+    frames::push_frame,
+    server::{End, FrameSender, Handler, ServerConnection},
+};
+use braid_store::LocalStore;
+use braid_types::{Failure, Status};
+use braid_wire::{
+    Call, FrameFlags, FrameHeader, Role, Wire,
+    message::Cancel,
+};
+
+use super::{Daemon, socket_sink::SocketSink};
+use crate::{
+    connection::{ConnectionState, Peer},
+    iod_core::{Begun, Progress},
+    ops::{ReadJob, Work, WriteJob},
+    sink::Answer,
+};
+
+/// What is received of a write's payload at a time (`docs/adr/0001-iod-data-path.md`: more leaves the processor's
+/// cache between `recv` and `pwrite`).
+const WRITE_CHUNK_BYTES: usize = 256 * 1024;
+
+/// Serves each connection of the daemon.
+#[derive(Debug)]
+pub(super) struct Connections {
+    daemon: Arc<Daemon>,
+}
+
+impl Connections {
+    pub(super) fn new(daemon: Arc<Daemon>) -> Self {
+        Self { daemon }
+    }
+}
+
+impl Handler for Connections {
+    fn run(&self, connection: ServerConnection) {
+        let _counted = Counted::new(&self.daemon);
+        let peer = connection.peer().clone();
+        tracing::debug!(address = peer.address, role = ?peer.role, connection = peer.connection, "connected");
+        let why = Serving::new(&self.daemon, connection).run();
+        tracing::debug!(address = peer.address, connection = peer.connection, %why, "disconnected");
+    }
+}
+
+/// A connection in the counters, as long as it lives.
+struct Counted<'a>(&'a AtomicU32);
+
+impl<'a> Counted<'a> {
+    fn new(daemon: &'a Daemon) -> Self {
+        let connections = &daemon.core.counters().connections;
+        connections.fetch_add(1, Ordering::Relaxed);
+        Self(connections)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+struct Serving<'a> {
+    daemon: &'a Daemon,
+    connection: ServerConnection,
+    sender: Arc<FrameSender>,
+    state: ConnectionState,
+    /// Jobs under way, the next first.
+    jobs: VecDeque<Reading>,
+    /// Works of this connection that the workers have.
+    working: Arc<AtomicU32>,
+    out: Vec<u8>,
+    chunk: Vec<u8>,
+}
+
+struct Reading {
+    op: u16,
+    request_id: u64,
+    job: Box<ReadJob>,
+}
+
+impl<'a> Serving<'a> {
+    fn new(daemon: &'a Daemon, connection: ServerConnection) -> Self {
+        let peer = Peer { role: connection.peer().role, credential: connection.peer().credential.clone() };
+        Self {
+            daemon,
+            sender: connection.sender().clone(),
+            connection,
+            state: daemon.core.connected(&peer),
+            jobs: VecDeque::new(),
+            working: Arc::default(),
+            out: Vec::new(),
+            chunk: Vec::new(),
+        }
+    }
+
+    /// Runs until the connection ends; why it did.
+    fn run(mut self) -> End {
+        loop {
+            if let Err(why) = self.turn() {
+                return why;
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), End> {
+        if self.jobs.is_empty() || self.connection.pending() {
+            if let Some(header) = self.connection.next_header(None)? {
+                self.take(&header)?;
+            }
+        }
+        match self.jobs.pop_front() {
+            Some(reading) => self.slice(reading),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes one request up.
+    fn take(&mut self, header: &FrameHeader) -> Result<(), End> {
+        self.check_credits(header)?;
+        let core = &self.daemon.core;
+        let (op, request_id, payload_bytes) = (header.op, header.request_id, header.payload_bytes);
+        let now = self.daemon.clock.now();
+        let body = self.connection.body()?;
+        if op == Cancel::OP
+            && let Ok(cancel) = Cancel::from_bytes(body)
+        {
+            self.cancel(cancel.request_id)?;
+            return self.answer(op, request_id, &Answer::from_outcome(Ok(())));
+        }
+        match core.begin(&mut self.state, now, op, body, payload_bytes) {
+            Begun::Answer(answer) => self.answer(op, request_id, &answer),
+            Begun::Read(job) => self.slice(Reading { op, request_id, job }),
+            Begun::Write(job) => self.write(header, job),
+            Begun::Work(work) => {
+                self.work(op, request_id, work);
+                Ok(())
+            }
+        }
+    }
+
+    fn check_credits(&mut self, header: &FrameHeader) -> Result<(), End> {
+        let credits = self.connection.credits();
+        let in_flight = self.jobs.len() + self.working.load(Ordering::Acquire) as usize;
+        if in_flight < credits as usize {
+            return Ok(());
+        }
+        let failure = Failure::new(Status::LimitExceeded, format!("more than {credits} requests in flight"));
+        self.answer(header.op, header.request_id, &Answer::failure(&failure))?;
+        Err(End::TooManyInFlight { credits })
+    }
+
+    /// One slice of a read; what is not finished goes to the end of the line.
+    fn slice(&mut self, mut reading: Reading) -> Result<(), End> {
+        let Reading { op, request_id, .. } = reading;
+        let mut sink = SocketSink { sender: &self.sender, op, request_id, buffer: &mut self.out };
+        match reading.job.step(&self.daemon.core, self.daemon.clock.now(), &mut sink) {
+            Ok(Progress::Finished) => Ok(()),
+            Ok(Progress::Again) => {
+                self.jobs.push_back(reading);
+                Ok(())
+            }
+            Err(_) => Err(End::Closed),
+        }
+    }
+
+    /// Receives the payload of a write and puts it where it belongs.
+    fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), End> {
+        let (core, clock) = (&self.daemon.core, self.daemon.clock);
+        while self.connection.payload_left() > 0 {
+            let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
+            if self.chunk.len() < bytes {
+                self.chunk.resize(bytes, 0);
+            }
+            self.connection.payload(&mut self.chunk[..bytes])?;
+            let mut rest = &self.chunk[..bytes];
+            while !rest.is_empty() {
+                rest = &rest[job.push(core, clock.now(), rest)..];
+            }
+        }
+        let answer = loop {
+            if let Some(answer) = job.finish(core) {
+                break answer;
+            }
+        };
+        self.answer(header.op, header.request_id, &answer)
+    }
+
+    /// Hands what waits for the disk to the workers, who answer by themselves.
+    fn work(&mut self, op: u16, request_id: u64, work: Work<LocalStore>) {
+        let workers = match self.connection.peer().role {
+            Role::Mds | Role::Admin => &self.daemon.mds_workers,
+            _ => &self.daemon.client_workers,
+        };
+        let (sender, working) = (self.sender.clone(), self.working.clone());
+        working.fetch_add(1, Ordering::AcqRel);
+        workers.submit(work, move |answer| {
+            // Before the answer is sent: the client may use the credit again as soon as it has read it.
+            working.fetch_sub(1, Ordering::AcqRel);
+            let mut frame = Vec::new();
+            push_frame(&mut frame, op, FrameFlags::FINAL, request_id, &answer.body);
+            // A connection that is gone is noticed by its own thread.
+            let _ = sender.send_frames(&frame);
+        });
+    }
+
+    /// Ends a read that is under way. What the workers have is not interrupted, and what is done is done.
+    fn cancel(&mut self, cancelled: u64) -> Result<(), End> {
+        let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else { return Ok(()) };
+        let Some(reading) = self.jobs.remove(at) else { return Ok(()) };
+        let answer = Answer::failure(&Status::Cancelled.into());
+        self.daemon.core.counters().answered(answer.status);
+        self.answer(reading.op, cancelled, &answer)
+    }
+
+    fn answer(&mut self, op: u16, request_id: u64, answer: &Answer) -> Result<(), End> {
+        self.out.clear();
+        push_frame(&mut self.out, op, FrameFlags::FINAL, request_id, &answer.body);
+        self.sender.send_frames(&self.out).map_err(|_| End::Closed)
+    }
+}

@@ -1,0 +1,168 @@
+//! The daemon in production: threads, sockets and a clock around the [`IodCore`].
+//!
+//! ```text
+//!   accept ──> thread per connection (connection.rs) ──┬── reads and writes: here, slice by slice (docs/adr/0001)
+//!                                                      └── what waits for the disk ──> workers (workers.rs) ──> answer
+//!   registrar (registrar.rs) ── one thread: register, heartbeat, apply fences
+//!   metrics ── one thread, when asked for
+//! ```
+
+mod clock;
+mod config;
+mod connection;
+mod directory_id;
+mod keys;
+mod registrar;
+mod socket_sink;
+mod workers;
+
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+
+use braid_net::{
+    metrics_http::MetricsServer,
+    server::{Listener, ServerConfig},
+};
+use braid_store::{LocalOptions, LocalStore, ObjectStore, StoreError};
+use braid_types::{Failure, IodId};
+use braid_wire::NodeKind;
+
+pub use config::IodConfig;
+
+use self::{clock::Clock, connection::Connections, keys::Keys, registrar::Registrar, workers::Workers};
+use crate::{
+    iod_core::IodCore,
+    registration::{Introduction, Registration},
+};
+
+/// Threads that wait for the disk on behalf of clients. Flushes of one disk queue in the disk anyway; four keep it busy.
+const CLIENT_WORKERS: usize = 4;
+/// The same for the metadata server, so that a truncate does not wait behind clients' flushes.
+const MDS_WORKERS: usize = 2;
+
+/// Why a daemon did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Its directory cannot be served.
+    #[error("the I/O daemon cannot use its directory: {0}")]
+    Store(#[from] StoreError),
+    /// A socket, a thread or the directory's id could not be had.
+    #[error("the I/O daemon cannot start: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A running I/O daemon. Dropping it stops it.
+#[derive(Debug)]
+pub struct Iod {
+    daemon: Arc<Daemon>,
+    listener: Arc<Listener>,
+    registrar: Registrar,
+    metrics: Option<MetricsServer>,
+}
+
+/// What the daemon's threads share.
+#[derive(Debug)]
+struct Daemon {
+    core: Arc<IodCore<LocalStore>>,
+    clock: Clock,
+    client_workers: Workers,
+    mds_workers: Workers,
+}
+
+impl Iod {
+    /// Opens the directory, listens, and begins to register. Returns before the metadata server has answered: until then
+    /// no data is served.
+    ///
+    /// # Errors
+    /// [`StartError`]: a missing or foreign directory, an address in use.
+    pub fn start(config: IodConfig) -> Result<Self, StartError> {
+        let store = LocalStore::open(&config.dir, config.cluster, LocalOptions::default())?;
+        let directory = directory_id::read_or_make(&config.dir)?;
+        let iod = store.identity().iod.unwrap_or_default();
+        let clock = Clock::start();
+        let core = Arc::new(IodCore::new(store, config.server_key.clone(), clock.now()));
+
+        let mut server = ServerConfig::new(NodeKind::Iod, iod.0, config.cluster);
+        server.tls = config.tls;
+        let listener = Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
+        let listener = Arc::new(listener);
+        let addresses = config.advertised(listener.local_addrs());
+        tracing::info!(%iod, dir = %config.dir.display(), ?addresses, "I/O daemon started");
+
+        let daemon = Arc::new(Daemon {
+            client_workers: Workers::start("client", CLIENT_WORKERS, &core, clock)?,
+            mds_workers: Workers::start("mds", MDS_WORKERS, &core, clock)?,
+            core,
+            clock,
+        });
+        listener.serve(Arc::new(Connections::new(daemon.clone())))?;
+        let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &daemon)).transpose()?;
+        let introduction =
+            Introduction { cluster: config.cluster, directory, addresses, labels: config.labels.clone() };
+        let registration = Registration::new(introduction, iod);
+        let registrar = Registrar::start(daemon.clone(), listener.clone(), registration, config.mds_endpoint())?;
+        Ok(Self { daemon, listener, registrar, metrics })
+    }
+
+    /// The daemon's id; 0 until the metadata server has given it one.
+    pub fn id(&self) -> IodId {
+        self.daemon.core.iod()
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        self.listener.local_addrs()
+    }
+
+    /// Where its metrics are, when they are served.
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::local_addr)
+    }
+
+    /// Whether it serves data now.
+    pub fn serves(&self) -> bool {
+        self.daemon.core.serves(self.daemon.clock.now())
+    }
+
+    /// Waits until it serves data, or for `timeout`; whether it does.
+    pub fn wait_until_serving(&self, timeout: Duration) -> bool {
+        self.registrar.wait_until_serving(timeout)
+    }
+
+    /// The core, for an embedded cluster's status.
+    pub fn core(&self) -> &Arc<IodCore<LocalStore>> {
+        &self.daemon.core
+    }
+
+    /// Ends registration, connections and workers, in bounded time; whether all have ended. Again is harmless.
+    pub fn stop(&mut self) -> bool {
+        self.registrar.stop();
+        if let Some(metrics) = &mut self.metrics {
+            metrics.stop();
+        }
+        self.daemon.core.serve_until(None);
+        let ended = self.listener.stop();
+        self.daemon.client_workers.stop();
+        self.daemon.mds_workers.stop();
+        tracing::info!(iod = %self.id(), ended, "I/O daemon stopped");
+        ended
+    }
+}
+
+impl Drop for Iod {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn serve_metrics(address: &str, daemon: &Arc<Daemon>) -> io::Result<MetricsServer> {
+    let daemon = daemon.clone();
+    MetricsServer::start(address, move || daemon.core.prometheus(daemon.clock.now()))
+}
+
+/// A failure of the store as an error of starting.
+impl From<Failure> for StartError {
+    fn from(failure: Failure) -> Self {
+        Self::Io(io::Error::other(failure))
+    }
+}

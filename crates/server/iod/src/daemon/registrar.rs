@@ -1,0 +1,172 @@
+//! The thread that keeps the daemon registered: drives [`Registration`] over the blocking driver.
+
+use std::{
+    io,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use braid_net::{Blocking, Driver, Endpoint, Shared, block_on, server::Listener};
+use braid_types::{Failure, Timestamp, limits::HEARTBEAT_MS};
+use braid_wire::{
+    Call, Wire, decode_outcome,
+    message::mds::{Envelope, Heartbeat, RegisterIod},
+};
+
+use super::Daemon;
+use crate::registration::{Orders, Registration, Step};
+
+/// How long one answer is waited for: short against the time after which the daemon stops serving, so that a lost
+/// message costs a try and not the service.
+const ANSWER_WAIT: Duration = Duration::from_millis(3 * HEARTBEAT_MS);
+
+/// The thread, from outside.
+#[derive(Debug)]
+pub(super) struct Registrar {
+    thread: Option<JoinHandle<()>>,
+    shared: Arc<Signals>,
+}
+
+#[derive(Debug, Default)]
+struct Signals {
+    stopping: AtomicBool,
+    served: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Registrar {
+    pub(super) fn start(
+        daemon: Arc<Daemon>,
+        listener: Arc<Listener>,
+        registration: Registration,
+        endpoint: Endpoint,
+    ) -> io::Result<Self> {
+        let shared = Arc::new(Signals::default());
+        let (driver, signals) = (Blocking::new(), shared.clone());
+        let mut run = Run { daemon, listener, registration, endpoint, driver, connection: None, signals, silent: false };
+        let thread = thread::Builder::new().name("iod-registrar".into()).spawn(move || run.run())?;
+        Ok(Self { thread: Some(thread), shared })
+    }
+
+    pub(super) fn wait_until_serving(&self, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        let mut served = self.shared.served.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*served {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            served = self.shared.changed.wait_timeout(served, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Ends the thread; an answer that is under way is waited for.
+    pub(super) fn stop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            drop(thread.join());
+        }
+    }
+}
+
+struct Run {
+    daemon: Arc<Daemon>,
+    listener: Arc<Listener>,
+    registration: Registration,
+    endpoint: Endpoint,
+    driver: Blocking,
+    connection: Option<Shared>,
+    signals: Arc<Signals>,
+    /// The metadata server did not answer the last time.
+    silent: bool,
+}
+
+impl Run {
+    fn run(&mut self) {
+        while !self.signals.stopping.load(Ordering::Acquire) {
+            let now = self.daemon.clock.now();
+            let core = self.daemon.core.clone();
+            let outcome = match core.vitals().map(|vitals| self.registration.next(now, || vitals)) {
+                Ok(Step::Wait(until)) => {
+                    thread::park_timeout(until.saturating_sub(now));
+                    continue;
+                }
+                Ok(Step::Register(message)) => self.register(&message),
+                Ok(Step::Heartbeat(message)) => self.heartbeat(&message),
+                Err(failure) => {
+                    // A disk that does not tell its room may come back; what it serves meanwhile fails by itself.
+                    thread::park_timeout(Duration::from_millis(HEARTBEAT_MS));
+                    Err(failure.to_string())
+                }
+            };
+            self.note(outcome);
+        }
+    }
+
+    fn register(&mut self, message: &RegisterIod) -> Result<(), String> {
+        self.connection = None;
+        let reply = self.call(message)?;
+        let iod = reply.id;
+        let orders = self.registration.registered(reply).map_err(|failure| failure.to_string())?;
+        self.daemon.core.assign_iod(iod).map_err(|failure| failure.to_string())?;
+        self.listener.set_node_id(iod.0);
+        tracing::info!(%iod, mds = self.endpoint.name(), "registered");
+        self.obey(&orders);
+        Ok(())
+    }
+
+    fn heartbeat(&mut self, message: &Heartbeat) -> Result<(), String> {
+        let reply = self.call(message)?;
+        let orders = self.registration.heard(reply);
+        self.obey(&orders);
+        Ok(())
+    }
+
+    /// The order matters: no moment of service between an answer and its fences (I4).
+    fn obey(&mut self, orders: &Orders) {
+        let core = &self.daemon.core;
+        core.set_clock_offset(orders.mds_now, Timestamp::now());
+        core.fence(&orders.fence);
+        self.registration.confirm(orders.fence.fence);
+        core.serve_until(Some(orders.serve_until));
+        *self.signals.served.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.signals.changed.notify_all();
+    }
+
+    fn call<C: Call>(&mut self, message: &C) -> Result<C::Reply, String> {
+        let deadline = self.driver.now() + ANSWER_WAIT;
+        if self.connection.is_none() {
+            let connected = block_on(self.driver.connect_shared(&self.endpoint, deadline));
+            self.connection = Some(connected.map_err(|why| why.to_string())?);
+        }
+        let Some(connection) = &self.connection else { return Err("no connection".to_owned()) };
+        let mut body = Envelope::PLAIN.to_bytes();
+        message.encode(&mut body);
+        let answer = block_on(self.driver.call(connection, C::OP, &body, deadline)).map_err(|why| why.to_string())?;
+        let outcome: Result<C::Reply, Failure> = decode_outcome(&answer.body).map_err(|why| why.to_string())?;
+        outcome.map_err(|failure| format!("it refused {}: {failure}", C::NAME))
+    }
+
+    /// Says once for each try that fails why it did, and once that all is well again.
+    fn note(&mut self, outcome: Result<(), String>) {
+        match outcome {
+            Ok(()) if self.silent => {
+                self.silent = false;
+                tracing::info!(iod = %self.registration.id(), "the metadata server answers again");
+            }
+            Ok(()) => {}
+            Err(why) => {
+                self.silent = true;
+                self.connection = None;
+                self.registration.failed();
+                tracing::warn!(iod = %self.registration.id(), why, "no answer of the metadata server; trying again");
+            }
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Sends the frames of a read: small pieces copied behind their header in one send, large ones by `sendfile`.
+
+use braid_net::server::{FrameSender, SendError};
+use braid_types::{Failure, Status, limits::REPLY_DATA_BYTES_MAX};
+use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+use crate::{
+    ops::COPIED_BYTES_MAX,
+    payload::{Payload, Piece},
+    sink::{FrameSink, SinkError},
+};
+
+/// The frames of one call.
+#[derive(Debug)]
+pub(super) struct SocketSink<'a> {
+    pub(super) sender: &'a FrameSender,
+    pub(super) op: u16,
+    pub(super) request_id: u64,
+    /// Reused from frame to frame and call to call.
+    pub(super) buffer: &'a mut Vec<u8>,
+}
+
+impl SocketSink<'_> {
+    fn header(&self, flags: FrameFlags, body_bytes: usize, payload_bytes: usize) -> FrameHeader {
+        FrameHeader {
+            op: self.op,
+            flags,
+            request_id: self.request_id,
+            body_bytes: body_bytes as u32,
+            payload_bytes: payload_bytes as u32,
+        }
+    }
+
+    /// Leaves room for the header of a frame that is gathered in the buffer.
+    fn begin_frame(&mut self) {
+        self.buffer.clear();
+        self.buffer.resize(FRAME_HEADER_BYTES, 0);
+    }
+
+    /// Sends the frame that stands in the buffer behind the room for its header.
+    fn send_frame(&mut self, flags: FrameFlags, body_bytes: usize) -> Result<(), SinkError> {
+        let payload_bytes = self.buffer.len() - FRAME_HEADER_BYTES - body_bytes;
+        let header = self.header(flags, body_bytes, payload_bytes).to_bytes();
+        self.buffer[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+        self.sender.send_frames(self.buffer).map_err(|why| sink_error(&why))
+    }
+
+    /// Sends what was gathered, if anything, as a data frame.
+    fn send_gathered(&mut self) -> Result<(), SinkError> {
+        if self.buffer.len() > FRAME_HEADER_BYTES {
+            self.send_frame(FrameFlags::DATA, 0)?;
+            self.begin_frame();
+        }
+        Ok(())
+    }
+
+    fn piece(&mut self, piece: Piece<'_>) -> Result<(), SinkError> {
+        match piece {
+            Piece::Data { object, offset, bytes } if bytes > COPIED_BYTES_MAX && object.file().is_some() => {
+                self.send_gathered()?;
+                let header = self.header(FrameFlags::DATA, 0, bytes);
+                let Some(file) = object.file() else { return Ok(()) };
+                self.sender.send_data_from_file(&header, file, offset.0, bytes).map_err(|why| sink_error(&why))
+            }
+            small => small.read_into(self.buffer).map_err(SinkError::Disk),
+        }
+    }
+}
+
+impl FrameSink for SocketSink<'_> {
+    /// One data frame of the plan may become several here: each large piece its own, so that each is one `sendfile`.
+    fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
+        debug_assert!(payload.bytes() <= REPLY_DATA_BYTES_MAX);
+        self.begin_frame();
+        for piece in payload.pieces() {
+            self.piece(piece)?;
+        }
+        self.send_gathered()
+    }
+
+    fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError> {
+        self.begin_frame();
+        self.buffer.extend_from_slice(body);
+        payload.read_into(self.buffer).map_err(SinkError::Disk)?;
+        self.send_frame(FrameFlags::FINAL, body.len())
+    }
+}
+
+fn sink_error(why: &SendError) -> SinkError {
+    match why {
+        SendError::File(error) => SinkError::Disk(Failure::new(Status::DiskError, error.to_string())),
+        SendError::Connection(_) => SinkError::Closed,
+    }
+}

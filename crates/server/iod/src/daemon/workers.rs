@@ -1,0 +1,103 @@
+//! A few threads that wait for the disk, so that no connection's thread has to.
+//!
+//! The queue is bounded (I9): when it is full, the connection's own thread does the work, which holds up who asks for
+//! too much and nobody else.
+
+use std::{
+    io,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use braid_store::LocalStore;
+use braid_types::{Failure, Status};
+
+use super::clock::Clock;
+use crate::{iod_core::IodCore, ops::Work, sink::Answer};
+
+/// Works that wait for a worker, for each pool.
+const QUEUE_MAX: usize = 256;
+
+type Reply = Box<dyn FnOnce(Answer) + Send>;
+
+/// A pool of workers.
+#[derive(Debug)]
+pub(super) struct Workers {
+    queue: Mutex<Option<SyncSender<Task>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    worker: Worker,
+}
+
+/// What each of them has.
+#[derive(Clone, Debug)]
+struct Worker {
+    core: Arc<IodCore<LocalStore>>,
+    clock: Clock,
+}
+
+struct Task {
+    work: Work<LocalStore>,
+    reply: Reply,
+}
+
+impl Workers {
+    pub(super) fn start(
+        name: &str,
+        count: usize,
+        core: &Arc<IodCore<LocalStore>>,
+        clock: Clock,
+    ) -> io::Result<Self> {
+        let (queue, tasks) = sync_channel(QUEUE_MAX);
+        let tasks = Arc::new(Mutex::new(tasks));
+        let worker = Worker { core: core.clone(), clock };
+        let start = |_| {
+            let (worker, tasks) = (worker.clone(), tasks.clone());
+            thread::Builder::new().name(format!("iod-{name}")).spawn(move || worker.serve(&tasks))
+        };
+        let threads = (0..count).map(start).collect::<io::Result<_>>()?;
+        Ok(Self { queue: Mutex::new(Some(queue)), threads: Mutex::new(threads), worker })
+    }
+
+    /// Has the work done and its answer given to `reply`.
+    pub(super) fn submit(&self, work: Work<LocalStore>, reply: impl FnOnce(Answer) + Send + 'static) {
+        let task = Task { work, reply: Box::new(reply) };
+        let queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let refused = match queue {
+            Some(queue) => queue.try_send(task).err(),
+            None => Some(TrySendError::Disconnected(task)),
+        };
+        if let Some(TrySendError::Full(task) | TrySendError::Disconnected(task)) = refused {
+            self.worker.run(task);
+        }
+    }
+
+    /// Lets the workers finish what is queued, and waits for them.
+    pub(super) fn stop(&self) {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        threads.into_iter().for_each(|thread| drop(thread.join()));
+    }
+}
+
+impl Worker {
+    fn serve(&self, tasks: &Mutex<Receiver<Task>>) {
+        loop {
+            let task = tasks.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            match task {
+                Ok(task) => self.run(task),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// A panic is an answer, too: a bug in one operation must not cost the pool a thread.
+    fn run(&self, Task { work, reply }: Task) {
+        let done = catch_unwind(AssertUnwindSafe(|| work.run(&self.core, self.clock.now())));
+        let internal = |_| Answer::failure(&Failure::new(Status::Internal, "the operation ended in a bug"));
+        reply(done.unwrap_or_else(internal));
+    }
+}

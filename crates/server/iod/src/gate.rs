@@ -1,0 +1,198 @@
+//! Who is let through to the objects: fenced sessions, old epochs, and a daemon that lost its metadata server.
+//!
+//! ```text
+//!   slice of a job:   pass() ──── read or write objects ──── drop(Pass)
+//!   fence:            lock out passes ── wait for those inside ── add sessions ── acknowledge
+//! ```
+//!
+//! Invariants:
+//! 1. When [`Gate::fence`] returns, no slice of a fenced session runs and none will start (I4).
+//! 2. Nothing passes at or after the moment that [`Gate::serve_until`] last set; that moment is counted from
+//!    when the answered heartbeat was *sent*, so that the daemon stops before the metadata server counts on it.
+//! 3. The least epoch never falls.
+
+use std::{
+    collections::BTreeSet,
+    sync::{PoisonError, RwLock, RwLockReadGuard},
+    time::Duration,
+};
+
+use braid_types::{Failure, MdsEpoch, SessionId, Status};
+
+/// Fenced sessions that are kept one by one, 8 bytes each. Past it the oldest become a range: every session up to
+/// the newest of them is refused, fenced or not. Sessions are numbered in order, so that hits clients that are older than
+/// a quarter of a million fences; each sees [`Status::Fenced`] and starts a new session.
+pub const FENCED_SESSIONS_MAX: usize = 262_144;
+
+/// Decides whether a slice of a job may touch objects.
+#[derive(Debug)]
+pub struct Gate {
+    rules: RwLock<Rules>,
+}
+
+#[derive(Debug, Default)]
+struct Rules {
+    fenced: BTreeSet<SessionId>,
+    /// Every session up to this one is refused, too.
+    fenced_up_to: SessionId,
+    epoch_min: MdsEpoch,
+    serve_until: Option<Duration>,
+}
+
+/// As long as it lives, no fence is acknowledged. Held for one slice only.
+#[must_use = "a pass that is dropped protects nothing"]
+#[derive(Debug)]
+pub struct Pass<'a> {
+    _rules: RwLockReadGuard<'a, Rules>,
+}
+
+impl Gate {
+    /// A gate that lets no client through before the first [`Gate::serve_until`]. It need not remember the fences of an
+    /// earlier run: the answer to a registration brings all of them, before service begins.
+    pub fn closed() -> Self {
+        Self { rules: RwLock::default() }
+    }
+
+    /// Lets one slice through. `session` is `None` for the metadata server: it cannot be fenced, and that it asks
+    /// shows that it is there.
+    ///
+    /// # Errors
+    /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`].
+    pub fn pass(&self, session: Option<SessionId>, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        rules.check_epoch(epoch)?;
+        if let Some(session) = session {
+            rules.check_session(session, now)?;
+        }
+        Ok(Pass { _rules: rules })
+    }
+
+    /// Refuses old epochs.
+    ///
+    /// # Errors
+    /// [`Status::StaleEpoch`].
+    pub fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).check_epoch(epoch)
+    }
+
+    /// Refuses these sessions and older epochs from now on. Waits for the slices that are inside.
+    pub fn fence(&self, sessions: &[SessionId], epoch_min: MdsEpoch) {
+        let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        rules.fenced.extend(sessions);
+        while rules.fenced.len() > FENCED_SESSIONS_MAX {
+            let Some(oldest) = rules.fenced.pop_first() else { break };
+            rules.fenced_up_to = rules.fenced_up_to.max(oldest);
+        }
+        rules.epoch_min = rules.epoch_min.max(epoch_min);
+    }
+
+    /// Serves until this moment, or not at all.
+    pub fn serve_until(&self, until: Option<Duration>) {
+        self.rules.write().unwrap_or_else(PoisonError::into_inner).serve_until = until;
+    }
+
+    /// Whether data is served at `now`.
+    pub fn serves(&self, now: Duration) -> bool {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).serves(now)
+    }
+}
+
+impl Rules {
+    fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
+        if epoch < self.epoch_min {
+            let detail = format!("the capability is of epoch {epoch}, the least is {}", self.epoch_min);
+            return Err(Failure::new(Status::StaleEpoch, detail));
+        }
+        Ok(())
+    }
+
+    fn check_session(&self, session: SessionId, now: Duration) -> Result<(), Failure> {
+        if !self.serves(now) {
+            return Err(Failure::new(Status::NotServing, "it has not heard the metadata server for too long"));
+        }
+        if session <= self.fenced_up_to || self.fenced.contains(&session) {
+            return Err(Failure::new(Status::Fenced, format!("session {session} was fenced")));
+        }
+        Ok(())
+    }
+
+    fn serves(&self, now: Duration) -> bool {
+        self.serve_until.is_some_and(|until| now < until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn open() -> Gate {
+        let gate = Gate::closed();
+        gate.serve_until(Some(NOW + Duration::from_secs(1)));
+        gate
+    }
+
+    fn refusal(gate: &Gate, session: u64, epoch: u64, now: Duration) -> Option<Status> {
+        gate.pass(Some(SessionId(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
+    }
+
+    #[test]
+    fn closed_until_the_metadata_server_was_heard_and_again_when_it_falls_silent() {
+        let gate = Gate::closed();
+        assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
+        gate.serve_until(Some(NOW));
+        assert_eq!(refusal(&gate, 1, 1, NOW - Duration::from_nanos(1)), None);
+        assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
+    }
+
+    #[test]
+    fn fenced_sessions_and_old_epochs_are_refused_and_the_metadata_server_is_not() {
+        let gate = open();
+        gate.fence(&[SessionId(7)], MdsEpoch(2));
+        assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
+        assert_eq!(refusal(&gate, 8, 1, NOW), Some(Status::StaleEpoch));
+        assert_eq!(refusal(&gate, 8, 2, NOW), None);
+        assert!(gate.pass(None, MdsEpoch(2), NOW).is_ok());
+    }
+
+    #[test]
+    fn the_least_epoch_never_falls() {
+        let gate = open();
+        gate.fence(&[], MdsEpoch(9));
+        gate.fence(&[], MdsEpoch(1));
+        assert_eq!(refusal(&gate, 1, 8, NOW), Some(Status::StaleEpoch));
+    }
+
+    #[test]
+    fn the_table_of_fences_is_bounded_and_forgets_no_fence() {
+        let gate = open();
+        let sessions: Vec<_> = (1..=FENCED_SESSIONS_MAX as u64 + 1).map(SessionId).collect();
+        gate.fence(&sessions, MdsEpoch(1));
+        assert_eq!(gate.rules.read().unwrap().fenced.len(), FENCED_SESSIONS_MAX);
+        for session in [1, 2, FENCED_SESSIONS_MAX as u64 + 1] {
+            assert_eq!(refusal(&gate, session, 1, NOW), Some(Status::Fenced), "{session}");
+        }
+        assert_eq!(refusal(&gate, FENCED_SESSIONS_MAX as u64 + 2, 1, NOW), None);
+    }
+
+    #[test]
+    fn a_fence_waits_for_the_slice_that_is_inside() {
+        let gate = open();
+        let (started, has_started) = std::sync::mpsc::channel();
+        let (fenced, is_fenced) = std::sync::mpsc::channel();
+        let pass = gate.pass(Some(SessionId(7)), MdsEpoch(1), NOW).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                started.send(()).unwrap();
+                gate.fence(&[SessionId(7)], MdsEpoch(1));
+                fenced.send(()).unwrap();
+            });
+            has_started.recv().unwrap();
+            assert!(is_fenced.try_recv().is_err(), "the slice is still inside");
+            drop(pass);
+            is_fenced.recv().unwrap();
+        });
+        assert_eq!(refusal(&gate, 7, 1, NOW), Some(Status::Fenced));
+    }
+}

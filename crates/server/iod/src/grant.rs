@@ -1,0 +1,118 @@
+//! A capability after it was verified, made ready for use (I4).
+
+use std::sync::Arc;
+
+use braid_layout::{Layout, LayoutMap, PartSet};
+use braid_store::NewObject;
+use braid_types::{
+    Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status,
+};
+use braid_wire::{Capability, Rights, Secret, Wire};
+
+/// What a verified capability allows on this daemon.
+#[derive(Debug)]
+pub struct Grant {
+    pub(crate) file: FileIndex,
+    pub(crate) rights: Rights,
+    pub(crate) session: SessionId,
+    pub(crate) epoch: MdsEpoch,
+    pub(crate) size_generation: SizeGeneration,
+    pub(crate) map: LayoutMap,
+    /// The file's parts that this daemon holds.
+    pub(crate) parts: PartSet,
+    /// The same in order, with the names of their objects.
+    pub(crate) places: Vec<Place>,
+    owner: (u64, u64),
+    layout: Arc<[u8]>,
+}
+
+/// One part of the file that this daemon holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) object: ObjectId,
+    /// Whether its absence is a loss (I11).
+    pub(crate) recorded: bool,
+}
+
+impl Grant {
+    /// Checks the signature and what of the layout concerns `iod`.
+    ///
+    /// # Errors
+    /// [`Status::BadCapability`] for one that was not signed, or whose layout has no part here.
+    pub(crate) fn verify(signed: &[u8], server_key: &Secret, iod: IodId) -> Result<Self, Failure> {
+        let capability = Capability::verify(signed, server_key)
+            .ok_or_else(|| Failure::new(Status::BadCapability, "the metadata server did not sign it"))?;
+        let map = capability.layout.map().map_err(|why| Failure::new(Status::BadCapability, why.to_string()))?;
+        let places: Vec<_> = places(&capability, iod).collect();
+        if places.is_empty() {
+            let detail = format!("no part of file {} is on I/O daemon {iod}", capability.file);
+            return Err(Failure::new(Status::BadCapability, detail));
+        }
+        Ok(Self {
+            file: capability.file,
+            rights: capability.rights,
+            session: capability.session,
+            epoch: capability.epoch,
+            size_generation: capability.size_generation,
+            map,
+            parts: places.iter().map(|place| place.object.part).collect(),
+            places,
+            owner: capability.owner,
+            layout: capability.layout.to_bytes().into(),
+        })
+    }
+
+    /// Refuses what the capability does not allow.
+    pub(crate) fn allow(&self, wanted: Rights) -> Result<(), Failure> {
+        if self.rights.allow(wanted) {
+            return Ok(());
+        }
+        let what = if wanted == Rights::READ { "reading" } else { "writing" };
+        Err(Failure::new(Status::BadCapability, format!("it does not allow {what} file {}", self.file)))
+    }
+
+    /// Which of [`Grant::places`] the part is.
+    pub(crate) fn slot(&self, part: PartIndex) -> Option<usize> {
+        self.places.binary_search_by_key(&part, |place| place.object.part).ok()
+    }
+
+    /// The place of an object that the metadata server names.
+    ///
+    /// # Errors
+    /// [`Status::BadCapability`] when the layout does not put this object here.
+    pub(crate) fn place(&self, object: ObjectId) -> Result<&Place, Failure> {
+        let place = self.slot(object.part).map(|slot| &self.places[slot]);
+        place.filter(|place| place.object == object).ok_or_else(|| {
+            Failure::new(Status::BadCapability, format!("its layout does not place object {object} here"))
+        })
+    }
+
+    /// The record of an object that must be made.
+    pub(crate) fn new_object(&self, object: ObjectId) -> NewObject {
+        // The record has 32 bits for each, for fsck to show; an owner past them is shown as nobody.
+        let id32 = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
+        NewObject {
+            id: object,
+            size_generation: self.size_generation,
+            uid: id32(self.owner.0),
+            gid: id32(self.owner.1),
+            layout: self.layout.clone(),
+        }
+    }
+
+    /// About how much memory it holds, for the bound on a connection's handles.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        size_of::<Self>() + self.places.len() * size_of::<Place>() + 2 * self.layout.len()
+    }
+}
+
+fn places(capability: &Capability, iod: IodId) -> impl Iterator<Item = Place> {
+    let Layout { components, .. } = &capability.layout;
+    let placements = components.iter().flat_map(|component| &component.parts);
+    placements.enumerate().filter(move |(_, placement)| placement.iods.contains(&iod)).map(|(ordinal, placement)| {
+        // `Layout::map` has bounded the parts by PARTS_MAX.
+        let part = PartIndex(ordinal as u16);
+        let object = ObjectId { file: capability.file, part, generation: placement.generation };
+        Place { object, recorded: capability.is_recorded(part) }
+    })
+}

@@ -1,0 +1,308 @@
+//! The I/O daemon without sockets, threads or a clock: requests and time in, frames out.
+//!
+//! ```text
+//!   begin(connection, now, op, body) ──┬── Begun::Answer   done: the final frame
+//!                                      ├── Begun::Read     a lazy job: step() sends at most one frame, then again
+//!                                      ├── Begun::Write    a lazy job: push() takes the payload as it arrives
+//!                                      └── Begun::Work     waits for the disk: run() it where waiting harms nobody
+//! ```
+//!
+//! Invariants:
+//! 1. No object is touched without a verified capability or the metadata server's own key (I4).
+//! 2. Every slice of a job passes the [`Gate`] anew: a fence, a truncate or silence of the metadata server stops a
+//!    job in its middle.
+//! 3. A slice spends at most [`JOB_SLICE_ACCESSES_MAX`](braid_types::limits::JOB_SLICE_ACCESSES_MAX) steps of
+//!    unfolding, and sends at most one data frame (I9).
+//! 4. A part that is recorded as existing and is not there is an error, never zeros (I11).
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, AtomicU32, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use braid_store::{Object, ObjectStat, ObjectStore};
+use braid_types::{ByteCount, Failure, IodId, PartIndex, SessionId, Status, Timestamp};
+use braid_wire::{
+    Rights, Secret,
+    message::{iod::Fence, types::ObjectInfo},
+};
+
+use crate::{
+    connection::{ConnectionState, Peer},
+    counters::Counters,
+    gate::{Gate, Pass},
+    grant::{Grant, Place},
+    ops::{self, ReadJob, Work, WriteJob},
+    registration::Vitals,
+    sink::{Answer, FrameSink, SinkError},
+};
+
+/// The daemon's state that all connections share.
+#[derive(Debug)]
+pub struct IodCore<S> {
+    store: S,
+    server_key: Secret,
+    iod: AtomicU32,
+    gate: Gate,
+    counters: Counters,
+    started: Duration,
+    /// Nanoseconds from this machine's wall clock to the metadata server's.
+    clock_offset: AtomicI64,
+}
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Begun<S> {
+    /// It is done.
+    Answer(Answer),
+    /// [`ReadJob::step`] until it has finished.
+    Read(Box<ReadJob>),
+    /// [`WriteJob::push`] the payload, then [`WriteJob::finish`].
+    Write(Box<WriteJob>),
+    /// [`Work::run`], on a thread that may wait for the disk.
+    Work(Work<S>),
+}
+
+impl<S: ObjectStore> IodCore<S> {
+    /// A daemon over `store`. It serves no data before the first [`IodCore::serve_until`]. `now` is monotonic, as in
+    /// all calls.
+    pub fn new(store: S, server_key: Secret, now: Duration) -> Self {
+        Self {
+            iod: AtomicU32::new(store.identity().iod.map_or(0, |iod| iod.0)),
+            store,
+            server_key,
+            gate: Gate::closed(),
+            counters: Counters::default(),
+            started: now,
+            clock_offset: AtomicI64::new(0),
+        }
+    }
+
+    /// State for a new connection, after its handshake.
+    pub fn connected(&self, peer: &Peer) -> ConnectionState {
+        ConnectionState::new(peer)
+    }
+
+    /// Takes a request up. `payload_bytes` is what the frame announces behind the body.
+    pub fn begin(
+        &self,
+        connection: &mut ConnectionState,
+        now: Duration,
+        op: u16,
+        body: &[u8],
+        payload_bytes: u32,
+    ) -> Begun<S> {
+        let begun = ops::begin(self, connection, now, op, body, payload_bytes);
+        let begun = begun.unwrap_or_else(|failure| Begun::Answer(Answer::failure(&failure)));
+        if let Begun::Answer(answer) = &begun {
+            self.counters.answered(answer.status);
+        }
+        begun
+    }
+
+    /// Does a whole call at once: for simulated networks and tests. The daemon itself takes the slices in turn.
+    ///
+    /// # Errors
+    /// The sink's.
+    pub fn handle(
+        &self,
+        connection: &mut ConnectionState,
+        now: Duration,
+        op: u16,
+        body: &[u8],
+        payload: &[u8],
+        out: &mut dyn FrameSink,
+    ) -> Result<(), SinkError> {
+        let payload_bytes = u32::try_from(payload.len()).unwrap_or(u32::MAX);
+        let answer = match self.begin(connection, now, op, body, payload_bytes) {
+            Begun::Read(mut job) => {
+                while job.step(self, now, out)? == Progress::Again {}
+                return Ok(());
+            }
+            Begun::Answer(answer) => answer,
+            Begun::Work(work) => work.run(self, now),
+            Begun::Write(mut job) => {
+                let mut rest = payload;
+                while !rest.is_empty() {
+                    rest = &rest[job.push(self, now, rest)..];
+                }
+                loop {
+                    if let Some(answer) = job.finish(self) {
+                        break answer;
+                    }
+                }
+            }
+        };
+        out.finish(&answer.body, &crate::Payload::EMPTY)
+    }
+
+    /// Refuses these sessions and older epochs from now on; returns when that holds (I4).
+    pub fn fence(&self, fence: &Fence) {
+        if !fence.sessions.is_empty() {
+            tracing::info!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
+        }
+        self.gate.fence(&fence.sessions, fence.epoch_min);
+    }
+
+    /// Serves data until this moment; `None` stops at once.
+    pub fn serve_until(&self, until: Option<Duration>) {
+        self.gate.serve_until(until);
+    }
+
+    /// Whether data is served at `now`.
+    pub fn serves(&self, now: Duration) -> bool {
+        self.gate.serves(now)
+    }
+
+    /// The store under the daemon.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// The daemon's id; 0 until it was given one.
+    pub fn iod(&self) -> IodId {
+        IodId(self.iod.load(Relaxed))
+    }
+
+    /// Keeps the id that the metadata server gave, also on disk.
+    ///
+    /// # Errors
+    /// The disk's, and another id than the one that the directory carries.
+    pub fn assign_iod(&self, iod: IodId) -> Result<(), Failure> {
+        self.store.assign_iod(iod)?;
+        self.iod.store(iod.0, Relaxed);
+        Ok(())
+    }
+
+    /// Learns how far this machine's wall clock is from the metadata server's.
+    pub fn set_clock_offset(&self, mds_now: Timestamp, here: Timestamp) {
+        self.clock_offset.store(nanos(mds_now).saturating_sub(nanos(here)), Relaxed);
+    }
+
+    /// What a heartbeat says.
+    pub fn vitals(&self) -> Result<Vitals, Failure> {
+        let space = ops::space(&self.store)?;
+        Ok(Vitals { space, verifier: self.store.write_verifier() })
+    }
+
+    /// Counters since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Time since the start.
+    pub fn uptime(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.started)
+    }
+
+    /// The counters as Prometheus wants them.
+    pub fn prometheus(&self, now: Duration) -> String {
+        self.counters.prometheus(self.iod().0, self.serves(now))
+    }
+}
+
+impl<S: ObjectStore> IodCore<S> {
+    /// The grant behind a data call, if it is allowed now.
+    pub(crate) fn grant(
+        &self,
+        connection: &mut ConnectionState,
+        now: Duration,
+        handle: u32,
+        present: &[u8],
+        wanted: Rights,
+    ) -> Result<(Arc<Grant>, Option<SessionId>), Failure> {
+        let session = connection.data_session()?;
+        let grant = connection.grant(handle, present, &self.server_key, self.iod())?;
+        grant.allow(wanted)?;
+        drop(self.pass(&grant, session, now)?);
+        Ok((grant, session))
+    }
+
+    /// The grant of a call of the metadata server, which signs for itself.
+    pub(crate) fn mds_grant(&self, signed: &[u8]) -> Result<Grant, Failure> {
+        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
+        self.gate.check_epoch(grant.epoch)?;
+        Ok(grant)
+    }
+
+    /// Lets one slice through.
+    pub(crate) fn pass(&self, grant: &Grant, session: Option<SessionId>, now: Duration) -> Result<Pass<'_>, Failure> {
+        self.gate.pass(session, grant.epoch, now)
+    }
+
+    /// The object of a place, with its facts; `None` when it is not there and need not be (I11).
+    ///
+    /// # Errors
+    /// [`Status::ObjectLost`] when it should be; [`Status::StaleGeneration`] when it was truncated since (I5).
+    pub(crate) fn open(&self, grant: &Grant, place: &Place) -> Result<Option<(Arc<dyn Object>, ObjectStat)>, Failure> {
+        let object = match self.store.open(place.object) {
+            Err(why) if why.is_no_object() && !place.recorded => return Ok(None),
+            opened => self.warned(opened)?,
+        };
+        let stat = self.warned(object.stat())?;
+        if grant.size_generation < stat.size_generation {
+            let (asked, current) = (grant.size_generation, stat.size_generation);
+            let detail = format!("object {}: size generation {asked} is older than {current}", place.object);
+            return Err(Failure::new(Status::StaleGeneration, detail));
+        }
+        Ok(Some((object, stat)))
+    }
+
+    /// The object of a place to write to; made when it is not there and need not be (I11).
+    ///
+    /// # Errors
+    /// As [`IodCore::open`], and the disk's.
+    pub(crate) fn open_or_create(&self, grant: &Grant, place: &Place) -> Result<Arc<dyn Object>, Failure> {
+        match self.open(grant, place)? {
+            Some((object, _)) => Ok(object),
+            None => self.warned(self.store.create(&grant.new_object(place.object))),
+        }
+    }
+
+    /// How an object is described on the wire.
+    pub(crate) fn info(&self, part: PartIndex, stat: Option<&ObjectStat>) -> ObjectInfo {
+        ObjectInfo {
+            part,
+            exists: stat.is_some(),
+            bytes: ByteCount(stat.map_or(0, |stat| stat.size)),
+            bytes_used: ByteCount(stat.map_or(0, |stat| stat.allocated_bytes)),
+            mtime: stat.map_or_else(Timestamp::default, |stat| self.mds_time(stat.mtime)),
+        }
+    }
+
+    /// Turns a failure of the store into one for the wire, and says so in the log when the disk is at fault.
+    pub(crate) fn warned<T>(&self, outcome: braid_store::Result<T>) -> Result<T, Failure> {
+        outcome.map_err(|why| {
+            let failure = Failure::from(why);
+            if matches!(failure.status, Status::DiskError | Status::NoSpace | Status::ReadOnly | Status::Corrupted) {
+                tracing::warn!(iod = self.iod().0, status = ?failure.status, "{}", failure.detail);
+            }
+            failure
+        })
+    }
+
+    fn mds_time(&self, here: Timestamp) -> Timestamp {
+        let there = nanos(here).saturating_add(self.clock_offset.load(Relaxed));
+        let (seconds, nanos) = (there.div_euclid(NANOS), there.rem_euclid(NANOS));
+        Timestamp { seconds, nanos: nanos as u32 }
+    }
+}
+
+const NANOS: i64 = 1_000_000_000;
+
+/// Nanoseconds since 1970; saturates in the year 2262.
+fn nanos(time: Timestamp) -> i64 {
+    time.seconds.saturating_mul(NANOS).saturating_add(i64::from(time.nanos))
+}
+
+/// Whether a job has more to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Call again.
+    Again,
+    /// The final frame was sent.
+    Finished,
+}

@@ -1,0 +1,70 @@
+//! Allocate: room for a range of the file.
+//!
+//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
+//! unfolding is needed: one call for each part.
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, SessionId, Status, limits::FILE_BYTES_MAX};
+use braid_wire::{
+    Rights,
+    message::iod::{Allocate, FlushReply},
+};
+
+use super::{Work, invalid};
+use crate::{
+    connection::ConnectionState,
+    grant::{Grant, Place},
+    iod_core::IodCore,
+};
+
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    allocate: Allocate,
+) -> Result<Work<S>, Failure> {
+    let (grant, session) = core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
+    let end = range_end(allocate.offset, allocate.bytes)?;
+    Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
+        // As a write, also in its verifier: the reservation is not on disk before a flush.
+        let verifier = core.store().write_verifier();
+        for place in &grant.places {
+            one(core, &grant, session, now, place, allocate.offset.0, end, allocate.keep_size)?;
+        }
+        Ok(FlushReply { verifier })
+    }))
+}
+
+/// The end of a range of a file.
+pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Failure> {
+    let end = offset.checked_add(bytes.0).map(|end| end.0).filter(|end| *end <= FILE_BYTES_MAX);
+    end.ok_or_else(|| Failure::new(Status::TooLarge, format!("{bytes} bytes from {offset} pass the largest file")))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn one<S: ObjectStore>(
+    core: &IodCore<S>,
+    grant: &Grant,
+    session: Option<SessionId>,
+    now: Duration,
+    place: &Place,
+    start: u64,
+    end: u64,
+    keep_size: bool,
+) -> Result<(), Failure> {
+    let part = place.object.part;
+    let low = grant.map.object_bytes(start, part).map_err(invalid)?;
+    let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
+    let _pass = core.pass(grant, session, now)?;
+    if keep_size {
+        // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
+        high = high.min(core.open(grant, place)?.map_or(0, |(_, stat)| stat.size));
+    }
+    if low >= high {
+        return Ok(());
+    }
+    let object = core.open_or_create(grant, place)?;
+    core.warned(object.allocate(ObjectOffset(low), high - low, grant.size_generation))
+}

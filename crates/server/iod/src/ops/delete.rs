@@ -1,0 +1,16 @@
+//! Delete, from the metadata server. It repeats the call until it was answered, so those that are gone are no error.
+
+use braid_store::ObjectStore;
+use braid_wire::message::iod::Delete;
+
+use super::Work;
+use crate::iod_core::IodCore;
+
+pub(super) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
+    Work::new("Delete", move |core: &IodCore<S>, _| {
+        for object in &delete.objects {
+            core.warned(core.store().delete(*object))?;
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,41 @@
+//! Flush: what was written to a file's objects here survives the loss of power (I6).
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::Failure;
+use braid_wire::{
+    Rights,
+    message::iod::{Flush, FlushReply},
+};
+
+use super::Work;
+use crate::{connection::ConnectionState, grant::Grant, iod_core::IodCore};
+
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    flush: &Flush,
+) -> Result<Work<S>, Failure> {
+    let (grant, _) = core.grant(connection, now, flush.handle, &flush.present, Rights::WRITE)?;
+    Ok(Work::new("Flush", move |core, _| run(core, &grant)))
+}
+
+fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, Failure> {
+    for place in &grant.places {
+        if let Some((object, _)) = core.open(grant, place)? {
+            core.warned(object.flush())?;
+        }
+    }
+    // Read after the last disk has answered: a loss that any of the flushes met shows in it.
+    Ok(FlushReply { verifier: core.store().write_verifier() })
+}
+
+/// Everything, for the metadata server and administrators.
+pub(super) fn begin_all<S: ObjectStore>() -> Work<S> {
+    Work::new("FlushAll", |core: &IodCore<S>, _| {
+        let verifier = core.warned(core.store().flush_all())?;
+        Ok(FlushReply { verifier })
+    })
+}

@@ -1,0 +1,72 @@
+//! List objects with their records, for fsck.
+
+use braid_layout::Layout;
+use braid_store::ObjectStore;
+use braid_types::{ByteCount, Failure, ObjectId, SizeGeneration, Status};
+use braid_wire::{
+    Wire,
+    message::{
+        iod::{ListObjects, ListObjectsReply},
+        types::ObjectRecord,
+    },
+};
+
+use super::Work;
+use crate::iod_core::IodCore;
+
+/// Objects in one answer: each carries a layout of up to 3 KiB, and the answer must fit a frame's body.
+pub const LIST_OBJECTS_MAX: u32 = 128;
+/// Names of strangers in one answer, in bytes. More than that in one directory is a disk that somebody else uses; the
+/// first of them say so, and after they were moved the next run names the rest.
+pub const STRANGER_BYTES_MAX: usize = 64 * 1024;
+
+pub(super) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
+    let cursor = match list.cursor.as_slice() {
+        [] => None,
+        bytes => {
+            Some(ObjectId::from_bytes(bytes).map_err(|_| Failure::new(Status::Invalid, "not a cursor of this daemon"))?)
+        }
+    };
+    let limit = list.count_max.clamp(1, LIST_OBJECTS_MAX) as usize;
+    Ok(Work::new("ListObjects", move |core, _| run(core, cursor, limit)))
+}
+
+fn run<S: ObjectStore>(
+    core: &IodCore<S>,
+    cursor: Option<ObjectId>,
+    limit: usize,
+) -> Result<ListObjectsReply, Failure> {
+    let page = core.warned(core.store().list(cursor, limit))?;
+    let mut objects = Vec::with_capacity(page.objects.len());
+    for id in page.objects {
+        objects.extend(record(core, id)?);
+    }
+    let mut bytes = 0;
+    let strangers = page.strangers.into_iter().map(String::into_bytes).take_while(|name| {
+        bytes += name.len() + u32::BYTES_MIN;
+        bytes <= STRANGER_BYTES_MAX
+    });
+    Ok(ListObjectsReply { objects, strangers: strangers.collect(), cursor: page.next.map(|id| id.to_bytes()) })
+}
+
+/// The object's record; `None` when it was deleted meanwhile.
+fn record<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectRecord>, Failure> {
+    let object = match core.store().open(id) {
+        Err(why) if why.is_no_object() => return Ok(None),
+        Err(why) if why.status() == Status::Corrupted => return Ok(Some(unreadable(id))),
+        opened => core.warned(opened)?,
+    };
+    let (record, stat) = (object.record(), core.warned(object.stat())?);
+    Ok(Some(ObjectRecord {
+        object: id,
+        bytes: ByteCount(stat.size),
+        size_generation: record.size_generation,
+        owner: (record.uid.into(), record.gid.into()),
+        layout: Layout::from_bytes(&record.layout).ok(),
+    }))
+}
+
+fn unreadable(object: ObjectId) -> ObjectRecord {
+    let (bytes, size_generation) = (ByteCount(0), SizeGeneration(0));
+    ObjectRecord { object, bytes, size_generation, owner: (0, 0), layout: None }
+}

@@ -1,0 +1,149 @@
+//! One file for each operation. Here is only which file serves which message, and for whom.
+
+mod allocate;
+mod collect;
+mod delete;
+mod fence;
+mod flush;
+mod list;
+mod lost_found;
+mod punch;
+mod read;
+mod seek;
+mod sizes;
+mod space;
+mod status;
+mod truncate;
+mod work;
+mod write;
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::{Failure, Status};
+use braid_wire::{
+    Wire, WireError,
+    message::{CommonRequest, iod::IodRequest},
+};
+
+use crate::{
+    connection::{ConnectionState, Standing},
+    iod_core::{Begun, IodCore},
+    sink::Answer,
+};
+
+pub use read::{COPIED_BYTES_MAX, ReadJob};
+pub(crate) use space::space;
+pub use work::Work;
+pub use write::WriteJob;
+
+/// Decodes a request and hands it to its file.
+pub(crate) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    op: u16,
+    body: &[u8],
+    payload_bytes: u32,
+) -> Result<Begun<S>, Failure> {
+    if let Some(request) = CommonRequest::decode(op, body) {
+        no_payload(payload_bytes)?;
+        return common(core, connection, now, decoded(request)?);
+    }
+    let request = IodRequest::decode(op, body).ok_or_else(|| {
+        Failure::new(Status::UnknownMessage, format!("message {op:#06x} is not one of an I/O daemon"))
+    })?;
+    let request = decoded(request)?;
+    tracing::debug!(call = request.name(), payload_bytes, "begun");
+    if !matches!(request, IodRequest::Write(_)) {
+        no_payload(payload_bytes)?;
+    }
+    check_role(connection.standing(), &request)?;
+    dispatch(core, connection, now, request, payload_bytes)
+}
+
+fn dispatch<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    request: IodRequest,
+    payload_bytes: u32,
+) -> Result<Begun<S>, Failure> {
+    match request {
+        IodRequest::Read(read) => read::begin(core, connection, now, &read).map(Begun::Read),
+        IodRequest::Write(write) => write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write),
+        IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
+        IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),
+        IodRequest::Allocate(allocate) => allocate::begin(core, connection, now, allocate).map(Begun::Work),
+        IodRequest::Release(release) => {
+            release.handles.into_iter().for_each(|handle| connection.release(handle));
+            answer(Ok(()))
+        }
+        IodRequest::Seek(seek) => answer(seek::seek(core, connection, now, &seek)),
+        IodRequest::Truncate(truncate) => truncate::begin(core, truncate).map(Begun::Work),
+        IodRequest::Punch(punch) => punch::begin(core, punch).map(Begun::Work),
+        IodRequest::Delete(delete) => Ok(Begun::Work(delete::begin(delete))),
+        IodRequest::CollectSizes(collect) if collect.flush => Ok(Begun::Work(collect::begin(collect))),
+        IodRequest::CollectSizes(collect) => answer(collect::collect(core, &collect)),
+        IodRequest::Fence(fence) => answer(fence::fence(core, &fence)),
+        IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
+        IodRequest::DiskSpace(_) => answer(space(core.store())),
+        IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
+        IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all())),
+        other => Err(Failure::new(Status::UnknownMessage, other.name())),
+    }
+}
+
+fn common<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &ConnectionState,
+    now: Duration,
+    request: CommonRequest,
+) -> Result<Begun<S>, Failure> {
+    match request {
+        CommonRequest::Ping(_) => answer(Ok(())),
+        // Whoever takes the slices in turn drops the job before it comes here; here nothing is in flight.
+        CommonRequest::Cancel(_) => answer(Ok(())),
+        CommonRequest::DaemonStatus(_) => match connection.standing() {
+            Standing::Mds | Standing::Admin => answer(Ok(status::status(core, now))),
+            Standing::Client(_) | Standing::Nobody => Err(Status::WrongRole.into()),
+        },
+        _ => Err(Status::UnknownMessage.into()),
+    }
+}
+
+/// Data calls are for clients and the metadata server, management for the metadata server, and what an
+/// administrator's fsck needs for both.
+fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
+    use IodRequest as R;
+    let allowed = match request {
+        R::Read(_) | R::Write(_) | R::Flush(_) | R::ObjectSizes(_) | R::Allocate(_) | R::Release(_) | R::Seek(_) => {
+            matches!(standing, Standing::Client(_) | Standing::Mds)
+        }
+        R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) | R::FlushAll(_) => {
+            matches!(standing, Standing::Mds | Standing::Admin)
+        }
+        _ => standing == Standing::Mds,
+    };
+    if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
+}
+
+fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<Begun<S>, Failure> {
+    outcome.map(|reply| Begun::Answer(Answer::from_outcome(Ok(reply))))
+}
+
+fn decoded<R>(request: Result<R, WireError>) -> Result<R, Failure> {
+    request.map_err(|why| Failure::new(Status::Malformed, why.to_string()))
+}
+
+fn no_payload(payload_bytes: u32) -> Result<(), Failure> {
+    if payload_bytes == 0 {
+        return Ok(());
+    }
+    Err(Failure::new(Status::Malformed, format!("{payload_bytes} bytes of payload where none belong")))
+}
+
+/// What the layout crate refuses in a request is the caller's mistake.
+fn invalid(why: braid_layout::LayoutError) -> Failure {
+    Failure::new(Status::Invalid, why.to_string())
+}

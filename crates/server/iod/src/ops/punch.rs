@@ -1,0 +1,39 @@
+//! Punch, from the metadata server: a range of the file reads as zeros, with a new size generation (I5).
+//!
+//! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
+//! unfolding is needed: one change for each part. Objects that the range does not touch get the new generation, too:
+//! a writer of an older one is refused everywhere or nowhere.
+
+use braid_store::{ObjectStore, SizeChange};
+use braid_types::{Failure, ObjectOffset};
+use braid_wire::message::iod::Punch;
+
+use super::{Work, allocate::range_end, invalid};
+use crate::{
+    grant::{Grant, Place},
+    iod_core::IodCore,
+};
+
+pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
+    let grant = core.mds_grant(&punch.capability)?;
+    let end = range_end(punch.offset, punch.bytes)?;
+    Ok(Work::new("Punch", move |core, _| grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))))
+}
+
+fn one<S: ObjectStore>(
+    core: &IodCore<S>,
+    grant: &Grant,
+    place: &Place,
+    punch: &Punch,
+    end: u64,
+) -> Result<(), Failure> {
+    let object = match core.store().open(place.object) {
+        Err(why) if why.is_no_object() && !place.recorded => return Ok(()),
+        opened => core.warned(opened)?,
+    };
+    let part = place.object.part;
+    let low = grant.map.object_bytes(punch.offset.0, part).map_err(invalid)?;
+    let high = grant.map.object_bytes(end, part).map_err(invalid)?;
+    let change = SizeChange::Punch { offset: ObjectOffset(low), length: high - low };
+    core.warned(object.change_size(change, punch.size_generation))
+}

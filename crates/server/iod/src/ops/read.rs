@@ -1,0 +1,227 @@
+//! Read: the daemon's bytes of a request, in request order, as frames.
+//!
+//! ```text
+//!   accesses   |data|hole|data|        |data| past the ends ...
+//!   payload    |data|0000|data|00000000|data|                    zeros are owed until data follows,
+//!   frames     |----- 256 KiB -----|--final-|                    so that none are sent at the end
+//! ```
+//!
+//! Invariants:
+//! 1. The objects' lengths are taken once, at the start: what is read lies below them, and the reply names them as
+//!    `ends`. An append during the read is not seen, rather than seen as zeros.
+//! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
+//! 3. The final frame carries only data that was read before it is sent: its status holds.
+
+use std::{
+    sync::{Arc, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use braid_layout::{Access, LayoutError, Unfold, Unfolded};
+use braid_store::{Object, ObjectStore};
+use braid_types::{
+    ByteCount, Failure, SessionId, Status,
+    limits::JOB_SLICE_ACCESSES_MAX,
+};
+use braid_wire::{
+    Rights,
+    message::iod::{ObjectEnd, Read, ReadReply},
+};
+
+use super::invalid;
+use crate::{
+    connection::ConnectionState,
+    grant::Grant,
+    iod_core::{IodCore, Progress},
+    payload::{Payload, Plan},
+    sink::{Answer, FrameSink, SinkError},
+};
+
+/// Payload of up to this many bytes travels in the final frame; more goes ahead of it in a data frame that the
+/// kernel sends from the file (`docs/adr/0001-iod-data-path.md`: copying wins up to 32 KiB).
+pub const COPIED_BYTES_MAX: usize = 32 * 1024;
+
+/// A read under way.
+#[derive(Debug)]
+pub struct ReadJob {
+    grant: Arc<Grant>,
+    session: Option<SessionId>,
+    objects: Vec<Option<Arc<dyn Object>>>,
+    ends: Vec<ObjectEnd>,
+    /// No object has a byte of the file at or after this offset.
+    file_end: u64,
+    unfold: Unfold,
+    /// What of the last access is not planned yet.
+    rest: Option<Rest>,
+    owed_zeros: u64,
+    ended: bool,
+    plan: Plan,
+    sent: u64,
+}
+
+/// Data at `offset` of an object, and the hole behind it.
+#[derive(Clone, Copy, Debug)]
+struct Rest {
+    slot: u16,
+    offset: u64,
+    bytes: u64,
+    hole_bytes: u64,
+}
+
+/// What planning came to.
+enum Planned {
+    /// There is more, but the frame is full.
+    Full,
+    /// The slice is used up.
+    Paused,
+    /// Nothing follows.
+    End,
+}
+
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    read: &Read,
+) -> Result<Box<ReadJob>, Failure> {
+    let (grant, session) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
+    let unfold = grant.map.unfold(&read.request, &grant.parts).map_err(invalid)?;
+    let mut objects = Vec::with_capacity(grant.places.len());
+    let mut ends = Vec::with_capacity(grant.places.len());
+    for place in &grant.places {
+        let opened = core.open(&grant, place)?;
+        let bytes = opened.as_ref().map_or(0, |(_, stat)| stat.size);
+        ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
+        objects.push(opened.map(|(object, _)| object));
+    }
+    let file_end = file_end(&grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
+    Ok(Box::new(ReadJob {
+        grant,
+        session,
+        objects,
+        ends,
+        file_end,
+        unfold,
+        rest: None,
+        owed_zeros: 0,
+        ended: false,
+        plan: Plan::default(),
+        sent: 0,
+    }))
+}
+
+fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
+    let lengths: Vec<_> = ends.iter().map(|end| (end.part, end.bytes.0)).collect();
+    grant.map.file_size_from_objects(&lengths)
+}
+
+impl ReadJob {
+    /// One slice: sends at most one data frame, or the final one.
+    ///
+    /// # Errors
+    /// [`SinkError::Closed`] when the connection is gone.
+    pub fn step<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        sink: &mut dyn FrameSink,
+    ) -> Result<Progress, SinkError> {
+        if let Err(failure) = core.pass(&self.grant, self.session, now) {
+            return self.fail(core, &failure, sink);
+        }
+        let sent = match self.plan() {
+            Planned::Paused => return Ok(Progress::Again),
+            Planned::Full => self.send_data(sink).map(|()| Progress::Again),
+            Planned::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
+                self.send_data(sink).map(|()| Progress::Again)
+            }
+            Planned::End => self.finish(core, sink).map(|()| Progress::Finished),
+        };
+        match sent {
+            Err(SinkError::Disk(failure)) => self.fail(core, &failure, sink),
+            other => other,
+        }
+    }
+
+    /// Plans the next frame as far as the slice's budget goes.
+    fn plan(&mut self) -> Planned {
+        let mut steps = JOB_SLICE_ACCESSES_MAX;
+        loop {
+            if !self.plan_rest() {
+                return Planned::Full;
+            }
+            if self.ended {
+                return Planned::End;
+            }
+            match self.unfold.next_within(&mut steps) {
+                Unfolded::Access(access) if access.file_offset.0 < self.file_end => self.take(&access),
+                Unfolded::Access(_) | Unfolded::End => self.ended = true,
+                Unfolded::Paused => return Planned::Paused,
+            }
+        }
+    }
+
+    /// Takes the next access up: what lies before its object's end is data, the rest a hole.
+    fn take(&mut self, access: &Access) {
+        let Some(slot) = self.grant.slot(access.part) else { return };
+        let Access { object_offset, bytes, .. } = *access;
+        let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);
+        if data == 0 {
+            self.owed_zeros += bytes;
+        } else {
+            // PARTS_MAX fits 16 bits.
+            self.rest =
+                Some(Rest { slot: slot as u16, offset: object_offset.0, bytes: data, hole_bytes: bytes - data });
+        }
+    }
+
+    /// Plans what is owed and the rest of the last access; `false` when the frame is full before it is done.
+    fn plan_rest(&mut self) -> bool {
+        let Some(rest) = &mut self.rest else { return true };
+        while self.owed_zeros > 0 {
+            match self.plan.push(None, 0, self.owed_zeros) {
+                0 => return false,
+                taken => self.owed_zeros -= taken,
+            }
+        }
+        while rest.bytes > 0 {
+            match self.plan.push(Some(rest.slot), rest.offset, rest.bytes) {
+                0 => return false,
+                taken => (rest.offset, rest.bytes) = (rest.offset + taken, rest.bytes - taken),
+            }
+        }
+        self.owed_zeros = rest.hole_bytes;
+        self.rest = None;
+        true
+    }
+
+    fn send_data(&mut self, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
+        sink.data(&self.plan.payload(&self.objects))?;
+        self.sent += self.plan.bytes();
+        self.plan.clear();
+        Ok(())
+    }
+
+    fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
+        let bytes = self.sent + self.plan.bytes();
+        let reply = ReadReply { bytes: ByteCount(bytes), ends: std::mem::take(&mut self.ends) };
+        let answer = Answer::from_outcome(Ok(reply));
+        sink.finish(&answer.body, &self.plan.payload(&self.objects))?;
+        core.counters().answered(Status::Ok);
+        core.counters().bytes_read.fetch_add(bytes, Relaxed);
+        Ok(())
+    }
+
+    /// Ends the call half-way. What was sent before stands; the status says not to trust it.
+    fn fail<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        failure: &Failure,
+        sink: &mut dyn FrameSink,
+    ) -> Result<Progress, SinkError> {
+        tracing::debug!(%failure, "read ended half-way");
+        core.counters().answered(failure.status);
+        sink.finish(&Answer::failure(failure).body, &Payload::EMPTY)?;
+        Ok(Progress::Finished)
+    }
+}

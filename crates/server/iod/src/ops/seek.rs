@@ -1,0 +1,52 @@
+//! Seek: the next data or hole of the file, as far as this daemon's objects tell.
+//!
+//! The file's bytes from an offset on are each object's bytes from one offset on, in the same order
+//! (`braid_layout`): the first of each part is asked for, and the least of them is the answer.
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::{Failure, FileOffset, ObjectOffset};
+use braid_wire::message::iod::{Seek, SeekWhat};
+
+use super::{invalid, sizes::ANY};
+use crate::{
+    connection::ConnectionState,
+    grant::{Grant, Place},
+    iod_core::IodCore,
+};
+
+pub(super) fn seek<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    seek: &Seek,
+) -> Result<Option<FileOffset>, Failure> {
+    let (grant, _) = core.grant(connection, now, seek.handle, &seek.present, ANY)?;
+    let mut nearest: Option<FileOffset> = None;
+    for place in &grant.places {
+        if let Some(found) = one(core, &grant, place, seek)? {
+            nearest = Some(nearest.map_or(found, |nearest| nearest.min(found)));
+        }
+    }
+    Ok(nearest)
+}
+
+fn one<S: ObjectStore>(
+    core: &IodCore<S>,
+    grant: &Grant,
+    place: &Place,
+    seek: &Seek,
+) -> Result<Option<FileOffset>, Failure> {
+    let part = place.object.part;
+    let from = ObjectOffset(grant.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
+    let found = match (core.open(grant, place)?, seek.what) {
+        (Some((object, _)), SeekWhat::Data) => core.warned(object.next_data(from))?,
+        // Behind its end an object is a hole.
+        (Some((object, _)), _) => Some(core.warned(object.next_hole(from))?.unwrap_or(from)),
+        (None, SeekWhat::Data) => None,
+        (None, _) => Some(from),
+    };
+    // A part of a component with an end has no bytes of the file past it: nothing to find there.
+    Ok(found.and_then(|offset| grant.map.file_offset(part, offset).ok()))
+}

@@ -1,0 +1,28 @@
+//! Object sizes: how long the file's objects here are.
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::Failure;
+use braid_wire::{
+    Rights,
+    message::{iod::ObjectSizes, types::ObjectInfo},
+};
+
+use crate::{connection::ConnectionState, iod_core::IodCore};
+
+/// With any right: `fstat` and `lseek` work on a file that is open for writing only, too.
+pub(super) const ANY: Rights = Rights(0);
+
+pub(super) fn object_sizes<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    sizes: &ObjectSizes,
+) -> Result<Vec<ObjectInfo>, Failure> {
+    let (grant, _) = core.grant(connection, now, sizes.handle, &sizes.present, ANY)?;
+    let info = |place| core.open(&grant, place).map(|opened| {
+        core.info(place.object.part, opened.as_ref().map(|(_, stat)| stat))
+    });
+    grant.places.iter().map(info).collect()
+}

@@ -1,0 +1,47 @@
+//! Truncate, from the metadata server: lengths of objects with a new size generation (I5).
+//!
+//! Repeating it is harmless: the store does a change of one generation once.
+
+use braid_store::{ObjectStore, SizeChange};
+use braid_types::{Failure, Status};
+use braid_wire::message::{
+    iod::{ObjectLength, Truncate},
+    types::ObjectInfo,
+};
+
+use super::Work;
+use crate::{grant::Grant, iod_core::IodCore};
+
+pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, truncate: Truncate) -> Result<Work<S>, Failure> {
+    let grant = core.mds_grant(&truncate.capability)?;
+    for length in &truncate.objects {
+        grant.place(length.object)?;
+    }
+    Ok(Work::new("Truncate", move |core, _| {
+        truncate.objects.iter().map(|length| one(core, &grant, length, &truncate)).collect::<Result<Vec<_>, _>>()
+    }))
+}
+
+fn one<S: ObjectStore>(
+    core: &IodCore<S>,
+    grant: &Grant,
+    length: &ObjectLength,
+    truncate: &Truncate,
+) -> Result<ObjectInfo, Failure> {
+    let ObjectLength { object: id, bytes } = length;
+    let change = SizeChange::Truncate { length: bytes.0 };
+    match core.store().open(*id) {
+        Ok(object) => core.warned(object.change_size(change, truncate.size_generation))?,
+        Err(why) if why.is_no_object() && bytes.0 == 0 => return Ok(core.info(id.part, None)),
+        Err(why) if why.is_no_object() && !grant.place(*id)?.recorded => {
+            core.warned(core.store().change_size(&grant.new_object(*id), change, truncate.size_generation))?;
+        }
+        Err(why) => return core.warned(Err(why)),
+    }
+    let stat = core.warned(core.store().open(*id).and_then(|object| object.stat()))?;
+    if stat.size_generation > truncate.size_generation {
+        let detail = format!("object {id} is of size generation {} already", stat.size_generation);
+        return Err(Failure::new(Status::StaleGeneration, detail));
+    }
+    Ok(core.info(id.part, Some(&stat)))
+}

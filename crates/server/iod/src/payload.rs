@@ -1,0 +1,159 @@
+//! The payload of one frame of a reply: pieces of objects and zeros, not yet read.
+//!
+//! The core plans it; whoever sends it decides whether to copy it or to have the kernel send it from the file.
+
+use std::sync::Arc;
+
+use braid_store::Object;
+use braid_types::{
+    Failure, ObjectOffset,
+    limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
+};
+
+/// A contiguous piece of a payload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Segment {
+    /// Which of the job's objects; `None` for zeros.
+    slot: Option<u16>,
+    offset: u64,
+    bytes: u64,
+}
+
+/// The segments of one frame under construction. Never more than a data frame may carry, and never more
+/// segments than a slice may have accesses (I9).
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    segments: Vec<Segment>,
+    bytes: u64,
+}
+
+/// A piece of a payload as its sender sees it.
+#[derive(Clone, Copy, Debug)]
+pub enum Piece<'a> {
+    /// Bytes of an object. If it has become shorter, the rest is zeros.
+    Data {
+        /// The object.
+        object: &'a dyn Object,
+        /// First byte.
+        offset: ObjectOffset,
+        /// How many.
+        bytes: usize,
+    },
+    /// So many zeros.
+    Zeros(usize),
+}
+
+/// The payload of one frame, at most [`REPLY_DATA_BYTES_MAX`] bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Payload<'a> {
+    segments: &'a [Segment],
+    objects: &'a [Option<Arc<dyn Object>>],
+    bytes: usize,
+}
+
+impl Plan {
+    /// Adds as much of a piece as there is room for; how much that was.
+    pub(crate) fn push(&mut self, slot: Option<u16>, offset: u64, bytes: u64) -> u64 {
+        let taken = bytes.min(REPLY_DATA_BYTES_MAX as u64 - self.bytes);
+        let adjacent = |last: &Segment| last.slot == slot && (slot.is_none() || last.offset + last.bytes == offset);
+        let full = taken == 0 || self.segments.len() == JOB_SLICE_ACCESSES_MAX;
+        match self.segments.last_mut() {
+            Some(last) if adjacent(last) => last.bytes += taken,
+            _ if full => return 0,
+            _ => self.segments.push(Segment { slot, offset, bytes: taken }),
+        }
+        self.bytes += taken;
+        taken
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(crate) fn payload<'a>(&'a self, objects: &'a [Option<Arc<dyn Object>>]) -> Payload<'a> {
+        Payload { segments: &self.segments, objects, bytes: self.bytes as usize }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.segments.clear();
+        self.bytes = 0;
+    }
+}
+
+impl<'a> Payload<'a> {
+    /// No bytes.
+    pub const EMPTY: Payload<'static> = Payload { segments: &[], objects: &[], bytes: 0 };
+
+    /// How many bytes it has.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// How many pieces it has.
+    pub fn piece_count(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// Its pieces in order.
+    pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
+        let objects = self.objects;
+        self.segments.iter().map(move |segment| {
+            let bytes = segment.bytes as usize;
+            match segment.slot.and_then(|slot| objects[usize::from(slot)].as_deref()) {
+                Some(object) => Piece::Data { object, offset: ObjectOffset(segment.offset), bytes },
+                None => Piece::Zeros(bytes),
+            }
+        })
+    }
+
+    /// Reads all of it behind what `out` holds.
+    ///
+    /// # Errors
+    /// What the disk says; `out` then ends in the middle.
+    pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        self.pieces().try_for_each(|piece| piece.read_into(out))
+    }
+}
+
+impl Piece<'_> {
+    /// Reads it behind what `out` holds.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
+        let at = out.len();
+        // Zeroed first, so that the end of an object that has become shorter needs no second look.
+        match *self {
+            Self::Zeros(bytes) => out.resize(at + bytes, 0),
+            Self::Data { object, offset, bytes } => {
+                out.resize(at + bytes, 0);
+                object.read_at(&mut out[at..], offset)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn adjacent_pieces_become_one_and_a_frame_is_never_overfull() {
+        let mut plan = Plan::default();
+        assert_eq!(plan.push(Some(0), 100, 50), 50);
+        assert_eq!(plan.push(Some(0), 150, 50), 50);
+        assert_eq!(plan.push(None, 0, 10), 10);
+        assert_eq!(plan.push(None, 0, 10), 10);
+        assert_eq!(plan.push(Some(0), 500, u64::MAX), REPLY_DATA_BYTES_MAX as u64 - 120);
+        assert_eq!(plan.push(Some(1), 0, 1), 0, "it is full");
+        assert_eq!((plan.segments.len(), plan.bytes()), (3, REPLY_DATA_BYTES_MAX as u64));
+    }
+
+    #[test]
+    fn a_frame_has_at_most_a_slice_of_pieces() {
+        let mut plan = Plan::default();
+        let pushed: u64 = (0..2 * JOB_SLICE_ACCESSES_MAX as u64).map(|i| plan.push(Some(0), i * 10, 1)).sum();
+        assert_eq!(pushed, JOB_SLICE_ACCESSES_MAX as u64);
+    }
+}

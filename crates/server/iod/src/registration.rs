@@ -1,0 +1,263 @@
+//! Joining the cluster and staying in it: when to register, when to send a heartbeat, what to do with the answer.
+//!
+//! ```text
+//!              connection made             answer
+//!   away ───── RegisterIod ─────> joined ─────────> heartbeat every HEARTBEAT_MS
+//!    ^  ^        refused: again     │ ^                 │
+//!    │  └── after HEARTBEAT_MS ─────┘ └─ fences in it:  │ lost, refused
+//!    └──────────────────────────────── confirm at once ─┘
+//! ```
+//!
+//! A state machine: time and answers in, messages and [`Orders`] out. Invariants:
+//! 1. A heartbeat says that a fence is applied only after [`Registration::confirm`] was called for it (I4).
+//! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never longer.
+//! 3. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
+
+use std::time::Duration;
+
+use braid_types::{
+    ClusterUuid, Failure, IodId, Status, Timestamp, WriteVerifier,
+    limits::{HEARTBEAT_MS, HEARTBEAT_STOP_MS},
+};
+use braid_wire::message::{
+    iod::Fence,
+    mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply},
+    types::Space,
+};
+
+const INTERVAL: Duration = Duration::from_millis(HEARTBEAT_MS);
+const SERVE: Duration = Duration::from_millis(HEARTBEAT_STOP_MS);
+
+/// What the daemon says of itself when it registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Introduction {
+    /// The cluster of its directory.
+    pub cluster: ClusterUuid,
+    /// Random bytes of its directory.
+    pub directory: [u8; 16],
+    /// Where it listens, `host:port`.
+    pub addresses: Vec<String>,
+    /// `key=value`.
+    pub labels: Vec<String>,
+}
+
+/// What changes from one heartbeat to the next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vitals {
+    /// Room on the disk.
+    pub space: Space,
+    /// The write verifier (I6).
+    pub verifier: WriteVerifier,
+}
+
+/// What to do next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Nothing before this moment.
+    Wait(Duration),
+    /// Send this and report the answer to [`Registration::registered`] or [`Registration::failed`].
+    Register(RegisterIod),
+    /// Send this and report the answer to [`Registration::heard`] or [`Registration::failed`].
+    Heartbeat(Heartbeat),
+}
+
+/// What an answer asks of the daemon, in this order: keep the id, apply the fence, call
+/// [`Registration::confirm`], serve.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Orders {
+    /// The daemon's id, when it was just given or said again.
+    pub id: Option<IodId>,
+    /// Sessions to fence and the least epoch, in the form of the message that does the same.
+    pub fence: Fence,
+    /// Data may be served until this moment.
+    pub serve_until: Duration,
+    /// The metadata server's clock.
+    pub mds_now: Timestamp,
+}
+
+/// The state machine. Moments are monotonic times since any fixed start.
+#[derive(Debug)]
+pub struct Registration {
+    introduction: Introduction,
+    id: IodId,
+    joined: bool,
+    next_at: Duration,
+    sent_at: Duration,
+    fence_applied: u64,
+}
+
+impl Registration {
+    /// A daemon that was not heard of yet; `id` is 0 when it never registered.
+    pub fn new(introduction: Introduction, id: IodId) -> Self {
+        let (next_at, sent_at) = (Duration::ZERO, Duration::ZERO);
+        Self { introduction, id, joined: false, next_at, sent_at, fence_applied: 0 }
+    }
+
+    /// The daemon's id; 0 before the first answer.
+    pub fn id(&self) -> IodId {
+        self.id
+    }
+
+    /// What to do at `now`. A message is counted as sent at `now`.
+    pub fn next(&mut self, now: Duration, vitals: impl FnOnce() -> Vitals) -> Step {
+        if now < self.next_at {
+            return Step::Wait(self.next_at);
+        }
+        self.sent_at = now;
+        self.next_at = now + INTERVAL;
+        let Vitals { space, verifier } = vitals();
+        if self.joined {
+            return Step::Heartbeat(Heartbeat { space, verifier, fence_applied: self.fence_applied });
+        }
+        let Introduction { cluster, directory, addresses, labels } = self.introduction.clone();
+        Step::Register(RegisterIod { id: self.id, cluster, directory, addresses, labels, space, verifier })
+    }
+
+    /// The metadata server took the daemon in.
+    ///
+    /// # Errors
+    /// [`Status::Invalid`] when the answer gives id 0 or takes back an id that was given.
+    pub fn registered(&mut self, reply: RegisterIodReply) -> Result<Orders, Failure> {
+        if reply.id == IodId(0) || (self.id != IodId(0) && self.id != reply.id) {
+            let detail = format!("the metadata server gave id {}, this daemon is {}", reply.id, self.id);
+            return Err(Failure::new(Status::Invalid, detail));
+        }
+        self.id = reply.id;
+        self.joined = true;
+        Ok(Orders { id: Some(reply.id), ..self.heard(reply.state) })
+    }
+
+    /// The metadata server answered a heartbeat.
+    pub fn heard(&mut self, reply: HeartbeatReply) -> Orders {
+        let HeartbeatReply { epoch_min, now, fence, fenced, .. } = reply;
+        Orders {
+            id: None,
+            fence: Fence { sessions: fenced, fence, epoch_min },
+            serve_until: self.sent_at + SERVE,
+            mds_now: now,
+        }
+    }
+
+    /// The fence of these orders holds. The next message, which says so, is due at once when it is a newer one.
+    pub fn confirm(&mut self, fence: u64) {
+        if fence > self.fence_applied {
+            self.fence_applied = fence;
+            self.next_at = self.sent_at;
+        }
+    }
+
+    /// There was no answer, or a refusal, or the connection ended: register again after the interval.
+    pub fn failed(&mut self) {
+        self.joined = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::{ByteCount, MapEpoch, MdsEpoch, SessionId};
+
+    use super::*;
+    use crate::gate::Gate;
+
+    fn new() -> Registration {
+        let introduction =
+            Introduction { cluster: ClusterUuid([1; 16]), directory: [2; 16], addresses: vec![], labels: vec![] };
+        Registration::new(introduction, IodId(0))
+    }
+
+    fn vitals() -> Vitals {
+        let space = Space { device: 1, total: ByteCount(10), available: ByteCount(5), files_free: 3 };
+        Vitals { space, verifier: WriteVerifier(9) }
+    }
+
+    fn answer(fence: u64, fenced: &[u64]) -> HeartbeatReply {
+        HeartbeatReply {
+            epoch: MdsEpoch(2),
+            epoch_min: MdsEpoch(1),
+            map_epoch: MapEpoch(1),
+            now: Timestamp::default(),
+            fence,
+            fenced: fenced.iter().copied().map(SessionId).collect(),
+        }
+    }
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn joined_at(now: Duration) -> Registration {
+        let mut registration = new();
+        assert!(matches!(registration.next(now, vitals), Step::Register(_)));
+        registration.registered(RegisterIodReply { id: IodId(4), state: answer(0, &[]) }).unwrap();
+        registration
+    }
+
+    #[test]
+    fn registers_first_then_sends_a_heartbeat_every_interval() {
+        let mut registration = joined_at(at(0));
+        assert_eq!(registration.next(at(1), vitals), Step::Wait(at(HEARTBEAT_MS)));
+        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Heartbeat(_)));
+        assert_eq!(registration.id(), IodId(4));
+    }
+
+    #[test]
+    fn keeps_trying_while_the_metadata_server_is_not_there() {
+        let mut registration = new();
+        for round in 0..50 {
+            let now = at(round * HEARTBEAT_MS);
+            let Step::Register(message) = registration.next(now, vitals) else { panic!("round {round}") };
+            assert_eq!(message.id, IodId(0));
+            registration.failed();
+            assert!(matches!(registration.next(now, vitals), Step::Wait(_)), "not in a busy loop");
+        }
+    }
+
+    #[test]
+    fn registers_again_with_its_id_after_a_lost_connection() {
+        let mut registration = joined_at(at(0));
+        registration.failed();
+        let Step::Register(message) = registration.next(at(HEARTBEAT_MS), vitals) else { panic!() };
+        assert_eq!(message.id, IodId(4));
+    }
+
+    #[test]
+    fn a_fence_is_confirmed_at_once_and_only_after_it_was_applied() {
+        let mut registration = joined_at(at(0));
+        let _ = registration.next(at(HEARTBEAT_MS), vitals);
+        let orders = registration.heard(answer(7, &[3]));
+        assert_eq!(orders.fence.sessions, [SessionId(3)]);
+        assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Wait(_)));
+        registration.confirm(orders.fence.fence);
+        let Step::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else { panic!() };
+        assert_eq!(message.fence_applied, 7);
+    }
+
+    #[test]
+    fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
+        let gate = Gate::closed();
+        let serves = |now| gate.pass(Some(SessionId(1)), MdsEpoch(1), now).is_ok();
+        let mut registration = new();
+        let _ = registration.next(at(500), vitals);
+        let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) }).unwrap();
+        gate.serve_until(Some(orders.serve_until));
+        assert!(serves(at(500 + HEARTBEAT_STOP_MS - 1)));
+        assert!(!serves(at(500 + HEARTBEAT_STOP_MS)));
+
+        registration.failed();
+        let _ = registration.next(at(60_000), vitals);
+        let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) }).unwrap();
+        gate.fence(&orders.fence.sessions, orders.fence.epoch_min);
+        gate.serve_until(Some(orders.serve_until));
+        assert!(serves(at(60_001)), "serves again after a good answer");
+        assert!(gate.pass(Some(SessionId(8)), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");
+    }
+
+    #[test]
+    fn an_id_that_was_given_is_never_exchanged() {
+        let mut registration = joined_at(at(0));
+        for id in [0, 5] {
+            let refused = registration.registered(RegisterIodReply { id: IodId(id), state: answer(0, &[]) });
+            assert_eq!(refused.unwrap_err().status, Status::Invalid);
+        }
+    }
+}

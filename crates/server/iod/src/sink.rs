@@ -1,0 +1,83 @@
+//! Where the frames of one call's reply go.
+
+use braid_types::{Failure, Status};
+use braid_wire::{Wire, encode_failure, encode_success};
+
+use crate::payload::Payload;
+
+/// Takes the frames of one call's reply, in order: any number of data frames, then the final one.
+pub trait FrameSink {
+    /// A data frame.
+    ///
+    /// # Errors
+    /// [`SinkError::Disk`] when the payload could not be read: the frame, if any of it was sent, was filled up with zeros.
+    fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError>;
+
+    /// The final frame, with the last payload. It is read before anything is sent, so that the status in `body`
+    /// is still true.
+    ///
+    /// # Errors
+    /// [`SinkError::Disk`] when the payload could not be read: then nothing was sent.
+    fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError>;
+}
+
+/// Why a frame was not sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum SinkError {
+    /// Its payload could not be read. The call goes on to end with this failure.
+    Disk(Failure),
+    /// The connection is gone, and the call with it.
+    Closed,
+}
+
+/// The end of a call that carries no payload: status and body of the final frame.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answer {
+    /// The status in `body`, for counters.
+    pub status: Status,
+    /// Body of the final frame.
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer with this outcome.
+    pub fn from_outcome<R: Wire>(outcome: Result<R, Failure>) -> Self {
+        match outcome {
+            Ok(reply) => Self { status: Status::Ok, body: encode_success(&reply) },
+            Err(failure) => Self::failure(&failure),
+        }
+    }
+
+    /// A refusal.
+    pub fn failure(failure: &Failure) -> Self {
+        Self { status: failure.status, body: encode_failure(failure) }
+    }
+}
+
+/// Gathers the frames of a reply in memory, for simulated networks and tests.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Gathered {
+    /// Payload of all frames.
+    pub payload: Vec<u8>,
+    /// Payload bytes of each data frame.
+    pub data_frames: Vec<usize>,
+    /// Body of the final frame, once it came.
+    pub body: Option<Vec<u8>>,
+}
+
+impl FrameSink for Gathered {
+    fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
+        self.data_frames.push(payload.bytes());
+        payload.read_into(&mut self.payload).map_err(SinkError::Disk)
+    }
+
+    fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError> {
+        let sent = self.payload.len();
+        if let Err(failure) = payload.read_into(&mut self.payload) {
+            self.payload.truncate(sent);
+            return Err(SinkError::Disk(failure));
+        }
+        self.body = Some(body.to_vec());
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! What is refused (I4, I5, I10).
+
+use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
+use braid_types::{FileIndex, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
+use braid_wire::{
+    Call, Credential, Rights, Role, Secret, Wire, decode_outcome,
+    message::{
+        DaemonStatus, Ping,
+        iod::{Delete, DiskSpace, Fence, Flush, ObjectLength, Read, Truncate, Write},
+    },
+};
+
+use super::harness::*;
+
+fn read_refusal(client: &mut Client<'_>, present: Vec<u8>) -> Status {
+    refusal(client.call(&Read { handle: 1, present, request: contiguous(0, 1) }))
+}
+
+#[test]
+fn a_forged_capability_is_refused() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let capability = capability(striped([1]));
+    let own_key = capability.sign(&Secret::from_bytes([8; 32]));
+    assert_eq!(read_refusal(&mut client, own_key), Status::BadCapability);
+    let good = capability.sign(&server_key());
+    for at in 0..good.len() {
+        let mut bent = good.clone();
+        bent[at] ^= 1;
+        assert_eq!(read_refusal(&mut client, bent), Status::BadCapability, "byte {at}");
+    }
+    assert!(client.read(&capability, contiguous(0, 1)).is_ok());
+}
+
+#[test]
+fn a_refused_capability_leaves_no_handle() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    assert_eq!(read_refusal(&mut client, vec![1; 100]), Status::BadCapability);
+    assert_eq!(read_refusal(&mut client, Vec::new()), Status::UnknownHandle);
+    assert_eq!(client.state.handles(), 0);
+}
+
+#[test]
+fn a_capability_for_another_file_gives_nothing_of_this_one() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability(striped([1])), contiguous(0, 6), b"secret").unwrap();
+    let mut other = capability(striped([1]));
+    other.file = FileIndex(78);
+    assert_eq!(client.read(&other, contiguous(0, 6)).unwrap().payload, b"", "the other file is empty");
+}
+
+#[test]
+fn a_capability_of_another_session_is_refused() {
+    let core = daemon(1);
+    let mut thief = Client::of_session(&core, SessionId(6));
+    assert_eq!(refusal(thief.read(&capability(striped([1])), contiguous(0, 1))), Status::BadCapability);
+}
+
+#[test]
+fn a_capability_whose_parts_are_elsewhere_is_refused() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    assert_eq!(refusal(client.read(&capability(striped([2, 3])), contiguous(0, 1))), Status::BadCapability);
+}
+
+#[test]
+fn rights_are_kept_apart() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let mut capability = capability(striped([1]));
+    capability.rights = Rights::READ;
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::BadCapability);
+    let (handle, present) = client.present(&capability);
+    assert_eq!(refusal(client.call(&Flush { handle, present })), Status::BadCapability);
+    capability.rights = Rights::WRITE;
+    assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::BadCapability);
+    client.write(&capability, contiguous(0, 1), b"x").unwrap();
+}
+
+#[test]
+fn an_old_epoch_is_refused() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let mut capability = capability(striped([1]));
+    client.write(&capability, contiguous(0, 1), b"x").unwrap();
+    let epoch_min = MdsEpoch(EPOCH.0 + 1);
+    Client::mds(&core).call(&Fence { sessions: Vec::new(), fence: 1, epoch_min }).unwrap();
+    assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::StaleEpoch);
+    capability.epoch = epoch_min;
+    assert!(client.read(&capability, contiguous(0, 1)).is_ok());
+}
+
+#[test]
+fn an_old_size_generation_is_refused_for_reading_and_writing() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let mut capability = capability(striped([1]));
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    let objects = vec![ObjectLength { object: object(0), bytes: braid_types::ByteCount(1) }];
+    let signed = capability.sign(&server_key());
+    let truncate = Truncate { objects, size_generation: SizeGeneration(2), capability: signed };
+    Client::mds(&core).call(&truncate).unwrap();
+    assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::StaleGeneration);
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);
+    capability.size_generation = SizeGeneration(2);
+    assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"a");
+}
+
+#[test]
+fn a_fenced_client_that_goes_on_writing_changes_nothing() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 3), b"xyz")), Status::Fenced);
+    let mut other = capability.clone();
+    other.session = SessionId(6);
+    let read = Client::of_session(&core, SessionId(6)).read(&other, contiguous(0, 3)).unwrap();
+    assert_eq!(read.payload, b"abc");
+}
+
+#[test]
+fn a_daemon_that_lost_the_metadata_server_serves_no_data() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 1), b"x").unwrap();
+    client.now = NOW + SERVES_FOR;
+    assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::NotServing);
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::NotServing);
+    core.serve_until(Some(NOW + 2 * SERVES_FOR));
+    assert_eq!(client.read(&capability, contiguous(0, 1)).unwrap().payload, b"x");
+}
+
+#[test]
+fn only_the_metadata_server_manages_and_only_by_the_server_key() {
+    let core = daemon(1);
+    let session = Credential::Session { session: SESSION, key: KeyId(1), epoch: EPOCH };
+    let impostors = [
+        (Role::Client, session.clone()),
+        (Role::Mds, Credential::Client(KeyId(1))),
+        (Role::Mds, session),
+        (Role::Admin, Credential::Server),
+        (Role::Iod, Credential::Server),
+    ];
+    for (role, credential) in impostors {
+        let mut client = Client::new(&core, role, credential);
+        let delete = Delete { objects: vec![object(0)] };
+        assert_eq!(refusal(client.call(&delete)), Status::WrongRole, "{role:?}");
+        let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
+        assert_eq!(refusal(client.call(&fence)), Status::WrongRole, "{role:?}");
+    }
+    let mut ticketless = Client::new(&core, Role::Client, Credential::Client(KeyId(1)));
+    assert_eq!(refusal(ticketless.read(&capability(striped([1])), contiguous(0, 1))), Status::WrongRole);
+    assert!(Client::new(&core, Role::Admin, Credential::Server).call(&DiskSpace {}).is_ok());
+    assert!(Client::new(&core, Role::Admin, Credential::Server).call(&DaemonStatus {}).is_ok());
+    assert_eq!(refusal(Client::of_session(&core, SESSION).call(&DaemonStatus {})), Status::WrongRole);
+}
+
+#[test]
+fn what_is_not_understood_is_answered_and_not_acted_upon() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let mut raw = |op, body: &[u8], payload: &[u8]| {
+        let mut out = Gathered::default();
+        core.handle(&mut client.state, NOW, op, body, payload, &mut out).unwrap();
+        decode_outcome::<()>(&out.body.unwrap()).unwrap().err().map(|failure| failure.status)
+    };
+    assert_eq!(raw(0x02ff, b"", b""), Some(Status::UnknownMessage));
+    assert_eq!(raw(0x0110, b"", b""), Some(Status::UnknownMessage), "a message of the metadata server");
+    assert_eq!(raw(Read::OP, b"\x01\x02", b""), Some(Status::Malformed));
+    assert_eq!(raw(Ping::OP, b"", b"payload"), Some(Status::Malformed), "payload where none belongs");
+    assert_eq!(raw(Ping::OP, b"", b""), None);
+    assert_eq!(core.counters().bytes_written.load(std::sync::atomic::Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_view_that_makes_no_sense_is_refused() {
+    use braid_layout::{Pattern, Request, View};
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let capability = capability(striped([1]));
+    let views = [
+        View { displacement: 0, extent: 1, pattern: Pattern::Bytes(2) },
+        View { displacement: u64::MAX, extent: 10, pattern: Pattern::Bytes(10) },
+        View { displacement: 0, extent: 10, pattern: Pattern::Struct(Vec::new()) },
+    ];
+    for view in views {
+        let request = Request { view, start: 0, bytes: 100 };
+        assert_eq!(refusal(client.read(&capability, request.clone())), Status::Invalid);
+        assert_eq!(refusal(client.write(&capability, request, &[0; 100])), Status::Invalid);
+    }
+    assert_eq!(refusal(client.read(&capability, contiguous(1 << 63, 10))), Status::Invalid, "offset 2^63");
+}
+
+#[test]
+fn a_connection_keeps_bounded_capabilities_and_forgets_the_oldest() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let wide = capability(striped([1; 200]));
+    let present = wide.sign(&server_key());
+    let write = |handle: u32| Write { handle, present: present.clone(), request: contiguous(0, 1) };
+    let enough = (2 * CAPABILITY_MEMORY_BYTES_MAX / present.len()) as u32;
+    for handle in 0..enough {
+        client.call_with(&write(handle), b"x").unwrap();
+    }
+    assert!(client.state.handles() * present.len() <= CAPABILITY_MEMORY_BYTES_MAX);
+    let again = |handle| Read { handle, present: Vec::new(), request: contiguous(0, 1) };
+    assert_eq!(refusal(client.call(&again(0))), Status::UnknownHandle);
+    assert!(client.call(&again(enough - 1)).is_ok());
+    assert!(!present.to_bytes().is_empty());
+}

@@ -1,0 +1,203 @@
+//! What the metadata server and fsck do: truncate, punch, delete, collect, list, lost+found, space.
+
+use braid_layout::{Distribution, Layout};
+use braid_types::{ByteCount, FileOffset, IodId, SizeGeneration, Status, Timestamp};
+use braid_wire::{
+    Capability,
+    message::{
+        DaemonStatus,
+        iod::{
+            CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes, Punch, Truncate,
+        },
+    },
+};
+
+use super::harness::*;
+
+fn truncate(capability: &Capability, lengths: &[(u16, u64)], generation: u64) -> Truncate {
+    let length = |(part, bytes): &(u16, u64)| ObjectLength { object: object(*part), bytes: ByteCount(*bytes) };
+    Truncate {
+        objects: lengths.iter().map(length).collect(),
+        size_generation: SizeGeneration(generation),
+        capability: capability.sign(&server_key()),
+    }
+}
+
+fn later(capability: &Capability, generation: u64) -> Capability {
+    Capability { size_generation: SizeGeneration(generation), ..capability.clone() }
+}
+
+#[test]
+fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 100), &[1; 100]).unwrap();
+    let mut mds = Client::mds(&core);
+    let infos = mds.call(&truncate(&capability, &[(0, 10), (1, 20), (2, 0)], 2)).unwrap();
+    let facts: Vec<_> = infos.iter().map(|info| (info.part.0, info.exists, info.bytes.0)).collect();
+    assert_eq!(facts, [(0, true, 10), (1, true, 20), (2, false, 0)]);
+    let read = Client::of_session(&core, SESSION).read(&later(&capability, 2), contiguous(0, 1 << 20)).unwrap();
+    let want = [&[1; 10][..], &[0; STRIPE as usize + 10]].concat();
+    assert_eq!(read.payload, want, "what was cut is gone, also when it grows again");
+}
+
+#[test]
+fn truncate_may_be_repeated_and_an_older_one_is_refused() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 100), &[1; 100]).unwrap();
+    let mut mds = Client::mds(&core);
+    mds.call(&truncate(&capability, &[(0, 10)], 3)).unwrap();
+    assert_eq!(mds.call(&truncate(&capability, &[(0, 10)], 3)).unwrap()[0].bytes.0, 10);
+    assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 50)], 2))), Status::StaleGeneration);
+    assert_eq!(client.read(&later(&capability, 3), contiguous(0, 100)).unwrap().payload, [1; 10]);
+}
+
+#[test]
+fn truncate_of_a_lost_object_says_so_unless_nothing_of_it_is_wanted() {
+    let core = daemon(1);
+    let mut capability = capability(striped([1]));
+    capability.existing_parts = vec![1];
+    let mut mds = Client::mds(&core);
+    assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 10)], 2))), Status::ObjectLost);
+    assert!(!mds.call(&truncate(&capability, &[(0, 0)], 2)).unwrap()[0].exists);
+}
+
+#[test]
+fn truncate_of_objects_that_the_capability_does_not_place_here_is_refused() {
+    let core = daemon(1);
+    let mut mds = Client::mds(&core);
+    let capability = capability(striped([1, 2]));
+    assert_eq!(refusal(mds.call(&truncate(&capability, &[(1, 10)], 2))), Status::BadCapability);
+    let mut forged = truncate(&capability, &[(0, 10)], 2);
+    forged.capability[3] ^= 1;
+    assert_eq!(refusal(mds.call(&forged)), Status::BadCapability);
+}
+
+#[test]
+fn punch_makes_zeros_of_a_range_across_strips_and_refuses_older_writers() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let bytes = 2 * STRIPE;
+    client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
+    let punch = Punch {
+        capability: capability.sign(&server_key()),
+        offset: FileOffset(100),
+        bytes: ByteCount(STRIPE),
+        size_generation: SizeGeneration(2),
+    };
+    Client::mds(&core).call(&punch).unwrap();
+    Client::mds(&core).call(&punch).unwrap();
+    let mut want = pattern(bytes as usize, 1);
+    want[100..100 + STRIPE as usize].fill(0);
+    assert_eq!(client.read(&later(&capability, 2), contiguous(0, bytes)).unwrap().payload, want);
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);
+    let past = Punch { bytes: ByteCount(u64::MAX), ..punch };
+    assert_eq!(refusal(Client::mds(&core).call(&past)), Status::TooLarge);
+}
+
+#[test]
+fn punch_behind_an_object_still_refuses_its_older_writers() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    let punch = Punch {
+        capability: capability.sign(&server_key()),
+        offset: FileOffset(STRIPE),
+        bytes: ByteCount(10),
+        size_generation: SizeGeneration(2),
+    };
+    Client::mds(&core).call(&punch).unwrap();
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);
+    assert_eq!(client.read(&later(&capability, 2), contiguous(0, 100)).unwrap().payload, [1; 10]);
+}
+
+#[test]
+fn deleted_objects_are_gone_and_again_is_harmless() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    let delete = Delete { objects: vec![object(0), object(1)] };
+    let mut mds = Client::mds(&core);
+    mds.call(&delete).unwrap();
+    mds.call(&delete).unwrap();
+    assert_eq!(client.read(&capability, contiguous(0, 10)).unwrap().payload, b"");
+}
+
+#[test]
+fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    for flush in [false, true] {
+        let collect = CollectSizes { objects: vec![object(1), object(0)], flush };
+        let reply = Client::mds(&core).call(&collect).unwrap();
+        let facts: Vec<_> = reply.objects.iter().map(|info| (info.part.0, info.exists, info.bytes.0)).collect();
+        assert_eq!(facts, [(1, false, 0), (0, true, 10)]);
+    }
+    let (handle, present) = client.present(&capability);
+    let sizes = ObjectSizes { handle, present };
+    let here = client.call(&sizes).unwrap()[0].mtime;
+    let at = |seconds, nanos| Timestamp { seconds, nanos };
+    core.set_clock_offset(at(1000, 500_000_000), at(1003, 0));
+    let there = client.call(&sizes).unwrap()[0].mtime;
+    let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
+    assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
+}
+
+#[test]
+fn every_object_is_listed_once_with_its_record() {
+    let core = daemon(1);
+    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: STRIPE }, [1; 200].map(IodId));
+    let capability = capability(layout.clone());
+    let bytes = 200 * STRIPE;
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, bytes), &vec![1; bytes as usize]).unwrap();
+    let (mut found, mut cursor) = (Vec::new(), Vec::new());
+    loop {
+        let page = Client::mds(&core).call(&ListObjects { cursor, count_max: u32::MAX }).unwrap();
+        found.extend(page.objects);
+        match page.cursor {
+            Some(next) => cursor = next,
+            None => break,
+        }
+    }
+    let mut parts: Vec<_> = found.iter().map(|record| record.object.part.0).collect();
+    parts.sort_unstable();
+    assert_eq!(parts, (0..200).collect::<Vec<_>>());
+    assert!(found.iter().all(|record| record.owner == (1000, 100) && record.bytes.0 == STRIPE));
+    assert!(found.iter().all(|record| record.layout.as_ref() == Some(&layout)));
+    let bad = ListObjects { cursor: vec![1, 2, 3], count_max: 1 };
+    assert_eq!(refusal(Client::mds(&core).call(&bad)), Status::Invalid);
+}
+
+#[test]
+fn an_object_moved_to_lost_and_found_is_out_of_service() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    Client::mds(&core).call(&MoveToLost { object: object(0) }).unwrap();
+    assert_eq!(client.read(&capability, contiguous(0, 10)).unwrap().payload, b"");
+    assert_eq!(refusal(Client::mds(&core).call(&MoveToLost { object: object(0) })), Status::ObjectLost);
+}
+
+#[test]
+fn status_counts_what_was_done() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    client.read(&capability, contiguous(0, 4)).unwrap();
+    let mut mds = Client::mds(&core);
+    mds.call(&FlushAll {}).unwrap();
+    assert!(mds.call(&DiskSpace {}).unwrap().total.0 > 0);
+    mds.now = NOW + std::time::Duration::from_secs(7);
+    let status = mds.call(&DaemonStatus {}).unwrap();
+    assert_eq!((status.bytes_written, status.bytes_read, status.errors), (10, 4, 0));
+    assert_eq!((status.calls, status.uptime_seconds), (4, 7));
+}

@@ -1,0 +1,120 @@
+//! Jobs are lazy and cut into slices (I9): counted in slices and frames, not in time.
+
+use braid_iod::{Begun, Gathered, Progress};
+use braid_layout::{Pattern, Request, View};
+use braid_types::{Status, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_wire::{
+    Call, Wire, decode_outcome,
+    message::iod::{Fence, Read, ReadReply, Write},
+};
+
+use super::harness::*;
+
+/// Two levels of strides that never meet the daemon's strips: long to search, nothing to read.
+fn burns_cpu() -> Request {
+    let inner = Pattern::Vector { count: 1 << 20, stride: 2 * STRIPE + 2, child: Box::new(Pattern::Bytes(1)) };
+    let view = View { displacement: 0, extent: 1 << 40, pattern: inner };
+    Request { view, start: 0, bytes: 1 << 40 }
+}
+
+#[test]
+fn a_view_made_to_burn_cpu_is_cut_into_slices_and_a_small_read_finishes_between_them() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 2]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    let sparse = capability.clone();
+    client.write(&sparse, contiguous(1 << 50, 1), b"x").unwrap();
+    let present = capability.sign(&server_key());
+    let evil = Read { handle: 1, present, request: burns_cpu() }.to_bytes();
+    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &evil, 0) else { panic!("a job") };
+    let mut out = Gathered::default();
+    for slice in 0..100 {
+        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Progress::Again, "slice {slice}");
+        assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
+    }
+    assert!(out.body.is_none());
+}
+
+#[test]
+fn a_slice_sends_at_most_one_frame() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let bytes = 4 << 20;
+    client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
+    let present = capability.sign(&server_key());
+    let read = Read { handle: 1, present, request: contiguous(0, bytes) }.to_bytes();
+    let Begun::Read(mut job) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else { panic!("a job") };
+    let mut out = Gathered::default();
+    let mut frames = 0;
+    while job.step(&core, NOW, &mut out).unwrap() == Progress::Again {
+        assert!(out.data_frames.len() - frames <= 1);
+        frames = out.data_frames.len();
+    }
+    assert_eq!((frames, out.payload), (16, pattern(bytes as usize, 1)));
+}
+
+#[test]
+fn a_read_of_single_bytes_is_cut_into_many_small_frames() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let data = pattern(10 * JOB_SLICE_ACCESSES_MAX, 1);
+    client.write(&capability, contiguous(0, data.len() as u64), &data).unwrap();
+    let every_other = Request { view: View::strided(0, 1, 2), start: 0, bytes: data.len() as u64 / 2 };
+    let read = client.read(&capability, every_other).unwrap();
+    assert_eq!(read.payload, data.iter().step_by(2).copied().collect::<Vec<_>>());
+    assert!(read.data_frames.iter().all(|bytes| *bytes <= JOB_SLICE_ACCESSES_MAX));
+}
+
+#[test]
+fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let payload = pattern(5 * JOB_SLICE_ACCESSES_MAX, 1);
+    let request = Request { view: View::strided(0, 1, 2), start: 0, bytes: payload.len() as u64 };
+    let present = capability.sign(&server_key());
+    let write = Write { handle: 1, present, request: request.clone() }.to_bytes();
+    let Begun::Write(mut job) = core.begin(&mut client.state, NOW, Write::OP, &write, payload.len() as u32) else {
+        panic!("a job")
+    };
+    let mut rest = &payload[..];
+    while !rest.is_empty() {
+        let taken = job.push(&core, NOW, rest);
+        assert!(taken <= JOB_SLICE_ACCESSES_MAX + 1, "{taken}");
+        rest = &rest[taken..];
+    }
+    while job.finish(&core).is_none() {}
+    assert_eq!(client.read(&capability, request).unwrap().payload, payload);
+}
+
+#[test]
+fn a_fence_stops_a_read_and_a_write_between_two_slices() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 1 << 20), &pattern(1 << 20, 1)).unwrap();
+    let present = capability.sign(&server_key());
+    let request = contiguous(0, 1 << 20);
+    let read = Read { handle: 1, present: present.clone(), request: request.clone() }.to_bytes();
+    let write = Write { handle: 1, present, request }.to_bytes();
+    let Begun::Read(mut reading) = core.begin(&mut client.state, NOW, Read::OP, &read, 0) else { panic!("a job") };
+    let begun = core.begin(&mut client.state, NOW, Write::OP, &write, 1 << 20);
+    let Begun::Write(mut writing) = begun else { panic!("a job") };
+    let mut out = Gathered::default();
+    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Again);
+    assert_eq!(writing.push(&core, NOW, &[0xee; 1000]), 1000);
+
+    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+
+    assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Finished);
+    let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
+    assert_eq!(refusal(outcome), Status::Fenced);
+    let rest = vec![0xee; (1 << 20) - 1000];
+    assert_eq!(writing.push(&core, NOW, &rest), rest.len(), "taken, so that the connection lives on, and dropped");
+    assert_eq!(writing.finish(&core).unwrap().status, Status::Fenced);
+    let mut after = Client::mds(&core).read(&capability, contiguous(0, 2000)).unwrap().payload;
+    assert_eq!(after.split_off(1000), pattern(2000, 1)[1000..], "nothing was written after the fence");
+}

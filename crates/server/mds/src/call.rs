@@ -1,0 +1,58 @@
+//! A call on its way: who asks, in which slot, and what its answer will wait for.
+//!
+//! An operation either answers at once, or keeps the call and goes on when an I/O daemon or the log has
+//! answered, or waits at a file's gate and is done again from its beginning when the gate opens.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_meta::{Identity, Replay};
+use braid_net::Responder;
+use braid_types::{Failure, FileIndex, SessionId};
+use braid_wire::{Wire, encode_success, message::mds::Envelope};
+
+use crate::connection::Connection;
+
+/// A call that was admitted.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) envelope: Envelope,
+    /// `Some` for everything that needs a session.
+    pub(crate) session: Option<SessionId>,
+    /// Who asks.
+    pub(crate) who: Arc<Identity>,
+    /// When it came, on the server's monotonic clock.
+    pub(crate) came: Duration,
+    pub(crate) responder: Responder,
+}
+
+impl Call {
+    /// What makes a retry known to the store.
+    pub(crate) fn replay(&self) -> Option<Replay> {
+        let Envelope { slot, sequence, .. } = self.envelope;
+        let session = self.session.filter(|_| sequence != 0)?;
+        Some(Replay { session, slot, sequence })
+    }
+}
+
+/// What became of an operation. The call comes back unless it was kept.
+pub(crate) enum Flow {
+    /// The body of the final frame.
+    Answer(Call, Vec<u8>),
+    /// It goes on by itself.
+    Later,
+    /// It waits until the file's gate opens, then begins again.
+    Gate(Call, FileIndex),
+    /// It failed.
+    Fail(Call, Failure),
+}
+
+impl Flow {
+    /// The answer of an operation that needed nobody else.
+    pub(crate) fn from<R: Wire>(call: Call, outcome: Result<R, Failure>) -> Self {
+        match outcome {
+            Ok(reply) => Self::Answer(call, encode_success(&reply)),
+            Err(failure) => Self::Fail(call, failure),
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! The I/O daemons of the cluster as the metadata server sees them: who they are, where, how they are.
+//!
+//! ```text
+//!   register ──> up ──silent HEARTBEAT_DOWN_MS──> down ──heartbeat──> up
+//!                 └──── SetIodState ──> draining ──── SetIodState ──> up
+//! ```
+//!
+//! Invariants: (1) an id belongs to one directory for ever, named by 16 random bytes; (2) the map's
+//! epoch rises with each change that a client could see, and over restarts: it is
+//! `server epoch << 32 | counter`; (3) nothing here asks for the time, so that a test can set it.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use braid_types::{
+    ClusterUuid, Failure, IodId, MapEpoch, MdsEpoch, Status, WriteVerifier,
+    limits::{HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
+};
+use braid_wire::message::{
+    mds::RegisterIod,
+    types::{ClusterMap, IodInfo, IodState, Space},
+};
+
+use crate::placement::Candidate;
+
+/// I/O daemons of one cluster (I9): a map of this many still fits one message.
+pub const IODS_MAX: usize = 1024;
+/// Addresses of one I/O daemon.
+pub const IOD_ADDRESSES_MAX: usize = 16;
+/// Labels of one I/O daemon.
+pub const IOD_LABELS_MAX: usize = 64;
+/// Bytes of one address or label.
+pub const IOD_TEXT_BYTES_MAX: usize = 255;
+
+/// What is remembered of an I/O daemon over restarts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IodRecord {
+    /// Id, addresses, labels, wished state, space.
+    pub info: IodInfo,
+    /// The random bytes of its directory.
+    pub directory: [u8; 16],
+}
+
+/// An I/O daemon.
+#[derive(Clone, Debug)]
+pub struct Iod {
+    /// What clients see.
+    pub info: IodInfo,
+    /// The random bytes of its directory.
+    pub directory: [u8; 16],
+    /// Its write verifier, once it spoke.
+    pub verifier: Option<WriteVerifier>,
+    /// When it was last answered, on the server's monotonic clock.
+    pub heard: Duration,
+    /// It applied every fence up to this one.
+    pub fence_applied: u64,
+    /// Set by an administrator.
+    pub draining: bool,
+}
+
+/// The cluster map and what lies behind it.
+#[derive(Debug)]
+pub struct Cluster {
+    uuid: ClusterUuid,
+    epoch: MapEpoch,
+    mds: Vec<String>,
+    iods: BTreeMap<IodId, Iod>,
+    candidates: Arc<[Candidate]>,
+}
+
+impl Cluster {
+    /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
+    pub fn new(uuid: ClusterUuid, server: MdsEpoch, mds: Vec<String>, records: Vec<IodRecord>, now: Duration) -> Self {
+        let iods = records.into_iter().map(|record| (record.info.id, Iod::recorded(record, now))).collect();
+        let mut cluster = Self { uuid, epoch: MapEpoch(server.0 << 32), mds, iods, candidates: Arc::new([]) };
+        cluster.changed();
+        cluster
+    }
+
+    /// The map's epoch.
+    pub fn epoch(&self) -> MapEpoch {
+        self.epoch
+    }
+
+    /// Which cluster this is.
+    pub fn uuid(&self) -> ClusterUuid {
+        self.uuid
+    }
+
+    /// What placement chooses from. Cheap: made anew only when something changed.
+    pub fn candidates(&self) -> Arc<[Candidate]> {
+        self.candidates.clone()
+    }
+
+    /// The map for clients.
+    pub fn map(&self) -> ClusterMap {
+        let iods = self.iods.values().map(|iod| iod.info.clone()).collect();
+        ClusterMap { epoch: self.epoch, mds: self.mds.clone(), iods }
+    }
+
+    /// Where the server's own addresses are; set once its listener has its ports.
+    pub fn set_addresses(&mut self, mds: Vec<String>) {
+        self.mds = mds;
+        self.changed();
+    }
+
+    /// One daemon.
+    pub fn iod(&self, id: IodId) -> Option<&Iod> {
+        self.iods.get(&id)
+    }
+
+    /// Every daemon, in the order of the map.
+    pub fn iods(&self) -> impl Iterator<Item = &Iod> {
+        self.iods.values()
+    }
+
+    /// How errors name a daemon.
+    pub fn name(&self, id: IodId) -> String {
+        let at = self.iods.get(&id).and_then(|iod| iod.info.addresses.first());
+        format!("I/O daemon {id} at {}", at.map_or("no address", String::as_str))
+    }
+
+    /// Whether the daemon can be asked now.
+    pub fn is_heard(&self, id: IodId) -> bool {
+        self.iods.get(&id).is_some_and(|iod| iod.info.state != IodState::Down)
+    }
+
+    /// Takes in a daemon that says who it is; the record to keep, when it is new or moved.
+    ///
+    /// # Errors
+    /// [`Status::NotPermitted`] for another cluster's directory or for an id of another directory,
+    /// [`Status::LimitExceeded`], [`Status::Invalid`].
+    pub fn plan_registration(&self, call: &RegisterIod) -> Result<Registration, Failure> {
+        check_texts(call)?;
+        if call.cluster != self.uuid {
+            return Err(Failure::new(
+                Status::NotPermitted,
+                format!("the directory belongs to cluster {}, this is cluster {}", call.cluster, self.uuid),
+            ));
+        }
+        let id = self.id_for(call)?;
+        let draining = self.iods.get(&id).is_some_and(|iod| iod.draining);
+        let state = if draining { IodState::Draining } else { IodState::Up };
+        let info = IodInfo {
+            id,
+            addresses: call.addresses.clone(),
+            labels: call.labels.clone(),
+            state,
+            space: call.space.clone(),
+        };
+        let known = self.iods.get(&id);
+        let moved = known.is_none_or(|iod| iod.info.addresses != info.addresses || iod.info.labels != info.labels);
+        Ok(Registration { record: IodRecord { info, directory: call.directory }, moved })
+    }
+
+    /// The second half of a registration, once its record is kept.
+    pub fn register(&mut self, registration: Registration, verifier: WriteVerifier, now: Duration) -> IodId {
+        let id = registration.record.info.id;
+        let mut iod = Iod::recorded(registration.record, now);
+        iod.verifier = Some(verifier);
+        let visible = registration.moved || self.iods.get(&id).is_none_or(|old| old.info.state != iod.info.state);
+        self.iods.insert(id, iod);
+        if visible { self.changed() } else { self.refresh() }
+        id
+    }
+
+    fn id_for(&self, call: &RegisterIod) -> Result<IodId, Failure> {
+        let by_directory = self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        match (call.id, by_directory) {
+            (IodId(0), Some(id)) => Ok(id),
+            (IodId(0), None) if self.iods.len() >= IODS_MAX => {
+                Err(Failure::new(Status::LimitExceeded, format!("a cluster has at most {IODS_MAX} I/O daemons")))
+            }
+            (IodId(0), None) => Ok(IodId(self.iods.keys().next_back().map_or(1, |last| last.0 + 1))),
+            (id, Some(owner)) if id == owner => Ok(id),
+            (id, Some(owner)) => Err(refused(id, &format!("its directory is that of I/O daemon {owner}"))),
+            (id, None) if self.iods.contains_key(&id) => Err(refused(id, "the id belongs to another directory")),
+            (id, None) => Err(refused(id, "the cluster never gave out this id; try: braid fsck")),
+        }
+    }
+
+    /// A sign of life.
+    ///
+    /// # Errors
+    /// [`Status::NoSession`] for a daemon that must register first.
+    pub fn heartbeat(
+        &mut self,
+        id: IodId,
+        space: Space,
+        verifier: WriteVerifier,
+        fence_applied: u64,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        let iod = self.iods.get_mut(&id).ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
+        let was_down = iod.info.state == IodState::Down;
+        let space_changed = iod.info.space != space;
+        iod.heard = now;
+        iod.verifier = Some(verifier);
+        iod.fence_applied = iod.fence_applied.max(fence_applied);
+        iod.info.space = space;
+        iod.info.state = if iod.draining { IodState::Draining } else { IodState::Up };
+        if was_down {
+            self.changed();
+        } else if space_changed {
+            self.refresh();
+        }
+        Ok(())
+    }
+
+    /// The daemon confirmed a fence.
+    pub fn confirm_fence(&mut self, id: IodId, fence: u64) {
+        if let Some(iod) = self.iods.get_mut(&id) {
+            iod.fence_applied = iod.fence_applied.max(fence);
+        }
+    }
+
+    /// Shows as down who was silent too long; true when something changed.
+    pub fn age(&mut self, now: Duration) -> bool {
+        let limit = Duration::from_millis(HEARTBEAT_DOWN_MS);
+        let mut changed = false;
+        for iod in self.iods.values_mut() {
+            if iod.info.state != IodState::Down && now.saturating_sub(iod.heard) > limit {
+                iod.info.state = IodState::Down;
+                changed = true;
+            }
+        }
+        if changed {
+            self.changed();
+        }
+        changed
+    }
+
+    /// Draining or up again, by an administrator; the record to keep.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`]; [`Status::Invalid`] for "down", which is observed and not set.
+    pub fn plan_state(&self, id: IodId, state: IodState) -> Result<IodRecord, Failure> {
+        let iod = self.iods.get(&id).ok_or_else(|| Failure::new(Status::NotFound, format!("I/O daemon {id}")))?;
+        if state == IodState::Down {
+            return Err(Failure::new(Status::Invalid, "down is what is seen, not what is set; try: draining"));
+        }
+        let mut info = iod.info.clone();
+        info.state = state;
+        Ok(IodRecord { info, directory: iod.directory })
+    }
+
+    /// The second half, once the record is kept.
+    pub fn set_state(&mut self, id: IodId, state: IodState) {
+        if let Some(iod) = self.iods.get_mut(&id) {
+            iod.draining = state == IodState::Draining;
+            if iod.info.state != IodState::Down {
+                iod.info.state = state;
+            }
+            self.changed();
+        }
+    }
+
+    /// Whether a fence holds on a daemon (I4): it confirmed it, or it was not answered for so long that it
+    /// has stopped serving by itself.
+    pub fn fence_holds(&self, id: IodId, fence: u64, now: Duration) -> bool {
+        let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
+        self.iods.get(&id).is_none_or(|iod| iod.fence_applied >= fence || now.saturating_sub(iod.heard) > limit)
+    }
+
+    fn changed(&mut self) {
+        self.epoch.0 += 1;
+        self.refresh();
+    }
+
+    fn refresh(&mut self) {
+        let candidate = |iod: &Iod| Candidate {
+            id: iod.info.id,
+            state: iod.info.state,
+            labels: iod.info.labels.clone(),
+            available: iod.info.space.available.0,
+        };
+        self.candidates = self.iods.values().map(candidate).collect();
+    }
+}
+
+impl Iod {
+    fn recorded(record: IodRecord, now: Duration) -> Self {
+        let draining = record.info.state == IodState::Draining;
+        let mut info = record.info;
+        info.state = if draining { IodState::Draining } else { IodState::Up };
+        Self { info, directory: record.directory, verifier: None, heard: now, fence_applied: 0, draining }
+    }
+}
+
+/// A registration that was checked and not yet kept.
+#[derive(Debug)]
+pub struct Registration {
+    /// What to keep.
+    pub record: IodRecord,
+    /// Whether it is new, or its addresses or labels changed: only then it must be kept.
+    pub moved: bool,
+}
+
+fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
+    let texts = call.addresses.iter().chain(&call.labels);
+    let fits = call.addresses.len() <= IOD_ADDRESSES_MAX
+        && call.labels.len() <= IOD_LABELS_MAX
+        && texts.into_iter().all(|text| text.len() <= IOD_TEXT_BYTES_MAX);
+    if !fits {
+        return Err(Failure::new(Status::LimitExceeded, "too many or too long addresses or labels"));
+    }
+    if call.addresses.is_empty() {
+        return Err(Failure::new(Status::Invalid, "an I/O daemon has at least one address"));
+    }
+    Ok(())
+}
+
+fn refused(id: IodId, why: &str) -> Failure {
+    Failure::new(Status::NotPermitted, format!("I/O daemon {id} is refused: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::ByteCount;
+
+    use super::*;
+
+    const UUID: ClusterUuid = ClusterUuid(*b"0123456789abcdef");
+
+    fn space(available: u64) -> Space {
+        Space { device: 1, total: ByteCount(1000), available: ByteCount(available), files_free: 10 }
+    }
+
+    fn call(id: u32, directory: u8) -> RegisterIod {
+        RegisterIod {
+            id: IodId(id),
+            cluster: UUID,
+            directory: [directory; 16],
+            addresses: vec![format!("127.0.0.1:{}", 7000 + u16::from(directory))],
+            labels: Vec::new(),
+            space: space(500),
+            verifier: WriteVerifier(1),
+        }
+    }
+
+    fn empty() -> Cluster {
+        Cluster::new(UUID, MdsEpoch(1), vec!["127.0.0.1:1".into()], Vec::new(), Duration::ZERO)
+    }
+
+    fn join(cluster: &mut Cluster, call: &RegisterIod, now: Duration) -> IodId {
+        let plan = cluster.plan_registration(call).unwrap();
+        cluster.register(plan, call.verifier, now)
+    }
+
+    #[test]
+    fn an_id_is_given_once_and_stays_with_its_directory() {
+        let mut cluster = empty();
+        assert_eq!(join(&mut cluster, &call(0, 1), Duration::ZERO), IodId(1));
+        assert_eq!(join(&mut cluster, &call(0, 2), Duration::ZERO), IodId(2));
+        assert_eq!(join(&mut cluster, &call(0, 1), Duration::ZERO), IodId(1), "the answer was lost: asked again");
+        assert_eq!(join(&mut cluster, &call(2, 2), Duration::ZERO), IodId(2));
+        for (id, directory) in [(1, 2), (2, 1), (1, 9), (5, 9)] {
+            let refused = cluster.plan_registration(&call(id, directory)).unwrap_err();
+            assert_eq!(refused.status, Status::NotPermitted, "id {id} from directory {directory}");
+        }
+    }
+
+    #[test]
+    fn a_foreign_cluster_is_refused() {
+        let foreign = RegisterIod { cluster: ClusterUuid([9; 16]), ..call(0, 1) };
+        assert_eq!(empty().plan_registration(&foreign).unwrap_err().status, Status::NotPermitted);
+    }
+
+    #[test]
+    fn silence_shows_as_down_and_a_heartbeat_as_up_with_a_new_epoch_each() {
+        let mut cluster = empty();
+        let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
+        let epoch = cluster.epoch();
+        let limit = Duration::from_millis(HEARTBEAT_DOWN_MS);
+        assert!(!cluster.age(limit));
+        assert!(cluster.age(limit + Duration::from_millis(1)));
+        assert_eq!(cluster.iod(id).unwrap().info.state, IodState::Down);
+        assert!(cluster.epoch() > epoch);
+        let epoch = cluster.epoch();
+        cluster.heartbeat(id, space(400), WriteVerifier(1), 0, limit * 2).unwrap();
+        assert_eq!(cluster.iod(id).unwrap().info.state, IodState::Up);
+        assert!(cluster.epoch() > epoch);
+        let epoch = cluster.epoch();
+        cluster.heartbeat(id, space(300), WriteVerifier(1), 0, limit * 2).unwrap();
+        assert_eq!(cluster.epoch(), epoch, "space alone is no new map");
+        assert_eq!(cluster.candidates()[0].available, 300);
+    }
+
+    #[test]
+    fn draining_outlasts_silence_and_down_cannot_be_set() {
+        let mut cluster = empty();
+        let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
+        assert_eq!(cluster.plan_state(id, IodState::Down).unwrap_err().status, Status::Invalid);
+        assert_eq!(cluster.plan_state(IodId(9), IodState::Up).unwrap_err().status, Status::NotFound);
+        cluster.set_state(id, IodState::Draining);
+        cluster.age(Duration::from_secs(60));
+        cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::from_secs(61)).unwrap();
+        assert_eq!(cluster.iod(id).unwrap().info.state, IodState::Draining);
+    }
+
+    #[test]
+    fn a_fence_holds_when_confirmed_or_after_silence_beyond_the_daemons_own_limit() {
+        let mut cluster = empty();
+        let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
+        let limit = Duration::from_millis(HEARTBEAT_FENCED_MS);
+        assert!(!cluster.fence_holds(id, 5, limit));
+        assert!(cluster.fence_holds(id, 5, limit + Duration::from_millis(1)));
+        cluster.confirm_fence(id, 5);
+        assert!(cluster.fence_holds(id, 5, Duration::ZERO));
+        assert!(!cluster.fence_holds(id, 6, Duration::ZERO));
+        join(&mut cluster, &call(1, 1), Duration::ZERO);
+        assert!(!cluster.fence_holds(id, 5, Duration::ZERO), "a daemon that restarted has forgotten");
+    }
+}

@@ -1,0 +1,175 @@
+//! A connection: who is at its other end, and what it may ask.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_meta::Identity;
+use braid_net::Peer;
+use braid_types::{Failure, FileIndex, IodId, KeyId, SessionId, Status};
+use braid_wire::{Credential, Role, message::mds::KeyRights};
+
+use crate::session::Owner;
+
+/// Identities that one connection may define (I9): the users of one host.
+pub const IDENTITIES_MAX: usize = 4096;
+/// Supplementary groups of one identity. Linux `NGROUPS_MAX`.
+pub const GROUPS_MAX: usize = 65_536;
+
+/// A connection.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) peer: Peer,
+    pub(crate) owner: Owner,
+    pub(crate) rights: KeyRights,
+    /// Where its absolute paths start: the subtree of its key.
+    pub(crate) root: FileIndex,
+    own: Arc<Identity>,
+    vouches: bool,
+    revoked: AtomicBool,
+    session: OnceLock<Arc<Pulse>>,
+    state: Mutex<Bound>,
+}
+
+#[derive(Debug, Default)]
+struct Bound {
+    identities: HashMap<u32, Arc<Identity>>,
+    iod: Option<IodId>,
+}
+
+/// The part of a session that every call looks at without the server's lock.
+#[derive(Debug)]
+pub(crate) struct Pulse {
+    pub(crate) session: SessionId,
+    heard_ms: AtomicU64,
+    ended: AtomicBool,
+}
+
+impl Pulse {
+    pub(crate) fn new(session: SessionId, now: Duration) -> Self {
+        Self { session, heard_ms: AtomicU64::new(now.as_millis() as u64), ended: AtomicBool::new(false) }
+    }
+
+    pub(crate) fn hear(&self, now: Duration) {
+        self.heard_ms.store(now.as_millis() as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn silent_ms(&self, now: Duration) -> u64 {
+        (now.as_millis() as u64).saturating_sub(self.heard_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+    }
+}
+
+impl Connection {
+    /// A connection of a peer whose key has `rights` and reaches what lies below `root`.
+    pub(crate) fn new(peer: Peer, rights: KeyRights, root: FileIndex) -> Self {
+        let (owner, user) = match &peer.credential {
+            Credential::Client(key) => (Owner { key: *key, user: None }, None),
+            Credential::Ticket(t) => {
+                let user = Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone() };
+                (Owner { key: t.key, user: Some(t.uid) }, Some(user))
+            }
+            _ => (Owner { key: KeyId(0), user: None }, None),
+        };
+        // The holder of a ticket is who the ticket says, whatever its messages say.
+        let vouches = user.is_none() && matches!(peer.role, Role::Client | Role::Admin);
+        let own = Arc::new(squashed(user.unwrap_or_else(Identity::root), &rights));
+        let (revoked, session, state) = (AtomicBool::new(false), OnceLock::new(), Mutex::default());
+        Self { peer, owner, rights, root, own, vouches, revoked, session, state }
+    }
+
+    pub(crate) fn identity(&self, number: u32) -> Result<Arc<Identity>, Failure> {
+        if number == 0 {
+            return Ok(self.own.clone());
+        }
+        self.check_vouches()?;
+        let known = self.state().identities.get(&number).cloned();
+        known.ok_or_else(|| Failure::new(Status::Invalid, format!("identity {number} was not defined on this connection")))
+    }
+
+    pub(crate) fn define(&self, number: u32, identity: Identity) -> Result<(), Failure> {
+        self.check_vouches()?;
+        if number == 0 || identity.groups.len() > GROUPS_MAX {
+            return Err(Failure::new(Status::Invalid, "identity numbers begin at 1, and groups are limited"));
+        }
+        let identity = Arc::new(squashed(identity, &self.rights));
+        let mut state = self.state();
+        if state.identities.len() >= IDENTITIES_MAX && !state.identities.contains_key(&number) {
+            return Err(Failure::new(Status::LimitExceeded, format!("at most {IDENTITIES_MAX} identities")));
+        }
+        state.identities.insert(number, identity);
+        Ok(())
+    }
+
+    pub(crate) fn vouches(&self) -> bool {
+        self.vouches
+    }
+
+    fn check_vouches(&self) -> Result<(), Failure> {
+        if self.vouches {
+            return Ok(());
+        }
+        Err(Failure::new(Status::NotPermitted, "only the holder of a client key vouches for users"))
+    }
+
+    /// Binds the connection to a session; once.
+    pub(crate) fn bind(&self, pulse: Arc<Pulse>) -> Result<(), Failure> {
+        let again = self.session.get().is_some_and(|bound| bound.session == pulse.session);
+        if self.session.set(pulse).is_ok() || again {
+            return Ok(());
+        }
+        Err(Failure::new(Status::Invalid, "the connection already belongs to a session"))
+    }
+
+    /// The session, which is alive; it was heard.
+    pub(crate) fn session(&self, now: Duration) -> Result<SessionId, Failure> {
+        let pulse = self.session.get().ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))?;
+        if pulse.ended.load(Ordering::Acquire) {
+            return Err(Failure::new(Status::NoSession, format!("session {} has ended", pulse.session)));
+        }
+        pulse.hear(now);
+        Ok(pulse.session)
+    }
+
+    pub(crate) fn check_role(&self, wanted: &[Role]) -> Result<(), Failure> {
+        if self.revoked.load(Ordering::Acquire) {
+            return Err(Failure::new(Status::AuthenticationFailed, "the key was revoked"));
+        }
+        if wanted.contains(&self.peer.role) {
+            return Ok(());
+        }
+        Err(Failure::new(Status::WrongRole, format!("the connection has the role {:?}", self.peer.role)))
+    }
+
+    pub(crate) fn revoke(&self) {
+        self.revoked.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn iod(&self) -> Option<IodId> {
+        self.state().iod
+    }
+
+    pub(crate) fn set_iod(&self, iod: IodId) {
+        self.state().iod = Some(iod);
+    }
+
+    fn state(&self) -> MutexGuard<'_, Bound> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A squashing key makes everybody, root too, one user.
+fn squashed(identity: Identity, rights: &KeyRights) -> Identity {
+    match rights.squash {
+        Some((uid, gid)) => Identity { uid, gid, groups: Vec::new() },
+        None => identity,
+    }
+}

@@ -1,0 +1,116 @@
+//! Between the words of the wire and the records of the namespace.
+
+use braid_meta::{DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, Placement as StoredPlacement};
+use braid_types::{ByteCount, Failure, Status};
+use braid_wire::message::{
+    FileKind,
+    types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+};
+
+/// What a client sees of an inode.
+pub(crate) fn attributes(inode: &Inode) -> Attributes {
+    Attributes {
+        file: inode.file,
+        kind: kind(inode.kind),
+        mode: u32::from(inode.mode),
+        links: inode.nlink,
+        uid: inode.owner.id,
+        gid: inode.group.id,
+        device: inode.rdev,
+        bytes: ByteCount(inode.size),
+        bytes_used: ByteCount(if inode.kind == StoredKind::Regular { inode.size } else { 0 }),
+        atime: inode.atime,
+        mtime: inode.mtime,
+        ctime: inode.ctime,
+        btime: inode.btime,
+        change: inode.change,
+        flags: inode.flags as u32,
+        size_generation: inode.size_generation,
+    }
+}
+
+pub(crate) fn kind(kind: StoredKind) -> FileKind {
+    match kind {
+        StoredKind::Regular => FileKind::File,
+        StoredKind::Directory => FileKind::Directory,
+        StoredKind::Symlink => FileKind::Symlink,
+        StoredKind::Fifo => FileKind::Fifo,
+        StoredKind::Socket => FileKind::Socket,
+        StoredKind::CharDevice => FileKind::CharDevice,
+        StoredKind::BlockDevice => FileKind::BlockDevice,
+    }
+}
+
+/// Kinds that `MakeNode` makes; the others have calls of their own.
+pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
+    match kind {
+        FileKind::Fifo => Ok(StoredKind::Fifo),
+        FileKind::Socket => Ok(StoredKind::Socket),
+        FileKind::CharDevice => Ok(StoredKind::CharDevice),
+        FileKind::BlockDevice => Ok(StoredKind::BlockDevice),
+        _ => Err(Failure::new(Status::Invalid, "only fifos, sockets and devices are made as nodes")),
+    }
+}
+
+/// Permission bits, setuid, setgid and sticky.
+pub(crate) fn mode(mode: u32) -> u16 {
+    (mode & 0o7777) as u16
+}
+
+pub(crate) fn stored_identity(identity: &Identity) -> braid_meta::Identity {
+    braid_meta::Identity { uid: identity.uid, gid: identity.gid, groups: identity.groups.clone() }
+}
+
+pub(crate) fn wire_identity(identity: &braid_meta::Identity) -> Identity {
+    Identity { uid: identity.uid, gid: identity.gid, groups: identity.groups.clone() }
+}
+
+/// A directory's default as a wish.
+pub(crate) fn wish(default: &DirectoryDefault) -> LayoutWish {
+    LayoutWish {
+        distribution: default.distribution.and_then(|kind| match kind {
+            DistributionKind::SimpleStripe => Some(WishedDistribution::SimpleStripe),
+            DistributionKind::Single => Some(WishedDistribution::Single),
+            DistributionKind::VarStrip => Some(WishedDistribution::VarStrip),
+            DistributionKind::Grouped => Some(WishedDistribution::Grouped),
+            _ => None,
+        }),
+        stripe_bytes: default.stripe_bytes,
+        parts: default.parts,
+        first_iod: default.first_iod,
+        strips: default.strips.clone(),
+        group_width: default.group_width,
+        group_depth: default.group_depth,
+        placement: default.placement.and_then(|placement| match placement {
+            StoredPlacement::RoundRobin => Some(Placement::RoundRobin),
+            StoredPlacement::FreeSpace => Some(Placement::FreeSpace),
+            StoredPlacement::Owner => Some(Placement::Owner),
+            _ => None,
+        }),
+        labels: default.labels.clone(),
+    }
+}
+
+/// A wish as a directory's default.
+pub(crate) fn default(wish: &LayoutWish) -> DirectoryDefault {
+    DirectoryDefault {
+        distribution: wish.distribution.map(|kind| match kind {
+            WishedDistribution::Single => DistributionKind::Single,
+            WishedDistribution::VarStrip => DistributionKind::VarStrip,
+            WishedDistribution::Grouped => DistributionKind::Grouped,
+            _ => DistributionKind::SimpleStripe,
+        }),
+        stripe_bytes: wish.stripe_bytes,
+        parts: wish.parts,
+        first_iod: wish.first_iod,
+        strips: wish.strips.clone(),
+        group_width: wish.group_width,
+        group_depth: wish.group_depth,
+        placement: wish.placement.map(|placement| match placement {
+            Placement::FreeSpace => StoredPlacement::FreeSpace,
+            Placement::Owner => StoredPlacement::Owner,
+            _ => StoredPlacement::RoundRobin,
+        }),
+        labels: wish.labels.clone(),
+    }
+}

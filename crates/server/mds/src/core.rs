@@ -1,0 +1,134 @@
+//! The metadata server without threads: every call is answered on the thread that brought it, or kept
+//! until an I/O daemon or the log has answered. ADR 0004 has the whole picture.
+//!
+//! ```text
+//!   net ──handle──> service ──admit──> ops/* ──> Namespace (one batch per change)
+//!                                        ├────> IodLink, then on in the answer's closure
+//!                                        └────> Spawner: force the log
+//!   ticker ──tick──> ages, ends, repeats, collects, deletes
+//! ```
+//!
+//! Invariants: (1) no lock is held while an I/O daemon, the log or a waiter is called; (2) lock order:
+//! `state`, then nothing of this crate; the namespace locks itself and is called with or without `state`,
+//! but never calls back; (3) everything that waits is in a bounded queue and has an end (I8, I9).
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_meta::{ClientKey, Namespace};
+use braid_net::Responder;
+use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
+use braid_wire::Secret;
+
+use crate::{
+    cluster::Cluster,
+    collect::Collector,
+    connection::Connection,
+    deletion::Deleter,
+    environment::Environment,
+    fence::Fences,
+    force::Forcer,
+    gate::Gates,
+    metrics::Counters,
+    session::Sessions,
+};
+
+/// The metadata server.
+pub struct MdsCore {
+    pub(crate) env: Environment,
+    pub(crate) key: Secret,
+    pub(crate) uuid: ClusterUuid,
+    pub(crate) epoch: MdsEpoch,
+    pub(crate) names: Namespace,
+    pub(crate) counters: Counters,
+    pub(crate) started: Duration,
+    turn: AtomicU64,
+    state: Mutex<State>,
+    me: Weak<Self>,
+}
+
+/// Everything that changes, under one lock.
+pub(crate) struct State {
+    pub(crate) sessions: Sessions<Responder>,
+    pub(crate) cluster: Cluster,
+    pub(crate) fences: Fences,
+    pub(crate) keys: HashMap<KeyId, ClientKey>,
+    pub(crate) connections: HashMap<u64, Arc<Connection>>,
+    pub(crate) gates: Gates,
+    pub(crate) collector: Collector,
+    pub(crate) deleter: Deleter,
+    pub(crate) forcer: Forcer,
+    /// The end of the grace period, while it lasts.
+    pub(crate) grace_until: Option<Duration>,
+}
+
+impl MdsCore {
+    pub(crate) fn new(env: Environment, key: Secret, uuid: ClusterUuid, names: Namespace, state: State) -> Arc<Self> {
+        let epoch = names.epoch();
+        let started = env.clock.monotonic();
+        Arc::new_cyclic(|me| Self {
+            env,
+            key,
+            uuid,
+            epoch,
+            names,
+            counters: Counters::default(),
+            started,
+            turn: AtomicU64::new(epoch.0),
+            state: Mutex::new(state),
+            me: me.clone(),
+        })
+    }
+
+    /// The server's epoch: rises with every start.
+    pub fn epoch(&self) -> MdsEpoch {
+        self.epoch
+    }
+
+    /// Which cluster it serves.
+    pub fn cluster(&self) -> ClusterUuid {
+        self.uuid
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.env.clock.monotonic()
+    }
+
+    /// The next turn of the round robin.
+    pub(crate) fn turn(&self) -> u64 {
+        self.turn.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Itself, to be kept by what goes on later; `None` while it is being dropped.
+    pub(crate) fn arc(&self) -> Option<Arc<Self>> {
+        self.me.upgrade()
+    }
+
+    /// Random bytes of the environment.
+    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
+        let mut out = [0; N];
+        self.env.random.fill(&mut out);
+        out
+    }
+}
+
+impl std::fmt::Debug for MdsCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MdsCore(epoch {})", self.epoch)
+    }
+}
+
+/// A failure of what the server does on its own, for the log.
+pub(crate) fn report(what: &str, failure: &Failure) {
+    tracing::warn!(%failure, "{what}");
+}

@@ -1,0 +1,86 @@
+//! Fences: which sessions I/O daemons must refuse from now on (I4).
+//!
+//! Each has a number, `server epoch << 32 | counter`, so that numbers rise over restarts without being
+//! stored. Raising `epoch_min` is a fence too: it ends every session that was not reclaimed.
+//!
+//! A restart forgets the list, and may: until the grace period is over every size mark of an ended
+//! session still stands, and then `epoch_min` shuts out all capabilities of older epochs at once.
+
+use braid_types::{MdsEpoch, SessionId};
+
+/// Fences of one epoch that are told to a daemon that registers. At this many the list no longer fits a
+/// message; the oldest, which every daemon confirmed long ago, is forgotten.
+pub const FENCES_MAX: usize = 32_768;
+
+/// The fences of this epoch.
+#[derive(Debug)]
+pub struct Fences {
+    newest: u64,
+    epoch_min: MdsEpoch,
+    list: std::collections::VecDeque<(u64, SessionId)>,
+}
+
+impl Fences {
+    /// None yet.
+    pub fn new(server: MdsEpoch, epoch_min: MdsEpoch) -> Self {
+        Self { newest: server.0 << 32, epoch_min, list: std::collections::VecDeque::new() }
+    }
+
+    /// Number of the newest fence.
+    pub fn newest(&self) -> u64 {
+        self.newest
+    }
+
+    /// Capabilities of older epochs are refused.
+    pub fn epoch_min(&self) -> MdsEpoch {
+        self.epoch_min
+    }
+
+    /// Fences a session; the fence's number.
+    pub fn add(&mut self, session: SessionId) -> u64 {
+        self.newest += 1;
+        if self.list.len() == FENCES_MAX {
+            self.list.pop_front();
+        }
+        self.list.push_back((self.newest, session));
+        self.newest
+    }
+
+    /// Shuts out the capabilities of epochs before `epoch`; the fence's number.
+    pub fn raise_epoch_min(&mut self, epoch: MdsEpoch) -> u64 {
+        self.newest += 1;
+        self.epoch_min = self.epoch_min.max(epoch);
+        self.newest
+    }
+
+    /// The sessions that a daemon has not confirmed.
+    pub fn after(&self, applied: u64) -> Vec<SessionId> {
+        let from = self.list.partition_point(|(number, _)| *number <= applied);
+        self.list.range(from..).map(|(_, session)| *session).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daemon_is_told_what_it_has_not_confirmed() {
+        let mut fences = Fences::new(MdsEpoch(2), MdsEpoch(1));
+        let first = fences.add(SessionId(7));
+        let second = fences.add(SessionId(8));
+        assert!(first > 2 << 32 && second > first);
+        assert_eq!(fences.after(0), [SessionId(7), SessionId(8)]);
+        assert_eq!(fences.after(first), [SessionId(8)]);
+        assert_eq!(fences.after(second), []);
+    }
+
+    #[test]
+    fn raising_the_epoch_is_a_fence_and_never_goes_back() {
+        let mut fences = Fences::new(MdsEpoch(2), MdsEpoch(1));
+        let before = fences.newest();
+        assert!(fences.raise_epoch_min(MdsEpoch(2)) > before);
+        fences.raise_epoch_min(MdsEpoch(1));
+        assert_eq!(fences.epoch_min(), MdsEpoch(2));
+    }
+}

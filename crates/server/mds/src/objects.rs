@@ -1,0 +1,70 @@
+//! The objects of a file: which daemon has which, and what their lengths make of the file. Pure.
+
+use std::collections::BTreeMap;
+
+use braid_layout::Layout;
+use braid_meta::{Fetch, Inode, Parts};
+use braid_types::{Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp};
+use braid_wire::message::types::ObjectInfo;
+
+/// Every object of a file, by the daemon that has it.
+pub(crate) fn by_daemon(file: FileIndex, layout: &Layout) -> BTreeMap<IodId, Vec<ObjectId>> {
+    let mut found = BTreeMap::<IodId, Vec<ObjectId>>::new();
+    for (part, placement) in parts(layout) {
+        let object = ObjectId { file, part, generation: placement.generation };
+        placement.iods.iter().for_each(|iod| found.entry(*iod).or_default().push(object));
+    }
+    found
+}
+
+/// Every daemon of a layout.
+pub(crate) fn daemons(layout: &Layout) -> Vec<IodId> {
+    let mut iods: Vec<IodId> = parts(layout).flat_map(|(_, placement)| placement.iods.iter().copied()).collect();
+    iods.sort_unstable();
+    iods.dedup();
+    iods
+}
+
+/// Parts in the order of their index in the file.
+pub(crate) fn parts(layout: &Layout) -> impl Iterator<Item = (PartIndex, &braid_layout::PartPlacement)> {
+    layout
+        .components
+        .iter()
+        .flat_map(|component| &component.parts)
+        .enumerate()
+        .map(|(at, placement)| (PartIndex(at as u16), placement))
+}
+
+/// What the objects say of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) fetch: Fetch,
+    pub(crate) bytes_used: u64,
+}
+
+/// Puts together what the daemons of a file said of its objects.
+///
+/// # Errors
+/// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
+/// [`Status::Corrupted`] for lengths that the layout cannot have.
+pub(crate) fn combine(inode: &Inode, layout: &Layout, infos: &[ObjectInfo]) -> Result<Found, Failure> {
+    let mut there = Parts::none();
+    let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
+    let mut lengths = Vec::with_capacity(infos.len());
+    for info in infos {
+        if !info.exists {
+            if inode.parts.contains(info.part) {
+                let detail = format!("part {} of file {}; try: braid fsck", info.part, inode.file);
+                return Err(Failure::new(Status::ObjectLost, detail));
+            }
+            continue;
+        }
+        there.insert(info.part);
+        mtime = mtime.max(Some(info.mtime));
+        bytes_used = bytes_used.saturating_add(info.bytes_used.0);
+        lengths.push((info.part, info.bytes.0));
+    }
+    let size = layout.file_size_from_objects(&lengths);
+    let size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
+    Ok(Found { fetch: Fetch { generation: inode.size_generation, size, parts: there, mtime }, bytes_used })
+}

@@ -1,0 +1,44 @@
+//! What both kinds of server understand.
+
+use std::sync::atomic::Ordering;
+
+use braid_types::{Failure, Status};
+use braid_wire::{
+    WireError, encode_failure, encode_success,
+    message::{CommonRequest, DaemonStatusReply},
+};
+
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+};
+
+impl MdsCore {
+    pub(crate) fn common(&self, request: Result<CommonRequest, WireError>) -> Vec<u8> {
+        match request {
+            Ok(CommonRequest::Ping(_)) => encode_success(&()),
+            // A call of this server is short or waits for somebody else with a bound: it ends with its reply.
+            Ok(CommonRequest::Cancel(_)) => encode_success(&()),
+            Ok(CommonRequest::DaemonStatus(_)) => encode_success(&self.daemon_status()),
+            Ok(_) => encode_failure(&Status::UnknownMessage.into()),
+            Err(error) => encode_failure(&Failure::new(Status::Malformed, error.to_string())),
+        }
+    }
+
+    fn daemon_status(&self) -> DaemonStatusReply {
+        DaemonStatusReply {
+            uptime_seconds: self.now().saturating_sub(self.started).as_secs(),
+            connections: self.counters.connections.load(Ordering::Relaxed),
+            calls: self.counters.calls.load(Ordering::Relaxed),
+            errors: self.counters.errors.load(Ordering::Relaxed),
+            bytes_read: 0,
+            bytes_written: 0,
+            memory_bytes: crate::metrics::resident_bytes(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+}
+
+pub(super) fn not_understood(call: Call) -> Flow {
+    Flow::Fail(call, Status::UnknownMessage.into())
+}

@@ -1,0 +1,130 @@
+//! The operations, a file for each group. [`needs`] says what each asks of its caller before it is done.
+
+mod attributes;
+mod common;
+mod create;
+mod fsck;
+mod fsync;
+mod iods;
+mod keys;
+mod layout;
+mod list;
+mod look;
+mod names;
+mod open;
+mod punch;
+mod session;
+mod status;
+mod xattr;
+
+use braid_wire::{Role, message::mds::MdsRequest};
+
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+    service::USERS,
+};
+
+const ADMIN: &[Role] = &[Role::Admin];
+const IOD: &[Role] = &[Role::Iod];
+const ANYBODY: &[Role] = &[Role::Client, Role::Admin, Role::Iod, Role::Mds];
+
+/// What an operation asks of its caller.
+#[derive(Clone, Copy)]
+pub(crate) struct Needs {
+    pub(crate) roles: &'static [Role],
+    /// A live session.
+    pub(crate) session: bool,
+    /// A slot and a sequence (I7).
+    pub(crate) slot: bool,
+    /// A key that may change things.
+    pub(crate) change: bool,
+}
+
+impl Needs {
+    const fn plain(roles: &'static [Role]) -> Self {
+        Self { roles, session: false, slot: false, change: false }
+    }
+
+    const fn session() -> Self {
+        Self { roles: USERS, session: true, slot: false, change: false }
+    }
+
+    const fn change() -> Self {
+        Self { roles: USERS, session: true, slot: true, change: true }
+    }
+}
+
+/// What a request asks of its caller.
+pub(crate) fn needs(request: &MdsRequest) -> Needs {
+    use MdsRequest as R;
+    match request {
+        R::OpenSession(_) | R::DefineIdentity(_) | R::MdsStatus(_) => Needs::plain(USERS),
+        R::GetClusterMap(_) => Needs::plain(ANYBODY),
+        R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
+        R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
+        R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) => Needs::session(),
+        R::Open(open) if open.truncate || open.rights.allow(braid_wire::Rights::WRITE) => {
+            Needs { change: true, ..Needs::session() }
+        }
+        R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
+        R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
+        R::Create(_) | R::MakeDirectory(_) | R::MakeNode(_) | R::MakeSymlink(_) | R::MakeLink(_) => Needs::change(),
+        R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
+        R::SetAttributes(_) | R::PunchHole(_) | R::SetXattr(_) | R::RemoveXattr(_) | R::LayoutSet(_) => Needs::change(),
+        R::RegisterIod(_) | R::Heartbeat(_) => Needs::plain(IOD),
+        _ => Needs::plain(ADMIN),
+    }
+}
+
+/// Does an operation.
+pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow {
+    use MdsRequest as R;
+    match request {
+        R::OpenSession(r) => core.open_session(call, r),
+        R::CloseSession(_) => core.close_session(call),
+        R::DefineIdentity(r) => core.define_identity(call, r),
+        R::Renew(_) => core.renew(call),
+        R::GetClusterMap(_) => core.cluster_map(call),
+        R::AgentCheck(_) => core.agent_check(call),
+        R::Stat(r) => core.stat(call, r),
+        R::ReadLink(r) => core.read_link(call, r),
+        R::ReadDirectory(r) => core.read_directory(call, r),
+        R::Access(r) => core.access(call, r),
+        R::Create(r) => core.create(call, r),
+        R::Open(r) => core.open(call, r),
+        R::Close(r) => core.close(call, r),
+        R::RenewCapability(r) => core.renew_capability(call, r),
+        R::FsyncFile(r) => core.fsync_file(call, r),
+        R::FsyncDirectory(r) => core.fsync_directory(call, r),
+        R::MakeDirectory(r) => core.make_directory(call, r),
+        R::MakeNode(r) => core.make_node(call, r),
+        R::MakeSymlink(r) => core.make_symlink(call, r),
+        R::MakeLink(r) => core.make_link(call, r),
+        R::Unlink(r) => core.unlink(call, r),
+        R::RemoveDirectory(r) => core.remove_directory(call, r),
+        R::Rename(r) => core.rename(call, r),
+        R::SetAttributes(r) => core.set_attributes(call, r),
+        R::PunchHole(r) => core.punch_hole(call, r),
+        R::GetXattr(r) => core.get_xattr(call, r),
+        R::SetXattr(r) => core.set_xattr(call, r),
+        R::ListXattrs(r) => core.list_xattrs(call, r),
+        R::RemoveXattr(r) => core.remove_xattr(call, r),
+        R::StatFs(_) => core.stat_fs(call),
+        R::LayoutShow(r) => core.layout_show(call, r),
+        R::LayoutSet(r) => core.layout_set(call, r),
+        R::KeyAdd(r) => core.key_add(call, r),
+        R::KeyList(_) => core.key_list(call),
+        R::KeyRevoke(r) => core.key_revoke(call, r),
+        R::MdsStatus(_) => core.mds_status(call),
+        R::SetIodState(r) => core.set_iod_state(call, r),
+        R::RegisterIod(r) => core.register_iod(call, r),
+        R::Heartbeat(r) => core.heartbeat(call, r),
+        R::FsckFiles(r) => core.fsck_files(call, r),
+        R::FsckNamespace(r) => core.fsck_namespace(call, r),
+        R::FsckMendFile(r) => core.fsck_mend_file(call, r),
+        R::FsckOrphans(r) => core.fsck_orphans(call, r),
+        R::FsckShards(_) => core.fsck_shards(call),
+        _ => common::not_understood(call),
+    }
+}

@@ -1,0 +1,395 @@
+//! Which I/O daemons get the parts of a new file, and how its bytes are spread over them.
+//!
+//! A pure function: the wish of the call, then that of the directory, then the default of the file
+//! system; field by field, so that a call may set the stripe size alone. What a *call* asks for and
+//! cannot have is an error; what a *directory* asks for and does not fit the call's distribution is ignored.
+
+use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
+use braid_types::{
+    Failure, FileOffset, IodId, LayoutVersion, ObjectGeneration, Status,
+    limits::{PARTS_MAX, STRIPE_BYTES_DEFAULT, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN},
+};
+use braid_wire::message::types::{IodState, LayoutWish, Placement, WishedDistribution};
+
+/// Parts of a new file when nobody asked for a number. Beyond it one client gains nothing, and each
+/// `stat` of a file that is being written asks every daemon of the layout.
+pub const PARTS_DEFAULT_MAX: usize = 16;
+/// Parts in a group of a grouped layout by default: four daemons fill one client's network card.
+pub const GROUP_WIDTH_DEFAULT: u16 = 4;
+/// Rows in a group of a grouped layout by default: 256 MiB with the default stripe and width.
+pub const GROUP_DEPTH_DEFAULT: u32 = 64;
+/// Labels in one wish (I9).
+pub const WISH_LABELS_MAX: usize = 64;
+
+/// What placement knows of an I/O daemon.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Candidate {
+    /// Its stable id.
+    pub id: IodId,
+    /// Only daemons that are up get new files.
+    pub state: IodState,
+    /// `key=value`.
+    pub labels: Vec<String>,
+    /// Bytes that may still be written to its disk.
+    pub available: u64,
+}
+
+/// Everything that a choice depends on.
+#[derive(Clone, Copy, Debug)]
+pub struct Choice<'a> {
+    /// The wish of the call.
+    pub wish: &'a LayoutWish,
+    /// The default of the nearest directory that has one.
+    pub inherited: &'a LayoutWish,
+    /// Every daemon of the cluster, in the order of their ids.
+    pub iods: &'a [Candidate],
+    /// Rises by one with each choice; turns the round robin.
+    pub turn: u64,
+    /// Owner of the new file.
+    pub uid: u64,
+}
+
+impl Choice<'_> {
+    /// The layout of the new file.
+    ///
+    /// # Errors
+    /// [`Status::NoIods`] when no daemon is up that has the labels, [`Status::Invalid`] for a wish that
+    /// makes no layout.
+    pub fn layout(&self) -> Result<Layout, Failure> {
+        let shape = self.shape()?;
+        let order = self.order()?;
+        let parts = shape.parts(order.len());
+        if parts == 0 || parts > PARTS_MAX {
+            return Err(invalid(format!("a file has 1 to {PARTS_MAX} parts, not {parts}")));
+        }
+        let part = |i: usize| PartPlacement { generation: ObjectGeneration(0), iods: vec![order[i % order.len()]] };
+        let component = Component {
+            start: FileOffset::ZERO,
+            end: FileOffset::MAX,
+            distribution: shape.distribution(),
+            first_part: 0,
+            parts: (0..parts).map(part).collect(),
+        };
+        Ok(Layout {
+            version: LayoutVersion(1),
+            components: vec![component],
+            redundancy: Redundancy::None,
+            checksum: ChecksumKind::None,
+        })
+    }
+
+    /// The usable daemons, the one of the first part first.
+    fn order(&self) -> Result<Vec<IodId>, Failure> {
+        let labels = if self.wish.labels.is_empty() { &self.inherited.labels } else { &self.wish.labels };
+        let fits = |iod: &&Candidate| iod.state == IodState::Up && labels.iter().all(|want| iod.labels.contains(want));
+        let mut usable: Vec<&Candidate> = self.iods.iter().filter(fits).collect();
+        if usable.is_empty() {
+            return Err(no_iods(self.iods.len(), labels));
+        }
+        let count = usable.len() as u64;
+        let placement = self.wish.placement.or(self.inherited.placement).unwrap_or(Placement::RoundRobin);
+        let first = match (self.first_iod(usable.len())?, placement) {
+            (Some(first), _) => first as u64,
+            (None, Placement::RoundRobin) => self.turn % count,
+            (None, Placement::Owner) => self.uid % count,
+            (None, _) => {
+                // Equal room must not send every file to the same daemon: the turn decides among equals.
+                usable.rotate_left((self.turn % count) as usize);
+                usable.sort_by_key(|iod| std::cmp::Reverse(iod.available));
+                0
+            }
+        };
+        usable.rotate_left(first as usize);
+        Ok(usable.iter().map(|iod| iod.id).collect())
+    }
+
+    fn first_iod(&self, usable: usize) -> Result<Option<usize>, Failure> {
+        let first = match (self.wish.first_iod, self.inherited.first_iod) {
+            (Some(first), _) if usize::from(first) >= usable => {
+                return Err(invalid(format!("first I/O daemon {first}: only {usable} are usable, counted from 0")));
+            }
+            (Some(first), _) => Some(usize::from(first)),
+            // A directory's wish may be older than the loss of a daemon.
+            (None, inherited) => inherited.map(|first| usize::from(first) % usable),
+        };
+        Ok(first)
+    }
+
+    fn shape(&self) -> Result<Shape, Failure> {
+        let (wish, from) = (self.wish, self.inherited);
+        let distribution = wish.distribution.or(from.distribution).unwrap_or(WishedDistribution::SimpleStripe);
+        let stripe_bytes = wish.stripe_bytes.or(from.stripe_bytes).unwrap_or(STRIPE_BYTES_DEFAULT);
+        if !(STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&stripe_bytes) || stripe_bytes % STRIPE_BYTES_MIN != 0 {
+            return Err(invalid(format!(
+                "stripe of {stripe_bytes} bytes: from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"
+            )));
+        }
+        // A number of parts that the directory wants for one distribution says nothing about another.
+        let same = wish.distribution.is_none() || wish.distribution == from.distribution;
+        let parts = wish.parts.or(if same { from.parts } else { None });
+        match distribution {
+            WishedDistribution::Single if wish.parts.is_some_and(|parts| parts != 1) => {
+                Err(invalid("a file in a single object has one part".into()))
+            }
+            WishedDistribution::Single => Ok(Shape::Single),
+            WishedDistribution::VarStrip => self.varstrip(parts),
+            WishedDistribution::Grouped => self.grouped(parts, stripe_bytes),
+            _ => Ok(Shape::Stripe { stripe_bytes, parts }),
+        }
+    }
+
+    fn varstrip(&self, parts: Option<u16>) -> Result<Shape, Failure> {
+        let strips = if self.wish.strips.is_empty() { &self.inherited.strips } else { &self.wish.strips };
+        if strips.is_empty() {
+            return Err(invalid("a varstrip layout needs its strips".into()));
+        }
+        let highest = strips.iter().map(|(part, _)| usize::from(*part)).max().unwrap_or(0);
+        let parts = parts.map_or(highest + 1, usize::from);
+        if highest >= parts {
+            return Err(invalid(format!("a strip names part {highest} of {parts}")));
+        }
+        if strips.iter().any(|(_, bytes)| *bytes == 0 || *bytes > STRIPE_BYTES_MAX) {
+            return Err(invalid(format!("a strip has 1 to {STRIPE_BYTES_MAX} bytes")));
+        }
+        Ok(Shape::VarStrip { strips: strips.clone(), parts })
+    }
+
+    fn grouped(&self, parts: Option<u16>, stripe_bytes: u64) -> Result<Shape, Failure> {
+        let width = self.wish.group_width.or(self.inherited.group_width);
+        let depth = self.wish.group_depth.or(self.inherited.group_depth).unwrap_or(GROUP_DEPTH_DEFAULT);
+        if width == Some(0) || depth == 0 {
+            return Err(invalid("a group has at least one part and one row".into()));
+        }
+        let chosen = width.unwrap_or(GROUP_WIDTH_DEFAULT);
+        match parts {
+            Some(parts) if width.is_some() && !parts.is_multiple_of(chosen) => {
+                Err(invalid(format!("{parts} parts are not groups of {chosen}")))
+            }
+            // Without a wish for the width, the widest that divides the parts.
+            Some(parts) => {
+                let width = (1..=chosen.min(parts)).rev().find(|width| parts.is_multiple_of(*width)).unwrap_or(1);
+                Ok(Shape::Grouped { stripe_bytes, parts: Some(parts), width, depth })
+            }
+            None => Ok(Shape::Grouped { stripe_bytes, parts: None, width: chosen, depth }),
+        }
+    }
+}
+
+/// A distribution before it is known how many daemons there are.
+enum Shape {
+    Single,
+    Stripe { stripe_bytes: u64, parts: Option<u16> },
+    VarStrip { strips: Vec<(u16, u64)>, parts: usize },
+    Grouped { stripe_bytes: u64, parts: Option<u16>, width: u16, depth: u32 },
+}
+
+impl Shape {
+    fn parts(&self, iods: usize) -> usize {
+        match self {
+            Self::Single => 1,
+            Self::VarStrip { parts, .. } => *parts,
+            Self::Stripe { parts, .. } => parts.map_or(iods.min(PARTS_DEFAULT_MAX), usize::from),
+            Self::Grouped { parts: Some(parts), .. } => usize::from(*parts),
+            Self::Grouped { parts: None, width, .. } => (iods / usize::from(*width)).max(1) * usize::from(*width),
+        }
+    }
+
+    fn distribution(self) -> Distribution {
+        match self {
+            Self::Single => Distribution::Single,
+            Self::Stripe { stripe_bytes, .. } => Distribution::SimpleStripe { stripe_size: stripe_bytes },
+            Self::VarStrip { strips, .. } => {
+                Distribution::VarStrip { strips: strips.iter().map(|(part, bytes)| Strip { part: *part, bytes: *bytes }).collect() }
+            }
+            Self::Grouped { stripe_bytes, width, depth, .. } => {
+                Distribution::Grouped { stripe_size: stripe_bytes, group_width: width, group_depth: depth }
+            }
+        }
+    }
+}
+
+/// Checks a wish that is to be a directory's default: it must make a layout on some cluster.
+///
+/// # Errors
+/// [`Status::Invalid`], [`Status::LimitExceeded`].
+pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
+    if wish.labels.len() > WISH_LABELS_MAX {
+        return Err(Failure::new(Status::LimitExceeded, format!("at most {WISH_LABELS_MAX} labels in a wish")));
+    }
+    let parts = usize::from(wish.first_iod.unwrap_or(0)) + 1;
+    let iods: Vec<Candidate> = (1..=parts as u32)
+        .map(|id| Candidate { id: IodId(id), state: IodState::Up, labels: wish.labels.clone(), available: 0 })
+        .collect();
+    Choice { wish, inherited: &LayoutWish::none(), iods: &iods, turn: 0, uid: 0 }.layout().map(drop)
+}
+
+fn invalid(detail: String) -> Failure {
+    Failure::new(Status::Invalid, detail)
+}
+
+fn no_iods(known: usize, labels: &[String]) -> Failure {
+    let which = if labels.is_empty() { String::new() } else { format!(" with the labels {}", labels.join(", ")) };
+    Failure::new(Status::NoIods, format!("none of the {known} I/O daemons{which} is up; try: braid status"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn iods(count: u32) -> Vec<Candidate> {
+        (1..=count)
+            .map(|id| Candidate { id: IodId(id), state: IodState::Up, labels: Vec::new(), available: u64::from(id) })
+            .collect()
+    }
+
+    fn choose(wish: &LayoutWish, inherited: &LayoutWish, iods: &[Candidate], turn: u64) -> Result<Layout, Failure> {
+        Choice { wish, inherited, iods, turn, uid: 1000 }.layout()
+    }
+
+    fn placed(layout: &Layout) -> Vec<u32> {
+        layout.components[0].parts.iter().map(|part| part.iods[0].0).collect()
+    }
+
+    fn wish() -> LayoutWish {
+        LayoutWish::none()
+    }
+
+    #[test]
+    fn default_is_a_stripe_over_all_daemons_and_turns() {
+        let first = choose(&wish(), &wish(), &iods(4), 0).unwrap();
+        assert_eq!(placed(&first), [1, 2, 3, 4]);
+        assert_eq!(first.components[0].distribution, Distribution::SimpleStripe { stripe_size: STRIPE_BYTES_DEFAULT });
+        assert_eq!(placed(&choose(&wish(), &wish(), &iods(4), 5).unwrap()), [2, 3, 4, 1]);
+        assert_eq!(placed(&choose(&wish(), &wish(), &iods(40), 0).unwrap()).len(), PARTS_DEFAULT_MAX);
+    }
+
+    #[test]
+    fn down_and_draining_daemons_get_no_new_files() {
+        let mut some = iods(4);
+        some[0].state = IodState::Down;
+        some[2].state = IodState::Draining;
+        assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [2, 4]);
+        some.iter_mut().for_each(|iod| iod.state = IodState::Down);
+        assert_eq!(choose(&wish(), &wish(), &some, 0).unwrap_err().status, Status::NoIods);
+        assert_eq!(choose(&wish(), &wish(), &[], 0).unwrap_err().status, Status::NoIods);
+    }
+
+    #[test]
+    fn more_parts_than_daemons_wrap_around() {
+        let wide = LayoutWish { parts: Some(5), first_iod: Some(1), ..wish() };
+        assert_eq!(placed(&choose(&wide, &wish(), &iods(2), 7).unwrap()), [2, 1, 2, 1, 2]);
+    }
+
+    #[test]
+    fn first_iod_beyond_the_usable_is_refused_from_a_call_and_wraps_from_a_directory() {
+        let far = LayoutWish { first_iod: Some(2), ..wish() };
+        assert_eq!(choose(&far, &wish(), &iods(2), 0).unwrap_err().status, Status::Invalid);
+        assert_eq!(placed(&choose(&wish(), &far, &iods(2), 1).unwrap()), [1, 2]);
+    }
+
+    #[test]
+    fn labels_free_space_and_owner_pick_daemons() {
+        let mut some = iods(4);
+        some[1].labels = vec!["disk=ssd".into(), "rack=1".into()];
+        some[3].labels = vec!["disk=ssd".into()];
+        let ssd = LayoutWish { labels: vec!["disk=ssd".into()], ..wish() };
+        assert_eq!(placed(&choose(&ssd, &wish(), &some, 0).unwrap()), [2, 4]);
+        let hdd = LayoutWish { labels: vec!["disk=hdd".into()], ..wish() };
+        assert!(choose(&hdd, &wish(), &some, 0).unwrap_err().detail.contains("disk=hdd"));
+        let free = LayoutWish { placement: Some(Placement::FreeSpace), ..wish() };
+        assert_eq!(placed(&choose(&free, &wish(), &some, 3).unwrap()), [4, 3, 2, 1]);
+        let owner = LayoutWish { placement: Some(Placement::Owner), ..wish() };
+        let (a, b) = (choose(&owner, &wish(), &some, 0), choose(&owner, &wish(), &some, 9));
+        assert_eq!(placed(&a.unwrap()), placed(&b.unwrap()));
+    }
+
+    #[test]
+    fn call_overrides_directory_field_by_field() {
+        let directory = LayoutWish { stripe_bytes: Some(65_536), parts: Some(3), ..wish() };
+        let call = LayoutWish { stripe_bytes: Some(8192), ..wish() };
+        let layout = choose(&call, &directory, &iods(4), 0).unwrap();
+        assert_eq!(layout.components[0].distribution, Distribution::SimpleStripe { stripe_size: 8192 });
+        assert_eq!(placed(&layout).len(), 3);
+        let single = LayoutWish { distribution: Some(WishedDistribution::Single), ..wish() };
+        assert_eq!(placed(&choose(&single, &directory, &iods(4), 2).unwrap()), [3]);
+    }
+
+    #[test]
+    fn varstrip_and_grouped_take_their_shape_from_the_wish() {
+        let strips = vec![(0, 4096), (1, 8192), (0, 100)];
+        let varstrip = LayoutWish { distribution: Some(WishedDistribution::VarStrip), strips, ..wish() };
+        assert_eq!(placed(&choose(&varstrip, &wish(), &iods(3), 0).unwrap()), [1, 2]);
+        let none = LayoutWish { distribution: Some(WishedDistribution::VarStrip), ..wish() };
+        assert_eq!(choose(&none, &wish(), &iods(3), 0).unwrap_err().status, Status::Invalid);
+        let grouped = LayoutWish { distribution: Some(WishedDistribution::Grouped), ..wish() };
+        assert_eq!(placed(&choose(&grouped, &wish(), &iods(9), 0).unwrap()).len(), 8);
+        let odd = LayoutWish { group_width: Some(4), parts: Some(6), ..grouped.clone() };
+        assert_eq!(choose(&odd, &wish(), &iods(9), 0).unwrap_err().status, Status::Invalid);
+        let six = LayoutWish { parts: Some(6), ..grouped };
+        let layout = choose(&six, &wish(), &iods(9), 0).unwrap();
+        assert!(matches!(layout.components[0].distribution, Distribution::Grouped { group_width: 3, .. }));
+    }
+
+    #[test]
+    fn stripe_sizes_at_both_sides_of_the_limits() {
+        let stripe = |bytes| choose(&LayoutWish { stripe_bytes: Some(bytes), ..wish() }, &wish(), &iods(1), 0);
+        assert!(stripe(STRIPE_BYTES_MIN).is_ok() && stripe(STRIPE_BYTES_MAX).is_ok());
+        for bytes in [0, STRIPE_BYTES_MIN - 1, STRIPE_BYTES_MIN + 1, STRIPE_BYTES_MAX + STRIPE_BYTES_MIN] {
+            assert_eq!(stripe(bytes).unwrap_err().status, Status::Invalid, "{bytes}");
+        }
+    }
+
+    fn any_wish() -> impl Strategy<Value = LayoutWish> {
+        let distribution = prop::option::of(prop::sample::select(vec![
+            WishedDistribution::SimpleStripe,
+            WishedDistribution::Single,
+            WishedDistribution::VarStrip,
+            WishedDistribution::Grouped,
+        ]));
+        let placement = prop::option::of(prop::sample::select(vec![
+            Placement::RoundRobin,
+            Placement::FreeSpace,
+            Placement::Owner,
+        ]));
+        let option16 = || prop::option::of(0u16..20);
+        let strips = prop::collection::vec((0u16..6, 0u64..100_000), 0..5);
+        (distribution, placement, option16(), option16(), option16(), prop::option::of(0u32..4), strips).prop_map(
+            |(distribution, placement, parts, first_iod, group_width, group_depth, strips)| LayoutWish {
+                distribution,
+                placement,
+                parts,
+                first_iod,
+                group_width,
+                group_depth,
+                strips,
+                ..LayoutWish::none()
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn every_choice_is_a_layout_on_daemons_that_are_up(
+            wish in any_wish(), inherited in any_wish(), up in prop::collection::vec(any::<bool>(), 0..12), turn: u64
+        ) {
+            let mut some = iods(up.len() as u32);
+            some.iter_mut().zip(&up).for_each(|(iod, up)| iod.state = if *up { IodState::Up } else { IodState::Down });
+            let usable = up.iter().filter(|up| **up).count();
+            match choose(&wish, &inherited, &some, turn) {
+                Ok(layout) => {
+                    let ids = placed(&layout);
+                    prop_assert!(ids.iter().all(|id| up[*id as usize - 1]));
+                    // Parts lie on as many daemons as there can be: none gets two while another has none.
+                    let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+                    prop_assert_eq!(distinct.len(), ids.len().min(usable));
+                }
+                Err(failure) => {
+                    prop_assert!(matches!(failure.status, Status::Invalid | Status::NoIods));
+                    prop_assert!(usable == 0 || failure.status == Status::Invalid);
+                }
+            }
+        }
+    }
+}

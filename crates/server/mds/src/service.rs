@@ -1,0 +1,162 @@
+//! From a frame to an operation: decoding, roles, sessions, slots; and back to the client.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use braid_net::{CallService, Peer, Responder};
+use braid_types::{Failure, Status};
+use braid_wire::{
+    Role, Wire, WireError, encode_failure,
+    message::{
+        CommonRequest,
+        mds::{Envelope, MdsRequest},
+    },
+};
+
+use crate::{
+    call::{Call, Flow},
+    connection::Connection,
+    core::MdsCore,
+    ops,
+    session::Admission,
+};
+
+/// Bytes of an [`Envelope`].
+const ENVELOPE_BYTES: usize = Envelope::BYTES_MIN;
+
+impl CallService for MdsCore {
+    type Session = Connection;
+
+    fn connected(&self, peer: &Peer) -> Result<Connection, Failure> {
+        let (rights, root) = self.rights_of(&peer.credential)?;
+        Ok(Connection::new(peer.clone(), rights, root))
+    }
+
+    fn handle(&self, connection: &Arc<Connection>, op: u16, body: &[u8], responder: Responder) {
+        self.counters.calls.fetch_add(1, Ordering::Relaxed);
+        if let Some(common) = CommonRequest::decode(op, body) {
+            return responder.send(self.common(common));
+        }
+        match read(op, body) {
+            Ok((envelope, request)) => self.admit(connection, envelope, request, responder),
+            Err(failure) => self.refuse(responder, &failure),
+        }
+    }
+
+    fn disconnected(&self, connection: &Arc<Connection>) {
+        self.state().connections.remove(&connection.peer.connection);
+    }
+}
+
+fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest), Failure> {
+    let malformed = |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
+    let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
+    if !known {
+        return Err(Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}")));
+    }
+    let (envelope, rest) = body.split_at_checked(ENVELOPE_BYTES).ok_or_else(|| malformed(WireError::Truncated))?;
+    let envelope = Envelope::from_bytes(envelope).map_err(malformed)?;
+    match MdsRequest::decode(op, rest) {
+        Some(request) => Ok((envelope, request.map_err(malformed)?)),
+        None => Err(malformed(WireError::Unknown)),
+    }
+}
+
+impl MdsCore {
+    fn admit(&self, connection: &Arc<Connection>, envelope: Envelope, request: MdsRequest, responder: Responder) {
+        let now = self.now();
+        let needs = ops::needs(&request);
+        let checked = connection.check_role(needs.roles).and_then(|()| {
+            let session = if needs.session || envelope.sequence != 0 { Some(connection.session(now)?) } else { None };
+            if needs.change && connection.rights.read_only {
+                return Err(Failure::new(Status::ReadOnly, "the key of this client may only read"));
+            }
+            if needs.slot && envelope.sequence == 0 {
+                return Err(Failure::new(Status::Malformed, "a call that changes something needs a slot and a sequence"));
+            }
+            Ok((session, connection.identity(envelope.identity)?))
+        });
+        let (session, who) = match checked {
+            Ok(checked) => checked,
+            Err(failure) => return self.refuse(responder, &failure),
+        };
+        let Some(id) = session.filter(|_| envelope.sequence != 0) else {
+            let connection = connection.clone();
+            return self.run(Call { connection, envelope, session, who, came: now, responder }, request);
+        };
+        let admission = match self.state().sessions.live_mut(id) {
+            Some(live) => live.admit(envelope.slot, envelope.sequence, responder),
+            None => Admission::Refused(responder, Failure::new(Status::NoSession, format!("session {id} has ended"))),
+        };
+        match admission {
+            Admission::Do(responder) => {
+                let connection = connection.clone();
+                self.run(Call { connection, envelope, session, who, came: now, responder }, request);
+            }
+            Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
+            Admission::Joined => {}
+            Admission::Refused(responder, failure) => self.refuse(responder, &failure),
+        }
+    }
+
+    /// Does an operation from its beginning.
+    pub(crate) fn run(&self, call: Call, request: MdsRequest) {
+        match ops::perform(self, call, &request) {
+            Flow::Answer(call, body) => self.answer(call, body),
+            Flow::Fail(call, failure) => self.fail(call, &failure),
+            Flow::Later => {}
+            Flow::Gate(call, file) => {
+                let parked = self.state().gates.wait(file, (call, request));
+                match parked {
+                    Ok(()) => {}
+                    Err(((call, _), Some(failure))) => self.fail(call, &failure),
+                    // It opened meanwhile.
+                    Err(((call, request), None)) => self.run(call, request),
+                }
+            }
+        }
+    }
+
+    /// Ends a call.
+    pub(crate) fn finish(&self, call: Call, outcome: Result<Vec<u8>, Failure>) {
+        match outcome {
+            Ok(body) => self.answer(call, body),
+            Err(failure) => self.fail(call, &failure),
+        }
+    }
+
+    /// Ends a call with a failure.
+    pub(crate) fn fail(&self, call: Call, failure: &Failure) {
+        self.count(failure);
+        self.answer(call, encode_failure(failure));
+    }
+
+    /// Ends a call with the body of its final frame; retries that wait for it get the same.
+    pub(crate) fn answer(&self, call: Call, body: Vec<u8>) {
+        if call.envelope.sequence != 0
+            && let Some(session) = call.session
+        {
+            let waiters = match self.state().sessions.live_mut(session) {
+                Some(live) => live.answered(call.envelope.slot, call.envelope.sequence, &body),
+                None => Vec::new(),
+            };
+            waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
+        }
+        call.responder.send(body);
+    }
+
+    fn refuse(&self, responder: Responder, failure: &Failure) {
+        self.count(failure);
+        responder.send(encode_failure(failure));
+    }
+
+    fn count(&self, failure: &Failure) {
+        let ours = matches!(failure.status, Status::Internal | Status::DiskError | Status::Corrupted | Status::NoSpace);
+        if ours {
+            self.counters.errors.fetch_add(1, Ordering::Relaxed);
+            tracing::error!(%failure, "a call failed");
+        }
+    }
+}
+
+/// Roles that use files.
+pub(crate) const USERS: &[Role] = &[Role::Client, Role::Admin];

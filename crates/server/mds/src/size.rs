@@ -1,0 +1,173 @@
+//! True sizes: while a file's mark stands, its size and time are asked of the I/O daemons (I5).
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use braid_meta::Inode;
+use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
+use braid_wire::{
+    encode_success,
+    message::{
+        iod::{CollectReply, CollectSizes},
+        mds::MdsRequest,
+        types::{Attributes, ObjectInfo},
+    },
+};
+
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::{MdsCore, State},
+    fan_out::Replies,
+    objects::{self, Found},
+};
+
+/// What each file's daemons said, in the order asked.
+pub(crate) type Sizes = Vec<(Arc<Inode>, Result<Found, Failure>)>;
+
+impl MdsCore {
+    /// Answers with a file's attributes, its size being true.
+    pub(crate) fn attributes_of<R: braid_wire::Wire>(
+        &self,
+        call: Call,
+        inode: Arc<Inode>,
+        again: impl FnOnce() -> MdsRequest,
+        reply: impl FnOnce(Attributes) -> R + Send + 'static,
+    ) -> Flow {
+        self.with_true_size(call, inode, again, |_, call, attributes| {
+            Flow::Answer(call, encode_success(&reply(attributes)))
+        })
+    }
+
+    /// Goes on with a file's attributes, its size being true: at once when the size is recorded, else when the
+    /// I/O daemons have answered. `again` is the request, for a call that must begin again.
+    pub(crate) fn with_true_size(
+        &self,
+        call: Call,
+        inode: Arc<Inode>,
+        again: impl FnOnce() -> MdsRequest,
+        then: impl FnOnce(&Self, Call, Attributes) -> Flow + Send + 'static,
+    ) -> Flow {
+        if self.is_gated(inode.file) {
+            return Flow::Gate(call, inode.file);
+        }
+        if !inode.size_in_objects {
+            return then(self, call, convert::attributes(&inode));
+        }
+        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        let request = again();
+        let file = inode.file;
+        me.ask_sizes(vec![inode], false, move |core, mut sizes| {
+            let flow = match sizes.pop() {
+                // A truncate began meanwhile: what the daemons said may be half of it.
+                _ if core.is_gated(file) => Flow::Gate(call, file),
+                Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
+                    let attributes = core.state().merged(&inode, &found);
+                    then(core, call, attributes)
+                }
+                Some((_, Ok(_))) => return core.run(call, request),
+                Some((_, Err(failure))) => Flow::Fail(call, failure),
+                None => Flow::Fail(call, Status::Internal.into()),
+            };
+            core.settle(flow, request);
+        });
+        Flow::Later
+    }
+
+    /// Asks the daemons of several files at once, each daemon once.
+    pub(crate) fn ask_sizes(
+        self: &Arc<Self>,
+        inodes: Vec<Arc<Inode>>,
+        flush: bool,
+        done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
+    ) {
+        let mut wanted = BTreeMap::<IodId, CollectSizes>::new();
+        for inode in &inodes {
+            let Some(layout) = &inode.layout else { continue };
+            for (iod, objects) in objects::by_daemon(inode.file, layout) {
+                let call = wanted.entry(iod).or_insert_with(|| CollectSizes { objects: Vec::new(), flush });
+                call.objects.extend(objects);
+            }
+        }
+        let asked: BTreeMap<IodId, Vec<FileIndex>> =
+            wanted.iter().map(|(iod, call)| (*iod, call.objects.iter().map(|object| object.file).collect())).collect();
+        self.ask_all(wanted.into_iter().collect(), move |core, replies| {
+            let said = Said::gather(&asked, replies);
+            let sizes = inodes.into_iter().map(|inode| said.of(inode)).collect();
+            done(core, sizes);
+        });
+    }
+
+    /// Whether a truncate of the file is under way.
+    pub(crate) fn is_gated(&self, file: FileIndex) -> bool {
+        self.gated.load(std::sync::atomic::Ordering::Acquire) > 0 && self.state().gates.is_closed(file)
+    }
+
+    /// Whether a file was truncated since its inode was read.
+    fn is_superseded(&self, inode: &Inode) -> bool {
+        let now = self.names.getattr(inode.file);
+        now.is_ok_and(|now| now.size_generation != inode.size_generation)
+    }
+}
+
+/// What daemons said of objects, by file.
+struct Said {
+    infos: BTreeMap<FileIndex, Vec<ObjectInfo>>,
+    failed: BTreeMap<FileIndex, Failure>,
+}
+
+impl Said {
+    fn gather(asked: &BTreeMap<IodId, Vec<FileIndex>>, replies: Replies<CollectReply>) -> Self {
+        let mut said = Self { infos: BTreeMap::new(), failed: BTreeMap::new() };
+        for (iod, reply) in replies {
+            let files = asked.get(&iod).map(Vec::as_slice).unwrap_or_default();
+            match reply {
+                Ok(reply) if reply.objects.len() == files.len() => {
+                    let pairs = files.iter().zip(reply.objects);
+                    pairs.for_each(|(file, info)| said.infos.entry(*file).or_default().push(info));
+                }
+                Ok(_) => said.fail(files, &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects"))),
+                Err(failure) => said.fail(files, &failure),
+            }
+        }
+        said
+    }
+
+    fn fail(&mut self, files: &[FileIndex], failure: &Failure) {
+        files.iter().for_each(|file| {
+            self.failed.entry(*file).or_insert_with(|| failure.clone());
+        });
+    }
+
+    fn of(&self, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
+        let infos = self.infos.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
+        let found = match (self.failed.get(&inode.file), &inode.layout) {
+            (Some(failure), _) => Err(failure.clone()),
+            (None, Some(layout)) => objects::combine(&inode, layout, infos),
+            (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
+        };
+        (inode, found)
+    }
+}
+
+impl State {
+    /// Attributes as the objects make them.
+    pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
+        let mut attributes = convert::attributes(inode);
+        attributes.bytes = ByteCount(found.fetch.size);
+        attributes.bytes_used = ByteCount(found.bytes_used);
+        if let Some(mtime) = self.written_at(inode, found.fetch.mtime) {
+            attributes.mtime = mtime;
+            attributes.ctime = attributes.ctime.max(mtime);
+            // Writes do not pass the server: the counter moves with what they did, never back.
+            let nanos = (mtime.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(mtime.nanos));
+            attributes.change = attributes.change.max(nanos);
+        }
+        attributes
+    }
+
+    /// When the objects were written, unless somebody set the time of the file after that.
+    pub(crate) fn written_at(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
+        let set = self.collector.mtime_set(inode.file);
+        found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))
+    }
+}

@@ -1,0 +1,171 @@
+//! Inodes in memory: bounded, in step with the store.
+//!
+//! 1. Writers set what they committed; so an inode in the cache is never older than the store's.
+//! 2. A reader that missed may add what it read only if no writer touched its slice of the cache meanwhile: else it
+//!    would put back an inode that was changed or removed.
+//! 3. Eviction is second chance: what was used since the hand last passed stays.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_types::FileIndex;
+
+use crate::record::Inode;
+
+/// Slices, each with its own lock.
+const SLICES: usize = 64;
+
+/// A file index is already spread by its counter: one multiplication is hash enough.
+#[derive(Default)]
+struct IndexHasher(u64);
+
+impl Hasher for IndexHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+struct Slot {
+    inode: Arc<Inode>,
+    used: AtomicBool,
+}
+
+#[derive(Default)]
+struct Slice {
+    map: HashMap<FileIndex, Slot, BuildHasherDefault<IndexHasher>>,
+    /// In the order that they came: each index in `map` once, and some that were removed.
+    order: VecDeque<FileIndex>,
+    /// Counts writers' changes (invariant 2).
+    writes: u64,
+}
+
+pub(crate) struct InodeCache {
+    slices: Vec<Mutex<Slice>>,
+    per_slice_max: usize,
+}
+
+/// What a reader that missed must show to add what it read.
+#[derive(Clone, Copy)]
+pub(crate) struct Missed(u64);
+
+impl InodeCache {
+    /// A cache of at most `inodes`, rounded up to one a slice.
+    pub(crate) fn new(inodes: usize) -> Self {
+        let slices = (0..SLICES).map(|_| Mutex::default()).collect();
+        Self { slices, per_slice_max: inodes.div_ceil(SLICES).max(1) }
+    }
+
+    fn slice(&self, file: FileIndex) -> MutexGuard<'_, Slice> {
+        let mixed = (file.0 ^ file.0 >> 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        self.slices[mixed as usize % SLICES].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn get(&self, file: FileIndex) -> Result<Arc<Inode>, Missed> {
+        let slice = self.slice(file);
+        match slice.map.get(&file) {
+            Some(slot) => {
+                slot.used.store(true, Ordering::Relaxed);
+                Ok(slot.inode.clone())
+            }
+            None => Err(Missed(slice.writes)),
+        }
+    }
+
+    /// For a reader: adds what it read from the store after it missed.
+    pub(crate) fn add(&self, inode: Arc<Inode>, missed: Missed) {
+        let mut slice = self.slice(inode.file);
+        if slice.writes == missed.0 {
+            self.insert(&mut slice, inode);
+        }
+    }
+
+    /// For a writer: what it committed.
+    pub(crate) fn set(&self, inode: Arc<Inode>) {
+        let mut slice = self.slice(inode.file);
+        slice.writes += 1;
+        self.insert(&mut slice, inode);
+    }
+
+    /// For a writer: the inode is gone.
+    pub(crate) fn remove(&self, file: FileIndex) {
+        let mut slice = self.slice(file);
+        slice.writes += 1;
+        slice.map.remove(&file);
+    }
+
+    fn insert(&self, slice: &mut Slice, inode: Arc<Inode>) {
+        let file = inode.file;
+        if let Some(slot) = slice.map.get_mut(&file) {
+            slot.inode = inode;
+            slot.used.store(true, Ordering::Relaxed);
+            return;
+        }
+        if slice.map.len() >= self.per_slice_max {
+            slice.evict();
+        }
+        if slice.order.len() > 2 * self.per_slice_max {
+            let Slice { map, order, .. } = slice;
+            order.retain(|file| map.contains_key(file));
+        }
+        slice.map.insert(file, Slot { inode, used: AtomicBool::new(false) });
+        slice.order.push_back(file);
+    }
+
+    /// Inodes in it.
+    pub(crate) fn len(&self) -> usize {
+        self.slices.iter().map(|slice| slice.lock().unwrap_or_else(PoisonError::into_inner).map.len()).sum()
+    }
+}
+
+impl Slice {
+    fn evict(&mut self) {
+        while let Some(file) = self.order.pop_front() {
+            match self.map.get(&file) {
+                Some(slot) if slot.used.swap(false, Ordering::Relaxed) => self.order.push_back(file),
+                Some(_) => {
+                    self.map.remove(&file);
+                    return;
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::sample_inode;
+
+    #[test]
+    fn a_used_inode_outlives_unused_ones() {
+        let cache = InodeCache::new(SLICES * 4);
+        cache.set(Arc::new(sample_inode(FileIndex(1))));
+        for n in 2..10_000 {
+            assert!(cache.get(FileIndex(1)).is_ok());
+            cache.set(Arc::new(sample_inode(FileIndex(n))));
+        }
+        assert!(cache.len() <= SLICES * 4);
+    }
+
+    #[test]
+    fn a_reader_does_not_put_back_what_a_writer_removed() {
+        let cache = InodeCache::new(1000);
+        let old = Arc::new(sample_inode(FileIndex(7)));
+        let missed = cache.get(FileIndex(7)).err().unwrap();
+        cache.remove(FileIndex(7));
+        cache.add(old, missed);
+        assert!(cache.get(FileIndex(7)).is_err());
+    }
+}

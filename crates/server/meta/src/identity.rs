@@ -1,0 +1,107 @@
+//! Who asks, and what the permission bits say to that.
+
+use braid_types::{Failure, Status, Timestamp};
+
+use crate::record::{Inode, Principal};
+
+/// A user with its groups.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Identity {
+    /// User id; 0 overrides permissions.
+    pub uid: u64,
+    /// Primary group: of the files that it makes.
+    pub gid: u64,
+    /// Supplementary groups.
+    pub groups: Vec<u64>,
+}
+
+impl Identity {
+    /// The superuser.
+    pub fn root() -> Self {
+        Self::default()
+    }
+
+    /// Whether permissions do not hold it.
+    pub fn is_root(&self) -> bool {
+        self.uid == 0
+    }
+
+    /// Whether it is in a group.
+    pub fn in_group(&self, group: Principal) -> bool {
+        group == Principal::posix(self.gid) || self.groups.iter().any(|id| group == Principal::posix(*id))
+    }
+
+    /// Whether it owns a file.
+    pub fn owns(&self, inode: &Inode) -> bool {
+        inode.owner == Principal::posix(self.uid)
+    }
+}
+
+/// Identifies an operation so that a retry of it is recognised (I7).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Replay {
+    /// The client's session.
+    pub session: braid_types::SessionId,
+    /// One of the session's slots: one operation at a time in each.
+    pub slot: u32,
+    /// Rises by one with each operation in the slot, from 1.
+    pub sequence: u64,
+}
+
+/// What comes with every operation that changes something.
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
+    /// Who asks.
+    pub who: &'a Identity,
+    /// The metadata server's clock.
+    pub now: Timestamp,
+    /// How a retry is recognised; `None`: it is not (the server's own work).
+    pub replay: Option<Replay>,
+}
+
+/// What an operation wants of an inode; a set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Want(pub u8);
+
+impl Want {
+    /// Nothing: only that it is there.
+    pub const NOTHING: Self = Self(0);
+    /// Execute a file, search a directory.
+    pub const EXECUTE: Self = Self(1);
+    /// Write a file, change the entries of a directory.
+    pub const WRITE: Self = Self(2);
+    /// Read a file, list a directory.
+    pub const READ: Self = Self(4);
+    /// Change the entries of a directory.
+    pub const CHANGE_ENTRIES: Self = Self(3);
+
+    /// Both.
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+/// Checks the permission bits: the first class that fits decides, as POSIX has it.
+pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> {
+    let class = if who.owns(inode) {
+        inode.mode >> 6
+    } else if who.in_group(inode.group) {
+        inode.mode >> 3
+    } else {
+        inode.mode
+    };
+    let granted = if who.is_root() { root_bits(inode) } else { (class & 7) as u8 };
+    if want.0 & !granted == 0 { Ok(()) } else { Err(Status::PermissionDenied.into()) }
+}
+
+/// Root reads and writes everything, searches every directory, and executes what anybody may.
+fn root_bits(inode: &Inode) -> u8 {
+    if inode.is_directory() || inode.mode & 0o111 != 0 { 7 } else { 6 }
+}
+
+/// In a sticky directory only the owner of the entry's file, of the directory, or root removes or renames an entry.
+pub(crate) fn permit_sticky(who: &Identity, directory: &Inode, target: &Inode) -> Result<(), Failure> {
+    let free = directory.mode & 0o1000 == 0 || who.is_root() || who.owns(directory) || who.owns(target);
+    // POSIX unlink(): EPERM or EACCES; Linux gives EPERM.
+    if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
+}

@@ -1,0 +1,258 @@
+//! The namespace as a whole: how it is made, opened, read and changed.
+//!
+//! Lock order: `writer`, then the store's own, then one slice of the cache. Readers take no `writer`: they look names
+//! up in the store and inodes in the cache or the store, and see each batch whole.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_types::{ClusterUuid, Failure, FileIndex, MapEpoch, MdsEpoch, SessionId, ShardId, Status, Timestamp};
+
+use crate::cache::InodeCache;
+use crate::identity::{Call, Replay};
+use crate::key::{self, Kind};
+use crate::opens::{OpenFile, Opens};
+use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded};
+use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError};
+use crate::tx::{Op, Tx};
+
+/// How the namespace divides memory.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Inodes kept in memory, at about 400 B each.
+    pub cached_inodes_max: usize,
+}
+
+impl Default for Options {
+    /// 65,536 inodes: 25 MiB.
+    fn default() -> Self {
+        Self { cached_inodes_max: 65_536 }
+    }
+}
+
+/// Names, inodes and their records over a [`MetaStore`]. See the crate's documentation.
+pub struct Namespace {
+    pub(crate) store: Arc<dyn MetaStore>,
+    pub(crate) cache: InodeCache,
+    pub(crate) fence: Fence,
+    pub(crate) shards: u16,
+    writer: Mutex<Writer>,
+}
+
+/// What only the one writer at a time sees and changes.
+pub(crate) struct Writer {
+    pub(crate) counters: HashMap<ShardId, Counter>,
+    pub(crate) next_shard: u16,
+    pub(crate) opens: Opens,
+    /// The newest sequence of each slot seen since the start: a newer one needs no look into the store.
+    pub(crate) replays: HashMap<(SessionId, u32), u64>,
+    pub(crate) cluster: ClusterIdentity,
+}
+
+/// File counters of one shard: `[next, reserved)` may be given out without a record.
+#[derive(Clone, Copy)]
+pub(crate) struct Counter {
+    pub(crate) next: u64,
+    pub(crate) reserved: u64,
+}
+
+/// Counters reserved at a time: a create rewrites the shard's record once in this many, and a crash wastes at most
+/// this many of 2^48.
+pub(crate) const COUNTERS_RESERVED: u64 = 4096;
+/// The first cookie of a directory: 0 is "from the start", 1 and 2 are left to gateways for "." and "..".
+pub(crate) const COOKIE_FIRST: u64 = 3;
+
+impl Namespace {
+    /// Makes an empty namespace with `shards` virtual shards in an empty store, synced.
+    pub fn format(store: &dyn MetaStore, uuid: ClusterUuid, shards: u16, now: Timestamp) -> Result<(), Failure> {
+        if store.get(&key::cluster())?.is_some() {
+            return Err(Failure::new(Status::Exists, "the metadata directory already holds a cluster"));
+        }
+        let identity = ClusterIdentity {
+            uuid,
+            epoch: MdsEpoch(0),
+            map_epoch: MapEpoch(0),
+            shards: shards.max(1),
+            next_session: 1,
+            next_iod: 1,
+            next_key: 1,
+        };
+        let mut batch = Batch::new();
+        batch.put(key::cluster(), identity.encode());
+        batch.put(key::inode(FileIndex::ROOT), root(now).encode());
+        let sequence = store.commit(batch, store.fence())?;
+        Ok(store.sync(sequence)?)
+    }
+
+    /// Opens a namespace and takes it over: the epoch rises, and with it the fence, so that an older server's
+    /// commits are refused.
+    pub fn open(store: Arc<dyn MetaStore>, options: Options) -> Result<Self, Failure> {
+        let Some(bytes) = store.get(&key::cluster())? else {
+            return Err(Failure::new(Status::NotFound, "no cluster in the metadata directory; try: braid init"));
+        };
+        let mut cluster = ClusterIdentity::decode(&bytes)?;
+        cluster.epoch.0 = cluster.epoch.0.max(store.fence().0) + 1;
+        let fence = Fence(cluster.epoch.0);
+        let mut batch = Batch::new();
+        batch.put(key::cluster(), cluster.encode());
+        let sequence = store.commit(batch, fence)?;
+        store.sync(sequence)?;
+        let opens = load_opens(&*store, cluster.shards)?;
+        let writer = Writer { counters: HashMap::new(), next_shard: 0, opens, replays: HashMap::new(), cluster };
+        let cache = InodeCache::new(options.cached_inodes_max);
+        Ok(Self { store, cache, fence, shards: cluster.shards, writer: Mutex::new(writer) })
+    }
+
+    /// This server's epoch.
+    pub fn epoch(&self) -> MdsEpoch {
+        MdsEpoch(self.fence.0)
+    }
+
+    /// Virtual shards in use: shard ids are below it.
+    pub fn shards(&self) -> u16 {
+        self.shards
+    }
+
+    /// Inodes in memory now.
+    pub fn cached_inodes(&self) -> usize {
+        self.cache.len()
+    }
+
+    /// The number of the last change; for [`Namespace::sync_to`].
+    pub fn committed(&self) -> Sequence {
+        self.store.committed()
+    }
+
+    /// Returns when everything done so far survives the loss of power (I6). Callers at the same time share a flush.
+    pub fn sync(&self) -> Result<(), Failure> {
+        self.sync_to(self.store.committed())
+    }
+
+    /// Returns when everything up to `sequence` survives the loss of power (I6).
+    pub fn sync_to(&self, sequence: Sequence) -> Result<(), Failure> {
+        Ok(self.store.sync(sequence)?)
+    }
+
+    pub(crate) fn writer(&self) -> MutexGuard<'_, Writer> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does one operation as one batch with its replay record, or answers it from the record (I7). `home` is the
+    /// shard of the record: a function of the request, so that a retry finds it.
+    pub(crate) fn change(
+        &self,
+        call: &Call<'_>,
+        op: Op,
+        home: FileIndex,
+        body: impl FnOnce(&mut Tx<'_>) -> Result<Outcome, Failure>,
+    ) -> Result<Outcome, Failure> {
+        let mut writer = self.writer();
+        if let Some(replay) = call.replay
+            && let Some(outcome) = self.recorded(&writer, replay, op, home.shard())?
+        {
+            return Ok(outcome);
+        }
+        let mut tx = Tx::new(self, &mut writer, call.now);
+        let outcome = body(&mut tx)?;
+        tx.commit(call.replay, op, home.shard(), &outcome)?;
+        Ok(outcome)
+    }
+
+    fn recorded(&self, writer: &Writer, replay: Replay, op: Op, home: ShardId) -> Result<Option<Outcome>, Failure> {
+        let known = writer.replays.get(&(replay.session, replay.slot));
+        if known.is_some_and(|known| replay.sequence > *known) {
+            return Ok(None);
+        }
+        let Some(bytes) = self.store.get(&key::replay(home, replay.session, replay.slot))? else {
+            return if known.is_some() { Err(reused(replay)) } else { Ok(None) };
+        };
+        let recorded = Recorded::decode(&bytes)?;
+        match recorded.sequence {
+            same if same == replay.sequence && recorded.op == op as u8 => Ok(Some(recorded.outcome)),
+            older if older < replay.sequence && known.is_none() => Ok(None),
+            _ => Err(reused(replay)),
+        }
+    }
+
+    /// An inode, from memory or the store; `None` when there is none.
+    pub(crate) fn find_inode(&self, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
+        let missed = match self.cache.get(file) {
+            Ok(inode) => return Ok(Some(inode)),
+            Err(missed) => missed,
+        };
+        let Some(bytes) = self.store.get(&key::inode(file))? else { return Ok(None) };
+        let inode = Arc::new(Inode::decode(file, &bytes)?);
+        self.cache.add(inode.clone(), missed);
+        Ok(Some(inode))
+    }
+
+    /// An inode that somebody named by its index.
+    pub(crate) fn inode(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
+        self.find_inode(file)?.ok_or_else(|| Status::StaleHandle.into())
+    }
+
+    /// A directory that somebody named by its index.
+    pub(crate) fn directory(&self, directory: FileIndex) -> Result<Arc<Inode>, Failure> {
+        let inode = self.inode(directory)?;
+        if inode.is_directory() { Ok(inode) } else { Err(Status::NotDirectory.into()) }
+    }
+}
+
+fn reused(replay: Replay) -> Failure {
+    let Replay { session, slot, sequence } = replay;
+    Failure::new(
+        Status::Malformed,
+        format!("slot {slot} of session {session} used sequence {sequence} for something else before"),
+    )
+}
+
+pub(crate) fn root(now: Timestamp) -> Inode {
+    Inode {
+        file: FileIndex::ROOT,
+        kind: FileKind::Directory,
+        mode: 0o755,
+        owner: Principal::default(),
+        group: Principal::default(),
+        nlink: 2,
+        size: 0,
+        size_in_objects: false,
+        size_generation: Default::default(),
+        rdev: 0,
+        layout: None,
+        parts: Parts::none(),
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        change: 1,
+        flags: 0,
+        parent: FileIndex::ROOT,
+        next_cookie: COOKIE_FIRST,
+        has_default: false,
+        has_xattrs: false,
+    }
+}
+
+fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
+    let mut opens = Opens::default();
+    let view = store.view()?;
+    for shard in 0..shards {
+        let range = key::all(ShardId(shard), Kind::WriteOpen);
+        let mut broken = false;
+        view.scan(&range.from, &range.end, &mut |key, value| {
+            match (key::file_of(key), key::number_of(key), value) {
+                (Some(file), Some(session), [1, writers @ ..]) if writers.len() == 4 => {
+                    let writers = u32::from_le_bytes(writers.try_into().unwrap_or_default());
+                    opens.set(OpenFile { file, session: SessionId(session), readers: 0, writers });
+                }
+                _ => broken = true,
+            }
+            ControlFlow::Continue(())
+        })?;
+        if broken {
+            return Err(StoreError::Corrupted("a record of an open file makes no sense".into()).into());
+        }
+    }
+    Ok(opens)
+}

@@ -1,0 +1,131 @@
+//! Change attributes. A size is not among them: truncating is an intent (`intent.rs`).
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, Status, Timestamp};
+
+use crate::identity::{Call, Identity, Want, permit};
+use crate::namespace::Namespace;
+use crate::record::{Inode, Outcome, Principal};
+use crate::tx::Op;
+
+/// A time to set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SetTime {
+    /// The server's clock: enough that the file may be written.
+    Now,
+    /// This time: the owner's alone.
+    To(Timestamp),
+}
+
+/// Attributes to change; `None` leaves one as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Changes {
+    /// Permission bits, `0..=0o7777`.
+    pub mode: Option<u16>,
+    /// Owner.
+    pub owner: Option<Principal>,
+    /// Group.
+    pub group: Option<Principal>,
+    /// Last read.
+    pub atime: Option<SetTime>,
+    /// Last write.
+    pub mtime: Option<SetTime>,
+    /// Attribute flags.
+    pub flags: Option<u64>,
+}
+
+impl Namespace {
+    /// Changes attributes, all or none.
+    pub fn setattr(&self, call: &Call<'_>, file: FileIndex, changes: &Changes) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::SetAttributes, file, |tx| {
+            let old = tx.inode(file)?;
+            let mut new = (*old).clone();
+            own(call.who, &old, &mut new, changes)?;
+            mode(call.who, &old, &mut new, changes)?;
+            times(call, &old, &mut new, changes)?;
+            if let Some(flags) = changes.flags {
+                // No flag has a meaning yet (I10).
+                if flags != 0 {
+                    return Err(Failure::new(Status::Unsupported, "no attribute flag is defined"));
+                }
+                owner_only(call.who, &old)?;
+            }
+            new.touch(tx.now);
+            Ok(Outcome::File(tx.put_inode(new)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}
+
+fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
+    if who.is_root() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+}
+
+/// POSIX chown(): the owner is root's to change; the group is the owner's, to a group that it is in.
+fn own(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+    if changes.owner.is_none() && changes.group.is_none() {
+        return Ok(());
+    }
+    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.is_root() {
+        return Err(Status::NotPermitted.into());
+    }
+    owner_only(who, old)?;
+    if let Some(group) = changes.group
+        && group != old.group
+        && !who.is_root()
+        && !who.in_group(group)
+    {
+        return Err(Status::NotPermitted.into());
+    }
+    new.owner = changes.owner.unwrap_or(old.owner);
+    new.group = changes.group.unwrap_or(old.group);
+    if !old.is_directory() {
+        clear_set_ids(new);
+    }
+    Ok(())
+}
+
+/// suid goes, and sgid where the group may execute (without that it means mandatory locking).
+pub(super) fn clear_set_ids(inode: &mut Inode) {
+    inode.mode &= !0o4000;
+    if inode.mode & 0o010 != 0 {
+        inode.mode &= !0o2000;
+    }
+}
+
+fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+    let Some(mode) = changes.mode else { return Ok(()) };
+    if mode > 0o7777 {
+        return Err(Status::Invalid.into());
+    }
+    owner_only(who, old)?;
+    new.mode = mode;
+    // POSIX chmod(): nobody sets sgid for a group that it is not in.
+    if !who.is_root() && !old.is_directory() && !who.in_group(new.group) {
+        new.mode &= !0o2000;
+    }
+    Ok(())
+}
+
+/// POSIX utimensat(): now for both needs ownership or leave to write; anything else ownership.
+fn times(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+    let (atime, mtime) = (changes.atime, changes.mtime);
+    if atime.is_none() && mtime.is_none() {
+        return Ok(());
+    }
+    let explicit = [atime, mtime].iter().any(|time| matches!(time, Some(SetTime::To(_))));
+    if explicit {
+        owner_only(call.who, old)?;
+    } else if owner_only(call.who, old).is_err() {
+        permit(call.who, old, Want::WRITE)?;
+    }
+    let value = |time: SetTime| match time {
+        SetTime::Now => Ok(call.now),
+        SetTime::To(time) if time.nanos < 1_000_000_000 => Ok(time),
+        SetTime::To(_) => Err(Failure::from(Status::Invalid)),
+    };
+    new.atime = atime.map_or(Ok(old.atime), value)?;
+    new.mtime = mtime.map_or(Ok(old.mtime), value)?;
+    Ok(())
+}

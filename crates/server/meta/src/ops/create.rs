@@ -1,0 +1,109 @@
+//! Create a regular file, or find it; with or without opening it, in one batch.
+
+use std::sync::Arc;
+
+use braid_layout::Layout;
+use braid_types::{Failure, FileIndex, Status};
+
+use super::open::{self, OpenArgs};
+use super::{make, name};
+use crate::identity::{Call, Want, permit};
+use crate::namespace::Namespace;
+use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
+use crate::tx::{Op, Tx};
+
+/// How a file is made. `P` decides its layout.
+pub struct CreateArgs<P> {
+    /// Permission bits; the caller has applied its umask.
+    pub mode: u16,
+    /// Fail when the name exists (`O_EXCL`).
+    pub exclusive: bool,
+    /// Open it too, also one that exists.
+    pub open: Option<OpenArgs>,
+    /// Given the directory's default and the file's index, decides where the bytes lie. Called only when a file is
+    /// made, under the namespace's lock: it must be quick.
+    pub place: P,
+}
+
+/// What `create` came to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Created {
+    /// The file.
+    pub inode: Arc<Inode>,
+    /// Whether this call made it.
+    pub created: bool,
+}
+
+impl Namespace {
+    /// Makes a regular file, or with `exclusive` unset finds the one that has the name. A symbolic link in its place
+    /// is the caller's to follow: it gets [`Status::Exists`] with the link left alone.
+    pub fn create<P>(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        name: &[u8],
+        args: CreateArgs<P>,
+    ) -> Result<Created, Failure>
+    where
+        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+    {
+        let outcome = self.change(call, Op::Create, directory, |tx| match existing(tx, call, directory, name)? {
+            Some(_) if args.exclusive => Err(Status::Exists.into()),
+            Some(inode) => find(tx, call, inode, args.open),
+            None => make(tx, call, directory, name, args),
+        })?;
+        let created = matches!(outcome, Outcome::Created(_));
+        let inode = outcome.inode().ok_or(Status::Internal)?;
+        Ok(Created { inode, created })
+    }
+}
+
+fn existing(tx: &Tx<'_>, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
+    if matches!(name, b"." | b"..") {
+        return Err(Status::IsDirectory.into());
+    }
+    name::check(name)?;
+    let directory = tx.directory(directory)?;
+    permit(call.who, &directory, Want::EXECUTE)?;
+    tx.entry(directory.file, name)?.map(|entry| tx.target(&entry)).transpose()
+}
+
+fn find(tx: &mut Tx<'_>, call: &Call<'_>, inode: Arc<Inode>, open: Option<OpenArgs>) -> Result<Outcome, Failure> {
+    match inode.kind {
+        FileKind::Directory => return Err(Status::IsDirectory.into()),
+        FileKind::Symlink => return Err(Failure::new(Status::Exists, "a symbolic link has the name")),
+        _ => {}
+    }
+    match open {
+        Some(open) => open::open(tx, call.who, &inode, open).map(Outcome::File),
+        None => Ok(Outcome::File(inode)),
+    }
+}
+
+fn make<P>(
+    tx: &mut Tx<'_>,
+    call: &Call<'_>,
+    directory: FileIndex,
+    name: &[u8],
+    args: CreateArgs<P>,
+) -> Result<Outcome, Failure>
+where
+    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+{
+    // `existing` has checked the name, that it is free, and search permission.
+    let parent = tx.directory(directory)?;
+    permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
+    let default = tx.default_of(&parent)?;
+    let file = tx.new_file(directory.shard())?;
+    let mut inode = make::inode(call.who, &parent, file, FileKind::Regular, args.mode, tx.now);
+    let layout = (args.place)(default.as_ref(), file)?;
+    if !layout_fits(&layout) {
+        return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
+    }
+    inode.layout = Some(Arc::new(layout));
+    if let Some(open) = args.open {
+        // Who makes a file may open it whatever its mode says (POSIX open()).
+        open::note(tx, &mut inode, open)?;
+    }
+    Ok(Outcome::Created(make::add(tx, make::Place { directory: parent }, name, inode)))
+}

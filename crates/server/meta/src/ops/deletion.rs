@@ -1,0 +1,82 @@
+//! The queue of objects to delete: filled in the batch that removed the file, emptied when every I/O daemon has done it.
+
+use std::ops::ControlFlow;
+
+use braid_types::{Failure, FileIndex, ShardId, Status};
+
+use crate::key::{self, Kind};
+use crate::namespace::Namespace;
+use crate::record::{Deletion, RecordError};
+use crate::store::Batch;
+
+impl Namespace {
+    /// Up to `count_max` deletions after file `after` (in the order of file indexes; `None`: from the start). They
+    /// stay in the queue until they are marked done.
+    pub fn deletions(&self, after: Option<FileIndex>, count_max: usize) -> Result<Vec<Deletion>, Failure> {
+        let mut found: Vec<Result<Deletion, RecordError>> = Vec::new();
+        let first = after.map_or(0, |file| file.shard().0);
+        let view = self.store.view()?;
+        for shard in first..self.shards {
+            let mut range = key::all(ShardId(shard), Kind::Deletion);
+            if let Some(after) = after.filter(|file| file.shard().0 == shard) {
+                range.from = key::deletion(after);
+                range.from.push(0);
+            }
+            view.scan(&range.from, &range.end, &mut |key, value| {
+                if found.len() == count_max {
+                    return ControlFlow::Break(());
+                }
+                let file = key::file_of(key).ok_or(RecordError::Broken { what: "deletion" });
+                found.push(file.and_then(|file| Deletion::decode(file, value)));
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    /// Takes deletions that every I/O daemon of theirs has done out of the queue. Doing one twice does no harm, so
+    /// there is no hurry and no replay record.
+    pub fn deletions_done(&self, files: &[FileIndex]) -> Result<(), Failure> {
+        for some in files.chunks(DONE_BATCH_MAX) {
+            let mut batch = Batch::new();
+            some.iter().for_each(|file| batch.remove(key::deletion(*file)));
+            self.store.commit(batch, self.fence)?;
+        }
+        Ok(())
+    }
+
+    /// How many deletions wait. Walks the queue.
+    pub fn deletions_pending(&self) -> Result<u64, Failure> {
+        let mut count = 0;
+        let view = self.store.view()?;
+        for shard in 0..self.shards {
+            let range = key::all(ShardId(shard), Kind::Deletion);
+            view.scan(&range.from, &range.end, &mut |_, _| {
+                count += 1;
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(count)
+    }
+
+    /// Whether a file's objects wait to be deleted.
+    pub fn is_deletion_pending(&self, file: FileIndex) -> Result<bool, Failure> {
+        Ok(self.store.get(&key::deletion(file))?.is_some())
+    }
+
+    pub(super) fn list_files(&self, kind: Kind) -> Result<Vec<FileIndex>, Failure> {
+        let mut files = Vec::new();
+        let view = self.store.view()?;
+        for shard in 0..self.shards {
+            let range = key::all(ShardId(shard), kind);
+            view.scan(&range.from, &range.end, &mut |key, _| {
+                files.push(key::file_of(key));
+                ControlFlow::Continue(())
+            })?;
+        }
+        files.into_iter().collect::<Option<_>>().ok_or_else(|| Status::Corrupted.into())
+    }
+}
+
+/// Deletions taken out of the queue in one batch: far below `BATCH_BYTES_MAX`.
+const DONE_BATCH_MAX: usize = 4096;

@@ -1,0 +1,113 @@
+//! Truncate and punch, as intents (I5): begun with a new size generation, done on the I/O daemons, finished.
+//!
+//! ```text
+//! begin ── batch: intent + inode.size_generation + 1 ──▶ each IOD: apply at the new generation, refuse older ones
+//!                                                          └─▶ finish ── batch: inode + intent removed
+//! ```
+//! While the intent stands no other begins on the file, and the server answers for the size only after it. A server
+//! that starts finds the intents and finishes them: applying one twice is the same as once.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use braid_types::limits::FILE_BYTES_MAX;
+use braid_types::{Failure, FileIndex, ShardId, SizeGeneration, Status};
+
+use super::attributes;
+use crate::identity::{Call, Want, permit};
+use crate::key::{self, Kind};
+use crate::namespace::Namespace;
+use crate::record::{FileKind, Inode, Intent, IntentKind, Outcome, Parts, RecordError};
+use crate::tx::{Op, Tx};
+
+impl Namespace {
+    /// Begins a truncate or punch. `opened`: the caller has the file open for writing, so its mode is not asked again.
+    /// The intent that is returned is to be carried out on every part, then finished.
+    pub fn begin_intent(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        kind: IntentKind,
+        opened: bool,
+    ) -> Result<Intent, Failure> {
+        let outcome = self.change(call, Op::BeginIntent, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            check(&inode, kind)?;
+            if !opened {
+                permit(call.who, &inode, Want::WRITE)?;
+            }
+            if inode.size_generation.0 != 0 && tx.get(&key::intent(file))?.is_some() {
+                return Err(Failure::new(Status::TryAgain, "another truncate of the file is under way"));
+            }
+            inode.size_generation.0 += 1;
+            if !call.who.is_root() {
+                attributes::clear_set_ids(&mut inode);
+            }
+            inode.touch(tx.now);
+            let intent = Intent { file, kind, generation: inode.size_generation };
+            tx.batch.put(key::intent(file), intent.encode());
+            Ok(Outcome::File(tx.put_inode(inode)))
+        })?;
+        let inode = outcome.inode().ok_or(Status::Internal)?;
+        Ok(Intent { file, kind, generation: inode.size_generation })
+    }
+
+    /// Finishes an intent: every I/O daemon of the file has applied it. `parts`: those that have an object now.
+    /// Finishing one that is finished already changes nothing.
+    pub fn finish_intent(&self, call: &Call<'_>, intent: &Intent, parts: &Parts) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::FinishIntent, intent.file, |tx| {
+            let mut inode = (*tx.inode(intent.file)?).clone();
+            if !stands(tx, intent.file, intent.generation)? {
+                return Ok(Outcome::File(tx.inode(intent.file)?));
+            }
+            if let IntentKind::Truncate { size } = intent.kind {
+                inode.size = size;
+            }
+            inode.parts.merge(parts);
+            inode.modify(tx.now);
+            tx.batch.remove(key::intent(intent.file));
+            Ok(Outcome::File(tx.put_inode(inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// The intent that stands on a file.
+    pub fn intent(&self, file: FileIndex) -> Result<Option<Intent>, Failure> {
+        let bytes = self.store.get(&key::intent(file))?;
+        Ok(bytes.map(|bytes| Intent::decode(file, &bytes)).transpose()?)
+    }
+
+    /// Every intent that was begun and not finished: what a server that starts has to finish first.
+    pub fn intents(&self) -> Result<Vec<Intent>, Failure> {
+        let mut found = Vec::new();
+        let view = self.store.view()?;
+        for shard in 0..self.shards {
+            let range = key::all(ShardId(shard), Kind::Intent);
+            view.scan(&range.from, &range.end, &mut |key, value| {
+                let file = key::file_of(key).ok_or(RecordError::Broken { what: "intent" });
+                found.push(file.and_then(|file| Intent::decode(file, value)));
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(found.into_iter().collect::<Result<_, _>>()?)
+    }
+}
+
+fn check(inode: &Inode, kind: IntentKind) -> Result<(), Failure> {
+    match inode.kind {
+        FileKind::Regular => {}
+        FileKind::Directory => return Err(Status::IsDirectory.into()),
+        _ => return Err(Status::Invalid.into()),
+    }
+    let end = match kind {
+        IntentKind::Truncate { size } => Some(size),
+        IntentKind::Punch { bytes: 0, .. } => return Err(Status::Invalid.into()),
+        IntentKind::Punch { offset, bytes } => offset.checked_add(bytes),
+    };
+    if end.is_some_and(|end| end <= FILE_BYTES_MAX) { Ok(()) } else { Err(Status::TooLarge.into()) }
+}
+
+fn stands(tx: &Tx<'_>, file: FileIndex, generation: SizeGeneration) -> Result<bool, Failure> {
+    let Some(bytes) = tx.get(&key::intent(file))? else { return Ok(false) };
+    Ok(Intent::decode(file, &bytes)?.generation == generation)
+}

@@ -1,0 +1,41 @@
+//! Make a hard link.
+
+use std::sync::Arc;
+
+use braid_types::limits::LINKS_MAX;
+use braid_types::{Failure, FileIndex, Status};
+
+use super::make;
+use crate::identity::Call;
+use crate::namespace::Namespace;
+use crate::record::{Inode, Outcome};
+use crate::tx::Op;
+
+impl Namespace {
+    /// Gives a file that is not a directory one more name.
+    pub fn link(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        directory: FileIndex,
+        name: &[u8],
+    ) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Link, directory, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            let place = make::free_name(tx, call, directory, name)?;
+            match inode.nlink {
+                // POSIX link(): EPERM for a directory.
+                _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
+                // Its last name went while it was open: it does not come back.
+                0 => return Err(Status::NotFound.into()),
+                LINKS_MAX.. => return Err(Status::LinkLimit.into()),
+                _ => {}
+            }
+            make::add_name(tx, &place.directory, name, file, inode.kind);
+            inode.nlink += 1;
+            inode.touch(tx.now);
+            Ok(Outcome::File(tx.put_inode(inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}

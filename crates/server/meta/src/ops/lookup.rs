@@ -1,0 +1,44 @@
+//! One name in one directory.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, Status};
+
+use super::name;
+use crate::identity::{Identity, Want, permit};
+use crate::namespace::Namespace;
+use crate::record::Inode;
+
+impl Namespace {
+    /// The file that a name in a directory leads to; `.` and `..` too. A symbolic link is not followed.
+    pub fn lookup(&self, who: &Identity, directory: FileIndex, name: &[u8]) -> Result<Arc<Inode>, Failure> {
+        let directory = self.directory(directory)?;
+        permit(who, &directory, Want::EXECUTE)?;
+        self.step(&directory, name)?.ok_or_else(|| Status::NotFound.into())
+    }
+
+    /// One step down (or up) from a directory that may be searched.
+    pub(super) fn step(&self, directory: &Arc<Inode>, name: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
+        match name {
+            b"" => return Ok(None),
+            b"." => return Ok(Some(directory.clone())),
+            b".." => return self.find_inode(directory.parent),
+            _ => name::check_bytes(name)?,
+        }
+        match self.find_entry(directory.file, name)? {
+            // Unlinked between the two reads: then the name is gone.
+            Some(entry) => self.find_inode(entry.file),
+            None => Ok(None),
+        }
+    }
+
+    /// The attributes of a file that somebody named by its index.
+    pub fn getattr(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
+        self.inode(file)
+    }
+
+    /// Whether somebody may do what `want` says to a file.
+    pub fn access(&self, who: &Identity, file: FileIndex, want: Want) -> Result<(), Failure> {
+        permit(who, &*self.inode(file)?, want)
+    }
+}

@@ -1,0 +1,104 @@
+//! What all operations that make a name share.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, SizeGeneration, Status, Timestamp};
+
+use super::name;
+use crate::identity::{Call, Identity, Want, permit};
+use crate::namespace::COOKIE_FIRST;
+use crate::record::{Entry, FileKind, Inode, Parts, Principal};
+use crate::tx::Tx;
+
+/// A directory in which a free name was found.
+pub(super) struct Place {
+    pub(super) directory: Arc<Inode>,
+}
+
+/// The name must be free, the directory be there and let the caller change it. `Exists` comes before
+/// `PermissionDenied`, as on Linux.
+pub(super) fn free_name(tx: &Tx<'_>, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Place, Failure> {
+    if matches!(name, b"." | b"..") {
+        return Err(Status::Exists.into());
+    }
+    name::check(name)?;
+    let directory = tx.directory(directory)?;
+    permit(call.who, &directory, Want::EXECUTE)?;
+    if tx.entry(directory.file, name)?.is_some() {
+        return Err(Status::Exists.into());
+    }
+    permit(call.who, &directory, Want::CHANGE_ENTRIES)?;
+    Ok(Place { directory })
+}
+
+/// Puts a new inode under a free name. `file` must be new.
+pub(super) fn add(tx: &mut Tx<'_>, place: Place, name: &[u8], inode: Inode) -> Arc<Inode> {
+    let (file, kind) = (inode.file, inode.kind);
+    add_name(tx, &place.directory, name, file, kind);
+    tx.put_inode(inode)
+}
+
+/// Adds an entry and notes that in the directory.
+pub(super) fn add_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], file: FileIndex, kind: FileKind) {
+    let mut directory = directory.clone();
+    tx.put_entry(directory.file, name, &Entry { file, kind, cookie: directory.next_cookie });
+    directory.next_cookie += 1;
+    directory.size += 1;
+    directory.nlink += u32::from(kind == FileKind::Directory);
+    directory.modify(tx.now);
+    tx.put_inode(directory);
+}
+
+/// Removes an entry and notes that in the directory.
+pub(super) fn remove_name(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], entry: &Entry) {
+    let mut directory = directory.clone();
+    tx.remove_entry(directory.file, name, entry);
+    directory.size -= 1;
+    directory.nlink -= u32::from(entry.kind == FileKind::Directory);
+    directory.modify(tx.now);
+    tx.put_inode(directory);
+}
+
+/// An inode as its maker leaves it: owner the caller; group the caller's, or the directory's where that has setgid.
+pub(super) fn inode(
+    who: &Identity,
+    parent: &Inode,
+    file: FileIndex,
+    kind: FileKind,
+    mode: u16,
+    now: Timestamp,
+) -> Inode {
+    let inherits = parent.mode & 0o2000 != 0;
+    let group = if inherits { parent.group } else { Principal::posix(who.gid) };
+    let mut mode = mode & 0o7777;
+    if kind == FileKind::Directory && inherits {
+        mode |= 0o2000;
+    } else if mode & 0o2010 == 0o2010 && !who.is_root() && !who.in_group(group) {
+        // Linux inode_init_owner(): nobody makes an executable of a group that it is not in.
+        mode &= !0o2000;
+    }
+    Inode {
+        file,
+        kind,
+        mode,
+        owner: Principal::posix(who.uid),
+        group,
+        nlink: if kind == FileKind::Directory { 2 } else { 1 },
+        size: 0,
+        size_in_objects: false,
+        size_generation: SizeGeneration(0),
+        rdev: 0,
+        layout: None,
+        parts: Parts::none(),
+        atime: now,
+        mtime: now,
+        ctime: now,
+        btime: now,
+        change: 1,
+        flags: 0,
+        parent: parent.file,
+        next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },
+        has_default: false,
+        has_xattrs: false,
+    }
+}

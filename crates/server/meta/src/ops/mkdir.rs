@@ -1,0 +1,34 @@
+//! Make a directory.
+
+use std::sync::Arc;
+
+use braid_types::limits::LINKS_MAX;
+use braid_types::{Failure, FileIndex, Status};
+
+use super::make;
+use crate::identity::Call;
+use crate::key;
+use crate::namespace::Namespace;
+use crate::record::{FileKind, Inode, Outcome};
+use crate::tx::Op;
+
+impl Namespace {
+    /// Makes a directory. It picks a shard of its own and inherits the default layout and placement.
+    pub fn mkdir(&self, call: &Call<'_>, parent: FileIndex, name: &[u8], mode: u16) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Mkdir, parent, |tx| {
+            let place = make::free_name(tx, call, parent, name)?;
+            if place.directory.nlink >= LINKS_MAX {
+                return Err(Status::LinkLimit.into());
+            }
+            let shard = tx.pick_shard();
+            let file = tx.new_file(shard)?;
+            let mut inode = make::inode(call.who, &place.directory, file, FileKind::Directory, mode, tx.now);
+            if let Some(default) = tx.default_of(&place.directory)? {
+                inode.has_default = true;
+                tx.batch.put(key::directory_default(file), default.encode());
+            }
+            Ok(Outcome::Created(make::add(tx, place, name, inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}

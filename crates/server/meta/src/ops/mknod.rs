@@ -1,0 +1,49 @@
+//! Make a special file: pipe, socket, device.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, Status};
+
+use super::make;
+use crate::identity::Call;
+use crate::namespace::Namespace;
+use crate::record::{FileKind, Inode, Outcome};
+use crate::tx::Op;
+
+/// What is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeArgs {
+    /// Fifo, socket or device.
+    pub kind: FileKind,
+    /// Permission bits.
+    pub mode: u16,
+    /// Device number, for devices; else ignored.
+    pub rdev: u64,
+}
+
+impl Namespace {
+    /// Makes a special file. Devices are root's alone.
+    pub fn mknod(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        name: &[u8],
+        args: NodeArgs,
+    ) -> Result<Arc<Inode>, Failure> {
+        let device = matches!(args.kind, FileKind::CharDevice | FileKind::BlockDevice);
+        let outcome = self.change(call, Op::Mknod, directory, |tx| {
+            if !args.kind.is_special() {
+                return Err(Status::Invalid.into());
+            }
+            let place = make::free_name(tx, call, directory, name)?;
+            if device && !call.who.is_root() {
+                return Err(Status::NotPermitted.into());
+            }
+            let file = tx.new_file(directory.shard())?;
+            let mut inode = make::inode(call.who, &place.directory, file, args.kind, args.mode, tx.now);
+            inode.rdev = if device { args.rdev } else { 0 };
+            Ok(Outcome::Created(make::add(tx, place, name, inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}

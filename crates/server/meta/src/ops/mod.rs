@@ -1,0 +1,34 @@
+//! The operations, a file each. Those that change something go through `Namespace::change`: one batch with its replay
+//! record (I7); the others read.
+
+mod attributes;
+mod cluster;
+mod create;
+mod default;
+mod deletion;
+mod fsck;
+mod intent;
+mod link;
+mod lookup;
+mod make;
+mod mkdir;
+mod mknod;
+mod name;
+mod open;
+mod readdir;
+mod rename;
+mod resolve;
+mod rmdir;
+mod session;
+mod symlink;
+mod unlink;
+mod xattr;
+
+pub use attributes::{Changes, SetTime};
+pub use create::{CreateArgs, Created};
+pub use mknod::NodeArgs;
+pub use open::{Fetch, OpenArgs};
+pub use readdir::{DirectoryPage, ListedEntry};
+pub use rename::RenameMode;
+pub use resolve::NameSlot;
+pub use xattr::XattrMode;

@@ -1,0 +1,189 @@
+//! Open and close. The first open for writing commits the mark of I5 with it, before any capability is given out.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, SessionId, SizeGeneration, Status, Timestamp};
+
+use super::attributes;
+use crate::identity::{Call, Identity, Want, permit};
+use crate::key;
+use crate::namespace::Namespace;
+use crate::opens::{Access, OpenFile};
+use crate::record::{FileKind, Inode, Outcome, Parts};
+use crate::tx::{Op, Tx};
+
+/// Who opens, and for what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenArgs {
+    /// The session that will have it open.
+    pub session: SessionId,
+    /// What for.
+    pub access: Access,
+}
+
+/// What the I/O daemons said of a file's objects: collected by the server when the last writer is gone, or for `fsync`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fetch {
+    /// The generation at which they were asked: refused when it is old.
+    pub generation: SizeGeneration,
+    /// The size that the objects make, in bytes.
+    pub size: u64,
+    /// Parts that have an object.
+    pub parts: Parts,
+    /// The newest write, on the metadata server's clock; `None` when nothing was written.
+    pub mtime: Option<Timestamp>,
+}
+
+impl Namespace {
+    /// Opens a regular file. For writing, the mark "size is in the objects" is in the same batch (I5).
+    pub fn open_file(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Open, file, |tx| {
+            let inode = tx.inode(file)?;
+            open(tx, call.who, &inode, args).map(Outcome::File)
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// Takes an open up again that a session had before this server started: no permission is asked, the file may
+    /// have been made unreadable or unlinked since.
+    pub fn reopen(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Open, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            let held = tx.open_of(file, args.session);
+            // The record of an open for writing outlived the restart; it is this one.
+            if !(args.access.write && held.writers > 0) {
+                note(tx, &mut inode, args)?;
+            }
+            Ok(Outcome::File(tx.put_inode(inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// Closes one open. Returns whether the file is left with the mark of I5 and no writer: then its size is to be
+    /// collected. An orphan that nobody has open any more goes, and the deletion of its objects is queued.
+    pub fn close_file(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<bool, Failure> {
+        self.change(call, Op::Close, file, |tx| {
+            let mut open = tx.open_of(file, args.session);
+            let count = if args.access.write { &mut open.writers } else { &mut open.readers };
+            *count = count.saturating_sub(1);
+            release(tx, open)?;
+            Ok(Outcome::Done)
+        })?;
+        self.needs_collecting(file)
+    }
+
+    /// Whether a file has the mark of I5 and nobody who may write it.
+    pub fn needs_collecting(&self, file: FileIndex) -> Result<bool, Failure> {
+        let marked = self.find_inode(file)?.is_some_and(|inode| inode.size_in_objects);
+        Ok(marked && self.writers(file).is_empty())
+    }
+
+    /// The sessions that have a file open for writing (I4).
+    pub fn writers(&self, file: FileIndex) -> Vec<SessionId> {
+        self.writer().opens.writers(file)
+    }
+
+    /// Everything that is open.
+    pub fn open_files(&self) -> Vec<OpenFile> {
+        self.writer().opens.all()
+    }
+
+    /// How many files are open.
+    pub fn open_file_count(&self) -> usize {
+        self.writer().opens.files()
+    }
+
+    /// Records what the objects say. With no writer left the mark of I5 is cleared; with one it stays, and the record
+    /// is what a crash would fall back to.
+    pub fn collect(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Collect, file, |tx| {
+            let old = tx.inode(file)?;
+            if old.size_generation != found.generation {
+                return Err(Status::StaleGeneration.into());
+            }
+            let mut new = (*old).clone();
+            new.size = found.size;
+            new.parts.merge(&found.parts);
+            if let Some(mtime) = found.mtime.filter(|mtime| *mtime > old.mtime) {
+                new.mtime = mtime;
+            }
+            new.size_in_objects = old.size_in_objects && !tx.writer.opens.writers(file).is_empty();
+            if new != *old {
+                new.touch(tx.now);
+                return Ok(Outcome::File(tx.put_inode(new)));
+            }
+            Ok(Outcome::File(old))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// Orphans: files without a name that were kept for somebody who had them open.
+    pub fn orphans(&self) -> Result<Vec<FileIndex>, Failure> {
+        self.list_files(key::Kind::Orphan)
+    }
+
+    /// After a restart and its grace period: an orphan that nobody took up again goes. Returns whether it went.
+    pub fn reap_orphan(&self, call: &Call<'_>, file: FileIndex) -> Result<bool, Failure> {
+        let outcome = self.change(call, Op::Reap, file, |tx| match tx.find_inode(file)? {
+            Some(inode) if inode.nlink == 0 && !tx.writer.opens.is_open(file) => {
+                tx.batch.remove(key::orphan(file));
+                tx.delete_inode(&inode)?;
+                Ok(Outcome::Done)
+            }
+            Some(inode) => Ok(Outcome::File(inode)),
+            None => Ok(Outcome::Done),
+        })?;
+        Ok(outcome == Outcome::Done)
+    }
+}
+
+/// Checks an open and notes it.
+pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
+    match inode.kind {
+        FileKind::Regular => {}
+        FileKind::Directory => return Err(Status::IsDirectory.into()),
+        FileKind::Symlink => return Err(Status::TooManyLinks.into()),
+        _ => return Err(Status::NoDevice.into()),
+    }
+    let Access { read, write } = args.access;
+    if !read && !write {
+        return Err(Status::Invalid.into());
+    }
+    let want = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
+    permit(who, inode, want(read, Want::READ).and(want(write, Want::WRITE)))?;
+    let mut new = (**inode).clone();
+    note(tx, &mut new, args)?;
+    if write && !who.is_root() {
+        // POSIX write(): suid and sgid may go when somebody writes; here when it gets the right to.
+        attributes::clear_set_ids(&mut new);
+    }
+    if new == **inode { Ok(inode.clone()) } else { Ok(tx.put_inode(new)) }
+}
+
+/// Notes an open in the table, and the mark in the inode. The caller puts the inode.
+pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
+    let mut open = tx.open_of(inode.file, args.session);
+    let count = if args.access.write { &mut open.writers } else { &mut open.readers };
+    *count = count.checked_add(1).ok_or(Status::TooManyOpen)?;
+    if args.access.write && !inode.size_in_objects {
+        inode.size_in_objects = true;
+        inode.touch(tx.now);
+    }
+    tx.set_open(open);
+    Ok(())
+}
+
+/// Sets a session's opens of a file to fewer; an orphan goes with the last.
+pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
+    tx.set_open(open);
+    if open.readers + open.writers > 0 || tx.open_elsewhere(open.file, open.session) {
+        return Ok(());
+    }
+    match tx.find_inode(open.file)? {
+        Some(inode) if inode.nlink == 0 => {
+            tx.batch.remove(key::orphan(open.file));
+            tx.delete_inode(&inode)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,41 @@
+//! Make a symbolic link.
+
+use std::sync::Arc;
+
+use braid_types::limits::SYMLINK_BYTES_MAX;
+use braid_types::{Failure, FileIndex, Status};
+
+use super::make;
+use crate::identity::Call;
+use crate::key;
+use crate::namespace::Namespace;
+use crate::record::{FileKind, Inode, Outcome};
+use crate::tx::Op;
+
+impl Namespace {
+    /// Makes a symbolic link to a path of 1 to 4095 bytes without NUL.
+    pub fn symlink(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        name: &[u8],
+        target: &[u8],
+    ) -> Result<Arc<Inode>, Failure> {
+        let outcome = self.change(call, Op::Symlink, directory, |tx| {
+            match target.len() {
+                0 => return Err(Status::NotFound.into()),
+                bytes if bytes > SYMLINK_BYTES_MAX => return Err(Status::NameTooLong.into()),
+                _ if target.contains(&0) => return Err(Status::Invalid.into()),
+                _ => {}
+            }
+            let place = make::free_name(tx, call, directory, name)?;
+            let file = tx.new_file(directory.shard())?;
+            // Nobody looks at the mode of a symbolic link.
+            let mut inode = make::inode(call.who, &place.directory, file, FileKind::Symlink, 0o777, tx.now);
+            inode.size = target.len() as u64;
+            tx.batch.put(key::symlink(file), target.to_vec());
+            Ok(Outcome::Created(make::add(tx, place, name, inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}

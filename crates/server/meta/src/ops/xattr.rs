@@ -1,0 +1,130 @@
+//! Extended attributes.
+
+use std::ops::ControlFlow;
+
+use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use braid_types::{Failure, FileIndex, Status};
+
+use crate::identity::{Call, Identity, Want, permit};
+use crate::key::{self, Kind};
+use crate::namespace::Namespace;
+use crate::record::{FileKind, Inode, Outcome};
+use crate::tx::Op;
+
+/// What if the attribute exists or not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum XattrMode {
+    /// Create or replace.
+    Either,
+    /// Only create.
+    Create,
+    /// Only replace.
+    Replace,
+}
+
+impl Namespace {
+    /// The value of an extended attribute.
+    pub fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>, Failure> {
+        let inode = self.inode(file)?;
+        check(who, &inode, name, Want::READ)?;
+        let value = if inode.has_xattrs { self.store.get(&key::xattr(file, name))? } else { None };
+        value.ok_or_else(|| Status::NoAttribute.into())
+    }
+
+    /// The names of all extended attributes that the caller may see, in order.
+    pub fn list_xattrs(&self, who: &Identity, file: FileIndex) -> Result<Vec<Vec<u8>>, Failure> {
+        let inode = self.inode(file)?;
+        let mut names = if inode.has_xattrs { self.xattr_names(file)? } else { Vec::new() };
+        names.retain(|name| who.is_root() || !name.starts_with(b"trusted."));
+        Ok(names)
+    }
+
+    /// Sets an extended attribute of at most 64 KiB.
+    pub fn set_xattr(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        name: &[u8],
+        value: &[u8],
+        mode: XattrMode,
+    ) -> Result<(), Failure> {
+        self.change(call, Op::SetXattr, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            check(call.who, &inode, name, Want::WRITE)?;
+            if value.len() > XATTR_VALUE_BYTES_MAX {
+                return Err(Status::LimitExceeded.into());
+            }
+            let there = tx.get(&key::xattr(file, name))?.is_some();
+            match (mode, there) {
+                (XattrMode::Create, true) => return Err(Status::Exists.into()),
+                (XattrMode::Replace, false) => return Err(Status::NoAttribute.into()),
+                (_, false) => self.check_room(file, name)?,
+                _ => {}
+            }
+            tx.batch.put(key::xattr(file, name), value.to_vec());
+            inode.has_xattrs = true;
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Removes an extended attribute.
+    pub fn remove_xattr(&self, call: &Call<'_>, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
+        self.change(call, Op::RemoveXattr, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            check(call.who, &inode, name, Want::WRITE)?;
+            if tx.get(&key::xattr(file, name))?.is_none() {
+                return Err(Status::NoAttribute.into());
+            }
+            tx.batch.remove(key::xattr(file, name));
+            inode.has_xattrs = self.xattr_names(file)?.len() > 1;
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    pub(crate) fn xattr_names(&self, file: FileIndex) -> Result<Vec<Vec<u8>>, Failure> {
+        let range = key::all_of(file, Kind::Xattr);
+        let mut names = Vec::new();
+        self.store.view()?.scan(&range.from, &range.end, &mut |key, _| {
+            names.push(key::tail_of(key).to_vec());
+            ControlFlow::Continue(())
+        })?;
+        Ok(names)
+    }
+
+    /// All names of a file's attributes, each with a NUL, fit the list that Linux can return.
+    fn check_room(&self, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
+        let used: usize = self.xattr_names(file)?.iter().map(|name| name.len() + 1).sum();
+        if used + name.len() + 1 > XATTR_LIST_BYTES_MAX { Err(Status::NoSpace.into()) } else { Ok(()) }
+    }
+}
+
+/// The rules of Linux's xattr(7): `user.` as the permission bits say, on files and directories only; `trusted.` root's;
+/// `security.` and `system.` read by all, written by root.
+fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), Failure> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
+        return Err(Status::Range.into());
+    }
+    let writes = want == Want::WRITE;
+    if name.starts_with(b"user.") {
+        if !matches!(inode.kind, FileKind::Regular | FileKind::Directory) {
+            return Err(if writes { Status::NotPermitted } else { Status::NoAttribute }.into());
+        }
+        if writes && inode.is_directory() && inode.mode & 0o1000 != 0 && !who.owns(inode) && !who.is_root() {
+            return Err(Status::NotPermitted.into());
+        }
+        return permit(who, inode, want);
+    }
+    let known = [&b"trusted."[..], b"security.", b"system."].iter().any(|prefix| name.starts_with(prefix));
+    match (known, who.is_root(), writes || name.starts_with(b"trusted.")) {
+        (false, ..) => Err(Status::Unsupported.into()),
+        (true, true, _) | (true, false, false) => Ok(()),
+        (true, false, true) if writes => Err(Status::NotPermitted.into()),
+        (true, false, true) => Err(Status::NoAttribute.into()),
+    }
+}

@@ -1,0 +1,49 @@
+//! A directory entry, found by name and by cookie.
+
+use braid_types::FileIndex;
+
+use super::{FileKind, RecordError};
+use crate::codec::{Decoder, Encoder};
+
+const VERSION: u8 = 1;
+
+/// What a name in a directory leads to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// The file.
+    pub file: FileIndex,
+    /// What it is.
+    pub kind: FileKind,
+    /// Where a listing resumes: 63 bits, unique in its directory, never used again.
+    pub cookie: u64,
+}
+
+/// The record under the name: file, kind, cookie.
+pub(crate) fn encode_entry(entry: &Entry) -> Vec<u8> {
+    let mut out = Encoder::new(VERSION);
+    out.u64(entry.file.0).u8(entry.kind as u8).u64(entry.cookie);
+    out.finish()
+}
+
+pub(crate) fn decode_entry(bytes: &[u8]) -> Result<Entry, RecordError> {
+    let mut from = Decoder::new("entry", VERSION, bytes)?;
+    let file = FileIndex(from.u64()?);
+    let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
+    let cookie = from.u64()?;
+    from.finish()?;
+    Ok(Entry { file, kind, cookie })
+}
+
+/// The record under the cookie: file, kind, name.
+pub(crate) fn encode_cookie(entry: &Entry, name: &[u8]) -> Vec<u8> {
+    let mut out = Encoder::new(VERSION);
+    out.u64(entry.file.0).u8(entry.kind as u8).raw(name);
+    out.finish()
+}
+
+pub(crate) fn decode_cookie(cookie: u64, bytes: &[u8]) -> Result<(Entry, &[u8]), RecordError> {
+    let mut from = Decoder::new("entry", VERSION, bytes)?;
+    let file = FileIndex(from.u64()?);
+    let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
+    Ok((Entry { file, kind, cookie }, from.tail()))
+}

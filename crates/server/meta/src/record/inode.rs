@@ -1,0 +1,284 @@
+//! The inode.
+
+use std::sync::Arc;
+
+use braid_layout::Layout;
+use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
+
+use super::{RecordError, layout};
+use crate::codec::{Decoder, Encoder};
+
+const VERSION: u8 = 1;
+
+/// What a file is. The numbers are part of the format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u8)]
+pub enum FileKind {
+    /// Bytes in objects.
+    Regular = 1,
+    /// Names.
+    Directory = 2,
+    /// A path.
+    Symlink = 3,
+    /// A named pipe.
+    Fifo = 4,
+    /// A character device.
+    CharDevice = 5,
+    /// A block device.
+    BlockDevice = 6,
+    /// A socket.
+    Socket = 7,
+}
+
+impl FileKind {
+    /// The kind with this number; `None` for one that is not understood (I10).
+    pub fn from_code(code: u8) -> Option<Self> {
+        use FileKind::*;
+        [Regular, Directory, Symlink, Fifo, CharDevice, BlockDevice, Socket]
+            .into_iter()
+            .find(|kind| *kind as u8 == code)
+    }
+
+    /// Whether `mknod` makes it.
+    pub fn is_special(self) -> bool {
+        matches!(self, Self::Fifo | Self::CharDevice | Self::BlockDevice | Self::Socket)
+    }
+}
+
+/// What a [`Principal`]'s number means. The numbers are part of the format.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u8)]
+#[non_exhaustive]
+pub enum PrincipalKind {
+    /// A POSIX user or group id.
+    #[default]
+    Posix = 0,
+}
+
+/// An owner or group: a typed 64-bit number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Principal {
+    /// What the number means.
+    pub kind: PrincipalKind,
+    /// The number.
+    pub id: u64,
+}
+
+impl Principal {
+    /// A POSIX user or group.
+    pub fn posix(id: u64) -> Self {
+        Self { kind: PrincipalKind::Posix, id }
+    }
+}
+
+/// Which parts of a file have an object (I11): a set of part ordinals.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Parts(Vec<u8>);
+
+impl Parts {
+    /// No part.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The first `count` parts.
+    pub fn first(count: usize) -> Self {
+        let mut parts = Self::default();
+        (0..count).for_each(|part| parts.insert(PartIndex(part as u16)));
+        parts
+    }
+
+    /// The set with these bytes, the lowest part in bit 0 of byte 0.
+    pub fn from_bytes(bytes: &[u8]) -> Self {
+        let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        Self(bytes[..used].to_vec())
+    }
+
+    /// Its bytes, the lowest part in bit 0 of byte 0, without trailing zeros.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Adds a part.
+    pub fn insert(&mut self, part: PartIndex) {
+        let (byte, bit) = (usize::from(part.0 / 8), part.0 % 8);
+        if self.0.len() <= byte {
+            self.0.resize(byte + 1, 0);
+        }
+        self.0[byte] |= 1 << bit;
+    }
+
+    /// Adds every part of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine |= theirs);
+    }
+
+    /// Whether a part is in it.
+    pub fn contains(&self, part: PartIndex) -> bool {
+        self.0.get(usize::from(part.0 / 8)).is_some_and(|byte| byte >> (part.0 % 8) & 1 == 1)
+    }
+
+    /// Whether no part is in it.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Every part in it, ascending.
+    pub fn iter(&self) -> impl Iterator<Item = PartIndex> {
+        (0..self.0.len() * 8).map(|part| PartIndex(part as u16)).filter(|part| self.contains(*part))
+    }
+}
+
+/// Everything the metadata server knows of one file but its names, extended attributes and link target.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Inode {
+    /// Its index. Part of the key, not of the record.
+    pub file: FileIndex,
+    /// What it is.
+    pub kind: FileKind,
+    /// Permission bits with suid, sgid and sticky: `0..=0o7777`.
+    pub mode: u16,
+    /// Its owner.
+    pub owner: Principal,
+    /// Its group.
+    pub group: Principal,
+    /// Hard links; a directory has 2 and one for each directory in it. 0: an orphan.
+    pub nlink: u32,
+    /// Bytes of a file or link target; entries of a directory. While `size_in_objects` stands the I/O daemons know
+    /// better (I5).
+    pub size: u64,
+    /// The mark of I5: the size is asked of the objects.
+    pub size_in_objects: bool,
+    /// Rises with every truncate and punch (I5).
+    pub size_generation: SizeGeneration,
+    /// Device number, for device files.
+    pub rdev: u64,
+    /// Where the bytes lie; regular files only.
+    pub layout: Option<Arc<Layout>>,
+    /// Which parts have an object (I11). May lack some while `size_in_objects` stands.
+    pub parts: Parts,
+    /// Last read.
+    pub atime: Timestamp,
+    /// Last change of the bytes or entries.
+    pub mtime: Timestamp,
+    /// Last change of anything.
+    pub ctime: Timestamp,
+    /// Made.
+    pub btime: Timestamp,
+    /// Rises with every change, never falls.
+    pub change: u64,
+    /// Attribute flags; none is defined today.
+    pub flags: u64,
+    /// A directory that holds, or held, a name of it. For a directory: its parent, exactly.
+    pub parent: FileIndex,
+    /// For a directory: the cookie of the next entry made in it. Never used again (63 bits).
+    pub next_cookie: u64,
+    /// For a directory: whether it has a record of layout and placement for its children.
+    pub has_default: bool,
+    /// Whether it has extended attributes.
+    pub has_xattrs: bool,
+}
+
+const SIZE_IN_OBJECTS: u8 = 1;
+const HAS_DEFAULT: u8 = 2;
+const HAS_XATTRS: u8 = 4;
+const HAS_LAYOUT: u8 = 8;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT;
+/// The only ACL tag today: none.
+const ACL_NONE: u8 = 0;
+
+impl Inode {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new(VERSION);
+        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(ACL_NONE);
+        for principal in [self.owner, self.group] {
+            out.u8(principal.kind as u8).u64(principal.id);
+        }
+        out.u32(self.nlink).u64(self.size).u64(self.size_generation.0).u64(self.rdev);
+        for time in [self.atime, self.mtime, self.ctime, self.btime] {
+            out.time(time);
+        }
+        out.u64(self.change).u64(self.flags).u64(self.parent.0).u64(self.next_cookie);
+        out.u16(self.parts.0.len() as u16).raw(&self.parts.0);
+        if let Some(layout) = &self.layout {
+            layout::encode(&mut out, layout);
+        }
+        out.finish()
+    }
+
+    fn marks(&self) -> u8 {
+        let mark = |set: bool, mark: u8| if set { mark } else { 0 };
+        mark(self.size_in_objects, SIZE_IN_OBJECTS)
+            | mark(self.has_default, HAS_DEFAULT)
+            | mark(self.has_xattrs, HAS_XATTRS)
+            | mark(self.layout.is_some(), HAS_LAYOUT)
+    }
+
+    pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut from = Decoder::new("inode", VERSION, bytes)?;
+        let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
+        let mode = from.u16()?;
+        let (marks, acl) = (from.u8()?, from.u8()?);
+        if marks & !MARKS != 0 || acl != ACL_NONE || mode > 0o7777 {
+            return Err(from.broken());
+        }
+        let inode = Self {
+            file,
+            kind,
+            mode,
+            owner: principal(&mut from)?,
+            group: principal(&mut from)?,
+            nlink: from.u32()?,
+            size: from.u64()?,
+            size_in_objects: marks & SIZE_IN_OBJECTS != 0,
+            size_generation: SizeGeneration(from.u64()?),
+            rdev: from.u64()?,
+            atime: from.time()?,
+            mtime: from.time()?,
+            ctime: from.time()?,
+            btime: from.time()?,
+            change: from.u64()?,
+            flags: from.u64()?,
+            parent: FileIndex(from.u64()?),
+            next_cookie: from.u64()?,
+            has_default: marks & HAS_DEFAULT != 0,
+            has_xattrs: marks & HAS_XATTRS != 0,
+            parts: parts(&mut from)?,
+            layout: if marks & HAS_LAYOUT != 0 { Some(Arc::new(layout::decode(&mut from)?)) } else { None },
+        };
+        from.finish()?;
+        Ok(inode)
+    }
+
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+
+    /// Notes a change of anything at `now`.
+    pub(crate) fn touch(&mut self, now: Timestamp) {
+        self.ctime = now;
+        self.change += 1;
+    }
+
+    /// Notes a change of the bytes or entries at `now`.
+    pub(crate) fn modify(&mut self, now: Timestamp) {
+        self.mtime = now;
+        self.touch(now);
+    }
+}
+
+fn principal(from: &mut Decoder<'_>) -> Result<Principal, RecordError> {
+    match from.u8()? {
+        0 => Ok(Principal::posix(from.u64()?)),
+        _ => Err(from.broken()),
+    }
+}
+
+fn parts(from: &mut Decoder<'_>) -> Result<Parts, RecordError> {
+    let bytes = usize::from(from.u16()?);
+    Ok(Parts::from_bytes(from.raw(bytes)?))
+}

@@ -1,0 +1,49 @@
+//! Records of the metadata store: what each holds and its bytes (`docs/format-meta.md`). Each begins with a version
+//! byte; a version, tag or flag that is not understood is an error, never a guess (I10).
+
+mod cluster;
+mod default;
+mod entry;
+mod inode;
+mod layout;
+mod queue;
+mod replay;
+mod session;
+
+use braid_types::{Failure, Status};
+
+pub use cluster::{ClientKey, ClusterIdentity, IodRecord, IodState, KeyRights};
+pub use default::{DirectoryDefault, DistributionKind, Placement};
+pub use entry::Entry;
+pub(crate) use entry::{decode_cookie, decode_entry, encode_cookie, encode_entry};
+pub use inode::{FileKind, Inode, Parts, Principal, PrincipalKind};
+pub(crate) use layout::fits as layout_fits;
+pub use queue::{Deletion, Intent, IntentKind};
+pub use replay::{Outcome, Recorded};
+pub use session::SessionRecord;
+
+/// A record that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// Written by a program that knows more.
+    #[error("{what} record: version {found} is not understood; try: a newer braid")]
+    Version {
+        /// Which record.
+        what: &'static str,
+        /// Its version byte.
+        found: u8,
+    },
+    /// Its bytes make no sense.
+    #[error("{what} record: its bytes make no sense")]
+    Broken {
+        /// Which record.
+        what: &'static str,
+    },
+}
+
+impl From<RecordError> for Failure {
+    fn from(error: RecordError) -> Self {
+        Self::new(Status::Corrupted, error.to_string())
+    }
+}

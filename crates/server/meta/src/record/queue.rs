@@ -1,0 +1,108 @@
+//! Work that outlives a crash: objects to delete, truncates to finish.
+
+use std::sync::Arc;
+
+use braid_layout::Layout;
+use braid_types::{FileIndex, SizeGeneration};
+
+use super::{Inode, Parts, RecordError, layout};
+use crate::codec::{Decoder, Encoder};
+
+const VERSION: u8 = 1;
+
+/// The objects of a file that has no name and no opener left.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Deletion {
+    /// The file.
+    pub file: FileIndex,
+    /// Where its objects are.
+    pub layout: Arc<Layout>,
+    /// Which are known to exist; others may when `parts_certain` is false.
+    pub parts: Parts,
+    /// Whether `parts` is all: the size mark (I5) did not stand when the file went.
+    pub parts_certain: bool,
+}
+
+impl Deletion {
+    /// What is left to delete of a file; `None` when it never had objects.
+    pub(crate) fn of(inode: &Inode) -> Option<Self> {
+        let layout = inode.layout.clone()?;
+        if inode.parts.is_empty() && !inode.size_in_objects {
+            return None;
+        }
+        Some(Self { file: inode.file, layout, parts: inode.parts.clone(), parts_certain: !inode.size_in_objects })
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new(VERSION);
+        out.u8(u8::from(self.parts_certain)).u16(self.parts.as_bytes().len() as u16).raw(self.parts.as_bytes());
+        layout::encode(&mut out, &self.layout);
+        out.finish()
+    }
+
+    pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut from = Decoder::new("deletion", VERSION, bytes)?;
+        let parts_certain = match from.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(from.broken()),
+        };
+        let count = usize::from(from.u16()?);
+        let parts = Parts::from_bytes(from.raw(count)?);
+        let layout = Arc::new(layout::decode(&mut from)?);
+        from.finish()?;
+        Ok(Self { file, layout, parts, parts_certain })
+    }
+}
+
+/// What an intent does to the objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IntentKind {
+    /// The file becomes this long, in bytes.
+    Truncate {
+        /// The new size.
+        size: u64,
+    },
+    /// These bytes become zeros; the size stays.
+    Punch {
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
+}
+
+/// A truncate or punch that was begun: IODs are told the new generation, then it is finished (I5).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Intent {
+    /// The file.
+    pub file: FileIndex,
+    /// What is done.
+    pub kind: IntentKind,
+    /// The generation that it makes.
+    pub generation: SizeGeneration,
+}
+
+impl Intent {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new(VERSION);
+        match self.kind {
+            IntentKind::Truncate { size } => out.u8(1).u64(self.generation.0).u64(size),
+            IntentKind::Punch { offset, bytes } => out.u8(2).u64(self.generation.0).u64(offset).u64(bytes),
+        };
+        out.finish()
+    }
+
+    pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut from = Decoder::new("intent", VERSION, bytes)?;
+        let tag = from.u8()?;
+        let generation = SizeGeneration(from.u64()?);
+        let kind = match tag {
+            1 => IntentKind::Truncate { size: from.u64()? },
+            2 => IntentKind::Punch { offset: from.u64()?, bytes: from.u64()? },
+            _ => return Err(from.broken()),
+        };
+        from.finish()?;
+        Ok(Self { file, kind, generation })
+    }
+}

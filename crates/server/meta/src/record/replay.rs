@@ -1,0 +1,72 @@
+//! What a namespace operation came to, kept so that a retry is answered and not done twice (I7).
+
+use std::sync::Arc;
+
+use braid_types::FileIndex;
+
+use super::{Inode, RecordError};
+use crate::codec::{Decoder, Encoder};
+
+const VERSION: u8 = 1;
+
+/// The result of an operation that changed something.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Done, with nothing to tell.
+    Done,
+    /// The file found or changed, as the operation left it.
+    File(Arc<Inode>),
+    /// The file made.
+    Created(Arc<Inode>),
+}
+
+/// The last operation of a slot.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Recorded {
+    /// The slot's sequence of the operation.
+    pub sequence: u64,
+    /// Which operation: a retry must be the same one.
+    pub op: u8,
+    /// What it came to.
+    pub outcome: Outcome,
+}
+
+impl Recorded {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Encoder::new(VERSION);
+        out.u64(self.sequence).u8(self.op);
+        match &self.outcome {
+            Outcome::Done => out.u8(0),
+            Outcome::File(inode) => out.u8(1).u64(inode.file.0).raw(&inode.encode()),
+            Outcome::Created(inode) => out.u8(2).u64(inode.file.0).raw(&inode.encode()),
+        };
+        out.finish()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
+        let mut from = Decoder::new("replay", VERSION, bytes)?;
+        let (sequence, op) = (from.u64()?, from.u8()?);
+        let tag = from.u8()?;
+        let outcome = match tag {
+            0 => Outcome::Done,
+            1 | 2 => {
+                let file = FileIndex(from.u64()?);
+                let inode = Arc::new(Inode::decode(file, from.tail())?);
+                if tag == 1 { Outcome::File(inode) } else { Outcome::Created(inode) }
+            }
+            _ => return Err(from.broken()),
+        };
+        from.finish()?;
+        Ok(Self { sequence, op, outcome })
+    }
+}
+
+impl Outcome {
+    /// The file of an operation that tells one.
+    pub(crate) fn inode(self) -> Option<Arc<Inode>> {
+        match self {
+            Self::Done => None,
+            Self::File(inode) | Self::Created(inode) => Some(inode),
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A metadata store in memory that fails and crashes when told to: the judge's double of the engine.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Mutex, RwLock, RwLockReadGuard};
+
+use super::{Batch, Change, Fence, MetaStore, Sequence, StoreError, View, Visit};
+
+/// Which calls of a [`MemoryStore`] fail. Calls are counted from 0 for each kind.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Commits that fail with a disk error.
+    pub failing_commits: Vec<u64>,
+    /// Commits that fail because the disk is full.
+    pub full_commits: Vec<u64>,
+    /// Syncs that fail with a disk error.
+    pub failing_syncs: Vec<u64>,
+}
+
+impl Faults {
+    /// Faults drawn from `seed`: of the first `calls` commits about one in `one_in` fails, half of them for want
+    /// of space.
+    pub fn seeded(seed: u64, calls: u64, one_in: u64) -> Self {
+        let mut faults = Self::default();
+        let mut state = seed;
+        for call in 0..calls {
+            let draw = splitmix(&mut state);
+            match draw % (2 * one_in.max(1)) {
+                0 => faults.failing_commits.push(call),
+                1 => faults.full_commits.push(call),
+                _ => {}
+            }
+        }
+        faults
+    }
+}
+
+fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// An ordered map with a memory of what was synced. `kill` and `lose_power` give the store that a restart finds.
+#[derive(Default)]
+pub struct MemoryStore {
+    map: RwLock<Map>,
+    state: Mutex<State>,
+}
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+#[derive(Default)]
+struct State {
+    /// What is on the disk for certain.
+    synced: Map,
+    /// Batches committed since, oldest first.
+    unsynced: Vec<Vec<Change>>,
+    committed: u64,
+    fence: u64,
+    faults: Faults,
+    commits: u64,
+    syncs: u64,
+}
+
+impl MemoryStore {
+    /// An empty store that does not fail.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets which calls fail from now on, counted from now on.
+    pub fn set_faults(&self, faults: Faults) {
+        let mut state = self.state();
+        (state.faults, state.commits, state.syncs) = (faults, 0, 0);
+    }
+
+    /// What a restart finds after the process was killed: every committed batch (I6).
+    pub fn kill(&self) -> Self {
+        let kept = self.state().unsynced.len();
+        self.lose_power(kept)
+    }
+
+    /// What a restart finds after the loss of power when `kept` of the batches that were never synced reached the
+    /// disk: always a prefix.
+    pub fn lose_power(&self, kept: usize) -> Self {
+        let state = self.state();
+        let mut map = state.synced.clone();
+        let kept = kept.min(state.unsynced.len());
+        let lost = (state.unsynced.len() - kept) as u64;
+        state.unsynced[..kept].iter().for_each(|changes| apply(&mut map, changes));
+        let fresh =
+            State { synced: map.clone(), committed: state.committed - lost, fence: state.fence, ..State::default() };
+        Self { map: RwLock::new(map), state: Mutex::new(fresh) }
+    }
+
+    /// How many committed batches were not synced yet.
+    pub fn unsynced(&self) -> usize {
+        self.state().unsynced.len()
+    }
+
+    /// Every key and value, in order.
+    pub fn dump(&self) -> Vec<(Vec<u8>, Vec<u8>)> {
+        self.read().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Map> {
+        self.map.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+fn apply(map: &mut Map, changes: &[Change]) {
+    for change in changes {
+        match &change.value {
+            Some(value) => map.insert(change.key.clone(), value.clone()),
+            None => map.remove(&change.key),
+        };
+    }
+}
+
+fn injected(what: &'static str) -> StoreError {
+    StoreError::Disk { what, source: std::io::Error::other("injected") }
+}
+
+impl State {
+    fn commit_fault(&mut self) -> Result<(), StoreError> {
+        let call = self.commits;
+        self.commits += 1;
+        if self.faults.failing_commits.contains(&call) {
+            return Err(injected("commit"));
+        }
+        if self.faults.full_commits.contains(&call) {
+            return Err(StoreError::NoSpace("injected".into()));
+        }
+        Ok(())
+    }
+}
+
+impl MetaStore for MemoryStore {
+    fn view(&self) -> Result<Box<dyn View + '_>, StoreError> {
+        Ok(Box::new(MemoryView(self.read())))
+    }
+
+    fn commit(&self, batch: Batch, fence: Fence) -> Result<Sequence, StoreError> {
+        batch.check_size()?;
+        let mut state = self.state();
+        if fence.0 < state.fence {
+            return Err(StoreError::Fenced { offered: fence.0, current: state.fence });
+        }
+        state.commit_fault()?;
+        state.fence = fence.0;
+        state.committed += 1;
+        let changes = batch.into_changes();
+        apply(&mut self.map.write().unwrap_or_else(std::sync::PoisonError::into_inner), &changes);
+        state.unsynced.push(changes);
+        Ok(Sequence(state.committed))
+    }
+
+    fn committed(&self) -> Sequence {
+        Sequence(self.state().committed)
+    }
+
+    fn sync(&self, _sequence: Sequence) -> Result<(), StoreError> {
+        let mut state = self.state();
+        let call = state.syncs;
+        state.syncs += 1;
+        if state.faults.failing_syncs.contains(&call) {
+            return Err(injected("sync"));
+        }
+        let batches = std::mem::take(&mut state.unsynced);
+        batches.iter().for_each(|changes| apply(&mut state.synced, changes));
+        Ok(())
+    }
+
+    fn fence(&self) -> Fence {
+        Fence(self.state().fence)
+    }
+}
+
+struct MemoryView<'a>(RwLockReadGuard<'a, Map>);
+
+impl View for MemoryView<'_> {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.get(key).cloned())
+    }
+
+    fn scan(&self, from: &[u8], end: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        if from >= end {
+            return Ok(());
+        }
+        for (key, value) in self.0.range(from.to_vec()..end.to_vec()) {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! Each operation once, and what it leaves.
+
+use braid_types::Status;
+
+use super::*;
+use crate::{Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMode};
+
+#[test]
+fn a_created_file_is_found_with_its_attributes_after_a_restart() {
+    let (store, ns) = memory();
+    let who = Identity { uid: 5, gid: 6, groups: vec![] };
+    let root = Identity::root();
+    let home = ns.mkdir(&call(&root), ROOT, b"home", 0o777).unwrap();
+    let made = create(&ns, &call(&who), home.file, b"notes").unwrap();
+    assert!(made.created);
+    assert_eq!(made.inode.file.shard(), home.file.shard(), "files follow their directory");
+    let found = open(Arc::new(store.kill())).lookup(&who, home.file, b"notes").unwrap();
+    assert_eq!(found, made.inode);
+    assert_eq!((found.owner.id, found.group.id, found.mode, found.nlink), (5, 6, 0o644, 1));
+}
+
+#[test]
+fn directories_spread_over_the_shards() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let made = |n: u8| ns.mkdir(&call(&root), ROOT, &[b'd', n], 0o755).unwrap().file.shard().0;
+    let mut shards: Vec<_> = (1..=SHARDS as u8).map(made).collect();
+    shards.sort();
+    assert_eq!(shards, (0..SHARDS).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_index_is_never_used_twice_also_over_restarts() {
+    let (store, mut ns) = memory();
+    let root = Identity::root();
+    let mut seen = std::collections::HashSet::new();
+    let mut store = store;
+    for round in 0..5u8 {
+        for n in 0..20u8 {
+            let made = create(&ns, &call(&root), ROOT, &[b'f', round, n + 1].map(|b| b.max(1))).unwrap();
+            assert!(seen.insert(made.inode.file));
+            ns.unlink(&call(&root), ROOT, &[b'f', round, n + 1].map(|b| b.max(1))).unwrap();
+        }
+        store = Arc::new(store.kill());
+        ns = open(store.clone());
+    }
+}
+
+#[test]
+fn link_counts_follow_the_names() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"a").unwrap().inode.file;
+    assert_eq!(ns.link(&call(&root), file, ROOT, b"b").unwrap().nlink, 2);
+    ns.unlink(&call(&root), ROOT, b"a").unwrap();
+    assert_eq!(ns.getattr(file).unwrap().nlink, 1);
+    let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    assert_eq!(ns.getattr(ROOT).unwrap().nlink, 3);
+    assert_eq!(status(ns.link(&call(&root), dir, ROOT, b"e")), Status::NotPermitted);
+    ns.mkdir(&call(&root), dir, b"x", 0o755).unwrap();
+    assert_eq!(status(ns.rmdir(&call(&root), ROOT, b"d")), Status::NotEmpty);
+    assert_eq!(status(ns.unlink(&call(&root), ROOT, b"d")), Status::IsDirectory);
+    assert_eq!(status(ns.rmdir(&call(&root), ROOT, b"b")), Status::NotDirectory);
+    ns.rmdir(&call(&root), dir, b"x").unwrap();
+    ns.rmdir(&call(&root), ROOT, b"d").unwrap();
+    assert_eq!(ns.getattr(ROOT).unwrap().nlink, 2);
+    assert_eq!(status(ns.getattr(dir)), Status::StaleHandle);
+}
+
+#[test]
+fn special_files_keep_their_device_and_only_root_makes_devices() {
+    let (_, ns) = memory();
+    let (root, user) = (Identity::root(), user(5));
+    let dir = ns.mkdir(&call(&root), ROOT, b"dev", 0o777).unwrap().file;
+    let node = |kind, rdev| NodeArgs { kind, mode: 0o600, rdev };
+    let made = ns.mknod(&call(&root), dir, b"null", node(FileKind::CharDevice, 0x103)).unwrap();
+    assert_eq!((made.kind, made.rdev), (FileKind::CharDevice, 0x103));
+    assert_eq!(status(ns.mknod(&call(&user), dir, b"sda", node(FileKind::BlockDevice, 1))), Status::NotPermitted);
+    assert_eq!(ns.mknod(&call(&user), dir, b"pipe", node(FileKind::Fifo, 7)).unwrap().rdev, 0);
+    assert_eq!(status(ns.mknod(&call(&root), dir, b"x", node(FileKind::Directory, 0))), Status::Invalid);
+}
+
+#[test]
+fn paths_are_resolved_through_symbolic_links() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let a = ns.mkdir(&call(&root), ROOT, b"a", 0o755).unwrap().file;
+    let b = ns.mkdir(&call(&root), a, b"b", 0o755).unwrap().file;
+    let file = create(&ns, &call(&root), b, b"file").unwrap().inode.file;
+    ns.symlink(&call(&root), ROOT, b"abs", b"/a/b/").unwrap();
+    ns.symlink(&call(&root), b, b"up", b"../b/./file").unwrap();
+    let at = |path: &[u8], follow| ns.resolve(&root, ROOT, path, follow).map(|inode| inode.file);
+    assert_eq!(at(b"/a/b/file", true), Ok(file));
+    assert_eq!(at(b"abs//up", true), Ok(file));
+    assert_ne!(at(b"abs/up", false), Ok(file));
+    assert_eq!(at(b"abs/", false), Ok(b));
+    assert_eq!(ns.resolve(&root, b, b"../../a", true).unwrap().file, a);
+    assert_eq!(status(at(b"a/b/file/", true)), Status::NotDirectory);
+    assert_eq!(status(at(b"a/b/file/x", true)), Status::NotDirectory);
+    assert_eq!(status(at(b"a/c/file", true)), Status::NotFound);
+    assert_eq!(ns.readlink(ns.resolve(&root, b, b"up", false).unwrap().file).unwrap(), b"../b/./file");
+}
+
+#[test]
+fn a_chain_of_links_is_followed_up_to_the_limit() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"l0").unwrap().inode.file;
+    for n in 1..=41 {
+        ns.symlink(&call(&root), ROOT, format!("l{n}").as_bytes(), format!("l{}", n - 1).as_bytes()).unwrap();
+    }
+    assert_eq!(ns.resolve(&root, ROOT, b"l40", true).unwrap().file, file);
+    assert_eq!(status(ns.resolve(&root, ROOT, b"l41", true)), Status::TooManyLinks);
+    ns.symlink(&call(&root), ROOT, b"loop", b"loop").unwrap();
+    assert_eq!(status(ns.resolve(&root, ROOT, b"loop", true)), Status::TooManyLinks);
+}
+
+#[test]
+fn a_slot_is_found_for_a_name_that_is_not_there_yet() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let a = ns.mkdir(&call(&root), ROOT, b"a", 0o755).unwrap().file;
+    ns.symlink(&call(&root), ROOT, b"dangling", b"a/new").unwrap();
+    let slot = ns.resolve_slot(&root, ROOT, b"a/new/", false).unwrap();
+    assert_eq!((slot.directory, &slot.name[..], slot.wants_directory), (a, &b"new"[..], true));
+    let slot = ns.resolve_slot(&root, ROOT, b"dangling", true).unwrap();
+    assert_eq!((slot.directory, &slot.name[..]), (a, &b"new"[..]));
+    let slot = ns.resolve_slot(&root, ROOT, b"dangling", false).unwrap();
+    assert_eq!((slot.directory, &slot.name[..]), (ROOT, &b"dangling"[..]));
+    assert_eq!(status(ns.resolve_slot(&root, ROOT, b"b/new", false)), Status::NotFound);
+}
+
+#[test]
+fn times_and_the_change_counter_follow_changes() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode;
+    let later = Call { who: &root, now: at(200), replay: None };
+    let times = Changes { mtime: Some(SetTime::To(at(-7))), atime: Some(SetTime::Now), ..Changes::default() };
+    let new = ns.setattr(&later, file.file, &times).unwrap();
+    assert_eq!((new.mtime, new.atime, new.ctime, new.btime), (at(-7), at(200), at(200), at(100)));
+    assert!(new.change > file.change);
+    let directory = ns.getattr(ROOT).unwrap();
+    create(&ns, &later, ROOT, b"g").unwrap();
+    let changed = ns.getattr(ROOT).unwrap();
+    assert_eq!(changed.mtime, at(200));
+    assert!(changed.change > directory.change);
+}
+
+#[test]
+fn extended_attributes_are_set_listed_replaced_and_go_with_the_file() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let before = store.dump().len();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    let set = |name: &[u8], mode| ns.set_xattr(&call(&root), file, name, b"v", mode);
+    set(b"user.b", XattrMode::Create).unwrap();
+    set(b"user.a", XattrMode::Either).unwrap();
+    assert_eq!(status(set(b"user.a", XattrMode::Create)), Status::Exists);
+    assert_eq!(status(set(b"user.c", XattrMode::Replace)), Status::NoAttribute);
+    assert_eq!(status(set(b"odd.c", XattrMode::Either)), Status::Unsupported);
+    assert_eq!(ns.list_xattrs(&root, file).unwrap(), [b"user.a", b"user.b"]);
+    assert_eq!(ns.xattr(&root, file, b"user.a").unwrap(), b"v");
+    ns.remove_xattr(&call(&root), file, b"user.a").unwrap();
+    assert_eq!(status(ns.xattr(&root, file, b"user.a")), Status::NoAttribute);
+    ns.unlink(&call(&root), ROOT, b"f").unwrap();
+    // The counter of the shard is all that stays.
+    assert_eq!(store.dump().len(), before + 1);
+}
+
+#[test]
+fn children_inherit_layout_and_placement_of_their_directory() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    let default = DirectoryDefault {
+        distribution: Some(DistributionKind::Single),
+        stripe_bytes: Some(1 << 16),
+        labels: vec!["disk=ssd".into()],
+        ..DirectoryDefault::default()
+    };
+    ns.set_directory_default(&call(&root), dir, Some(&default)).unwrap();
+    let sub = ns.mkdir(&call(&root), dir, b"sub", 0o755).unwrap().file;
+    assert_eq!(ns.directory_default(sub).unwrap().as_ref(), Some(&default));
+    let mut seen = None;
+    let place = |default: Option<&DirectoryDefault>, _| {
+        seen = default.cloned();
+        Ok(layout(1))
+    };
+    ns.create(&call(&root), sub, b"f", CreateArgs { mode: 0o644, exclusive: true, open: None, place }).unwrap();
+    assert_eq!(seen, Some(default));
+    ns.set_directory_default(&call(&root), dir, None).unwrap();
+    assert_eq!(ns.directory_default(dir).unwrap(), None);
+    assert!(ns.directory_default(sub).unwrap().is_some(), "what is there keeps its own");
+}
+
+#[test]
+fn the_layout_of_a_file_changes_only_while_it_is_empty() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    let new = ns.set_layout(&call(&root), file, layout(2)).unwrap();
+    assert_eq!(new.layout.as_ref().unwrap().version.0, 2);
+    ns.mend(&call(&root), file, Some(9), Some(Parts::first(2)), None).unwrap();
+    assert_eq!(status(ns.set_layout(&call(&root), file, layout(3))), Status::Busy);
+}
+
+#[test]
+fn keys_daemons_and_sessions_outlive_a_restart_and_ids_are_never_reused() {
+    let (store, ns) = memory();
+    let key = ns.add_client_key("laptop", b"secret", crate::KeyRights::default(), at(1)).unwrap();
+    let iod = ns.register_iod([1; 16], &["a:1".into()], &[]).unwrap();
+    let epoch = ns.cluster().map_epoch;
+    assert_eq!(ns.register_iod([1; 16], &["a:1".into()], &[]).unwrap(), iod);
+    assert_eq!(ns.cluster().map_epoch, epoch, "nothing new, no new epoch");
+    let moved = ns.register_iod([1; 16], &["b:1".into()], &[]).unwrap();
+    assert_eq!(moved.id, iod.id);
+    assert!(ns.cluster().map_epoch > epoch);
+    let session = ns.begin_session(key.id, "host").unwrap();
+    ns.revoke_client_key(key.id).unwrap();
+    let old = ns.epoch();
+    let ns = open(Arc::new(store.kill()));
+    assert!(ns.epoch() > old);
+    assert!(ns.client_key(key.id).unwrap().unwrap().revoked);
+    assert_eq!(ns.iods().unwrap(), [moved]);
+    assert_eq!(ns.sessions().unwrap(), [session.clone()]);
+    ns.end_session(session.session, at(1)).unwrap();
+    assert!(ns.begin_session(key.id, "host").unwrap().session > session.session);
+    assert_eq!(ns.session(session.session).unwrap(), None);
+}
+
+#[test]
+fn an_older_server_cannot_commit_after_a_newer_one_started() {
+    let (store, old) = memory();
+    let root = Identity::root();
+    let _new = open(store);
+    assert_eq!(status(create(&old, &call(&root), ROOT, b"late")), Status::NotServing);
+}

@@ -1,0 +1,195 @@
+//! The embedded engine: what survives what.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::*;
+use crate::{Batch, Engine, EngineOptions, Fence, StoreError};
+
+/// An engine that folds all the time.
+fn small(directory: &Path) -> Engine {
+    Engine::open(directory, EngineOptions { fold_bytes: 20_000 }).unwrap()
+}
+
+fn put(store: &Engine, key: &[u8], value: &[u8]) {
+    let mut batch = Batch::new();
+    batch.put(key.to_vec(), value.to_vec());
+    store.commit(batch, Fence(1)).unwrap();
+}
+
+fn all(store: &dyn MetaStore) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut visit = |key: &[u8], value: &[u8]| {
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    };
+    store.view().unwrap().scan(b"", b"\xff\xff\xff", &mut visit).unwrap();
+    found
+}
+
+fn segments(directory: &Path) -> Vec<PathBuf> {
+    let list = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let mut list: Vec<_> =
+        list.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log.")).collect();
+    list.sort();
+    list
+}
+
+/// What a killed process leaves: the files as they are while the engine still runs.
+fn image(directory: &Path) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    std::fs::create_dir(copy.path().join("base")).unwrap();
+    std::fs::copy(directory.join("base/data.mdb"), copy.path().join("base/data.mdb")).unwrap();
+    for path in segments(directory) {
+        std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
+    }
+    copy
+}
+
+#[test]
+fn what_was_committed_is_there_after_a_kill() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    (0..500u32).for_each(|n| put(&store, &n.to_be_bytes(), b"value"));
+    let killed = image(directory.path());
+    let found = Engine::open(killed.path(), EngineOptions::default()).unwrap();
+    assert_eq!(all(&found).len(), 500);
+    assert_eq!(found.committed(), store.committed());
+}
+
+#[test]
+fn a_torn_tail_ends_the_log_at_the_last_whole_batch() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
+    let log = std::fs::read(&segments(directory.path())[0]).unwrap();
+    for end in (0..log.len()).step_by(7) {
+        let torn = image(directory.path());
+        std::fs::write(&segments(torn.path())[0], &log[..end]).unwrap();
+        let found = Engine::open(torn.path(), EngineOptions::default()).unwrap();
+        let whole: Vec<_> = all(&found).into_iter().map(|(key, _)| key[0]).collect();
+        assert_eq!(whole, (0..found.committed().0 as u8).collect::<Vec<_>>(), "cut at {end}: a prefix");
+    }
+}
+
+#[test]
+fn a_damaged_byte_ends_the_log_before_its_batch_and_new_batches_follow_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
+    let damaged = image(directory.path());
+    let path = segments(damaged.path()).remove(0);
+    let mut log = std::fs::read(&path).unwrap();
+    let middle = log.len() / 2;
+    log[middle] ^= 1;
+    std::fs::write(&path, &log).unwrap();
+    let found = Engine::open(damaged.path(), EngineOptions::default()).unwrap();
+    let kept = found.committed().0;
+    assert!(kept > 0 && kept < 10, "{kept}");
+    put(&found, b"next", b"1");
+    assert_eq!(found.committed().0, kept + 1);
+    drop(found);
+    let again = Engine::open(damaged.path(), EngineOptions::default()).unwrap();
+    assert_eq!(all(&again).len() as u64, kept + 1);
+}
+
+#[test]
+fn folding_changes_nothing_that_a_reader_sees() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = small(directory.path());
+    let mut model = std::collections::BTreeMap::new();
+    let mut state = 1u64;
+    for step in 0..6_000u32 {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        let key = ((state >> 33) as u16 % 1500).to_be_bytes().to_vec();
+        let mut batch = Batch::new();
+        if state >> 60 < 5 {
+            model.remove(&key);
+            batch.remove(key);
+        } else {
+            model.insert(key.clone(), step.to_be_bytes().to_vec());
+            batch.put(key, step.to_be_bytes().to_vec());
+        }
+        store.commit(batch, Fence(1)).unwrap();
+        if step % 500 == 0 {
+            assert_eq!(all(&store), model.clone().into_iter().collect::<Vec<_>>(), "step {step}");
+        }
+    }
+    let want: Vec<_> = model.into_iter().collect();
+    assert_eq!(all(&store), want);
+    for (key, value) in &want {
+        assert_eq!(store.get(key).unwrap().as_ref(), Some(value));
+    }
+    store.checkpoint().unwrap();
+    assert_eq!(all(&store), want);
+    assert_eq!(segments(directory.path()).len(), 1, "the log of what the base holds is gone");
+    drop(store);
+    assert_eq!(all(&small(directory.path())), want);
+}
+
+#[test]
+fn a_scan_stops_where_its_visitor_says_in_every_layer() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    [1u8, 4, 7].iter().for_each(|n| put(&store, &[*n], b"base"));
+    store.checkpoint().unwrap();
+    [2u8, 4, 9].iter().for_each(|n| put(&store, &[*n], b"over"));
+    for count in 1..=5 {
+        let mut seen = Vec::new();
+        let mut visit = |key: &[u8], value: &[u8]| {
+            seen.push((key[0], value.to_vec()));
+            if seen.len() == count { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        store.view().unwrap().scan(&[0], &[255], &mut visit).unwrap();
+        let want = [(1, "base"), (2, "over"), (4, "over"), (7, "base"), (9, "over")];
+        let want: Vec<_> = want[..count].iter().map(|(key, value)| (*key, value.as_bytes().to_vec())).collect();
+        assert_eq!(seen, want);
+    }
+}
+
+#[test]
+fn a_second_process_is_refused_and_so_is_an_older_fence() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let second = Engine::open(directory.path(), EngineOptions::default());
+    assert!(matches!(second, Err(StoreError::InUse(_))));
+    let mut batch = Batch::new();
+    batch.put(b"k".to_vec(), b"v".to_vec());
+    store.commit(batch.clone(), Fence(7)).unwrap();
+    assert!(matches!(store.commit(batch.clone(), Fence(6)), Err(StoreError::Fenced { offered: 6, current: 7 })));
+    drop(store);
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    assert_eq!(store.fence(), Fence(7));
+    assert!(store.commit(batch, Fence(6)).is_err());
+}
+
+#[test]
+fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let batch = |bytes: usize| {
+        let mut batch = Batch::new();
+        batch.put(b"k".to_vec(), vec![1; bytes - 9]);
+        batch
+    };
+    let limit = braid_types::limits::BATCH_BYTES_MAX;
+    assert!(matches!(store.commit(batch(limit + 1), Fence(1)), Err(StoreError::BatchTooLarge { .. })));
+    store.commit(batch(limit), Fence(1)).unwrap();
+    let killed = image(directory.path());
+    let found = Engine::open(killed.path(), EngineOptions::default()).unwrap();
+    assert_eq!(found.get(b"k").unwrap().unwrap().len(), limit - 9);
+}
+
+#[test]
+fn a_namespace_on_the_engine_is_whole_after_kill_and_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Identity::root();
+    let ns = fresh(Arc::new(small(directory.path())));
+    for n in 0..300 {
+        create(&ns, &call(&root), ROOT, format!("f{n}").as_bytes()).unwrap();
+    }
+    let killed = image(directory.path());
+    let again = open(Arc::new(small(killed.path())));
+    assert_eq!(names(&again, ROOT), names(&ns, ROOT));
+    assert_eq!(again.getattr(ROOT).unwrap().size, 300);
+}

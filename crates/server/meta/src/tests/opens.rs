@@ -1,0 +1,173 @@
+//! Open and close, the size mark (I5), orphans, truncates, the queue of objects to delete.
+
+use super::*;
+use crate::{Access, Fetch, IntentKind, OpenArgs, Parts};
+
+const SESSION: SessionId = SessionId(9);
+
+fn args(access: Access) -> OpenArgs {
+    OpenArgs { session: SESSION, access }
+}
+
+fn fetch(ns: &Namespace, file: FileIndex, size: u64) -> Fetch {
+    let generation = ns.getattr(file).unwrap().size_generation;
+    Fetch { generation, size, parts: Parts::first(2), mtime: Some(at(300)) }
+}
+
+/// A file that was written: 10 bytes in two parts.
+fn written(ns: &Namespace, name: &[u8]) -> FileIndex {
+    let root = Identity::root();
+    let file = create(ns, &call(&root), ROOT, name).unwrap().inode.file;
+    ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
+    assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
+    ns.collect(&call(&root), file, &fetch(ns, file, 10)).unwrap();
+    file
+}
+
+#[test]
+fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_last_writer_is_collected() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    let reading = ns.open_file(&call(&root), file, args(Access::READ)).unwrap();
+    assert!(!reading.size_in_objects);
+    assert!(ns.open_file(&call(&root), file, args(Access::BOTH)).unwrap().size_in_objects);
+    ns.open_file(&call(&root), file, OpenArgs { session: SessionId(8), access: Access::WRITE }).unwrap();
+
+    let restarted = open(Arc::new(store.kill()));
+    assert!(restarted.getattr(file).unwrap().size_in_objects);
+    let mut writers = restarted.writers(file);
+    writers.sort();
+    assert_eq!(writers, [SessionId(8), SESSION]);
+
+    assert!(!ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap(), "a writer is left");
+    let kept = ns.collect(&call(&root), file, &fetch(&ns, file, 10)).unwrap();
+    assert!(kept.size_in_objects);
+    assert!(ns.end_session(SessionId(8), at(1)).unwrap() == [file]);
+    let done = ns.collect(&call(&root), file, &fetch(&ns, file, 12)).unwrap();
+    assert_eq!((done.size, done.size_in_objects, done.mtime), (12, false, at(300)));
+    assert!(done.parts.contains(braid_types::PartIndex(1)));
+}
+
+#[test]
+fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids() {
+    let (store, ns) = memory();
+    let user = user(5);
+    let root = Identity::root();
+    let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o777).unwrap().file;
+    let before = store.committed();
+    let args = CreateArgs { mode: 0o444, exclusive: true, open: Some(args(Access::WRITE)), place };
+    let made = ns.create(&call(&user), dir, b"f", args).unwrap().inode;
+    assert_eq!(store.committed().0, before.0 + 1);
+    assert!(made.size_in_objects);
+    assert_eq!(ns.writers(made.file), [SESSION]);
+    let again = OpenArgs { session: SESSION, access: Access::WRITE };
+    assert_eq!(status(ns.open_file(&call(&user), made.file, again)), Status::PermissionDenied);
+}
+
+#[test]
+fn an_unlinked_file_lives_while_open_and_its_objects_are_queued_in_the_batch_of_the_last_close() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let file = written(&ns, b"f");
+    ns.open_file(&call(&root), file, args(Access::READ)).unwrap();
+    ns.unlink(&call(&root), ROOT, b"f").unwrap();
+    assert_eq!(ns.getattr(file).unwrap().nlink, 0);
+    assert_eq!(ns.orphans().unwrap(), [file]);
+    assert!(ns.deletions(None, 10).unwrap().is_empty());
+    assert_eq!(status(ns.link(&call(&root), file, ROOT, b"back")), Status::NotFound);
+    ns.close_file(&call(&root), file, args(Access::READ)).unwrap();
+    assert_eq!(status(ns.getattr(file)), Status::StaleHandle);
+
+    let ns = open(Arc::new(store.kill()));
+    assert!(ns.orphans().unwrap().is_empty());
+    let queued = ns.deletions(None, 10).unwrap();
+    assert_eq!((queued.len(), queued[0].file, queued[0].parts_certain), (1, file, true));
+    ns.deletions_done(&[file]).unwrap();
+    assert_eq!(ns.deletions_pending().unwrap(), 0);
+}
+
+#[test]
+fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let (reader, writer) = (written(&ns, b"r"), written(&ns, b"w"));
+    ns.open_file(&call(&root), reader, args(Access::READ)).unwrap();
+    ns.open_file(&call(&root), writer, args(Access::WRITE)).unwrap();
+    ns.unlink(&call(&root), ROOT, b"r").unwrap();
+    ns.unlink(&call(&root), ROOT, b"w").unwrap();
+    let ns = open(Arc::new(store.kill()));
+    assert!(ns.reap_orphan(&call(&root), reader).unwrap());
+    assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its opener is on record");
+    ns.reopen(&call(&root), writer, args(Access::WRITE)).unwrap();
+    ns.end_session(SESSION, at(1)).unwrap();
+    assert!(ns.orphans().unwrap().is_empty());
+    let mut files: Vec<_> = ns.deletions(None, 10).unwrap().into_iter().map(|deletion| deletion.file).collect();
+    files.sort();
+    assert_eq!(files, [reader, writer]);
+}
+
+#[test]
+fn a_file_that_never_had_objects_leaves_nothing_to_delete() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    create(&ns, &call(&root), ROOT, b"f").unwrap();
+    ns.unlink(&call(&root), ROOT, b"f").unwrap();
+    assert_eq!(ns.deletions_pending().unwrap(), 0);
+}
+
+#[test]
+fn a_truncate_raises_the_generation_first_and_is_found_and_finished_after_a_restart() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let file = written(&ns, b"f");
+    let truncate = IntentKind::Truncate { size: 3 };
+    let intent = ns.begin_intent(&call(&root), file, truncate, false).unwrap();
+    assert_eq!(intent.generation.0, 1);
+    assert_eq!(ns.getattr(file).unwrap().size, 10);
+    assert_eq!(status(ns.begin_intent(&call(&root), file, truncate, false)), Status::TryAgain);
+    let old = Fetch { generation: braid_types::SizeGeneration(0), ..fetch(&ns, file, 99) };
+    assert_eq!(status(ns.collect(&call(&root), file, &old)), Status::StaleGeneration);
+
+    let ns = open(Arc::new(store.kill()));
+    assert_eq!(ns.intents().unwrap(), [intent]);
+    assert_eq!(ns.finish_intent(&call(&root), &intent, &Parts::first(1)).unwrap().size, 3);
+    assert!(ns.intents().unwrap().is_empty());
+    let again = ns.finish_intent(&call(&root), &intent, &Parts::none()).unwrap();
+    assert_eq!((again.size, again.size_generation.0), (3, 1));
+    let next = ns.begin_intent(&call(&root), file, IntentKind::Punch { offset: 0, bytes: 2 }, false).unwrap();
+    assert_eq!(next.generation.0, 2);
+    assert_eq!(ns.finish_intent(&call(&root), &next, &Parts::none()).unwrap().size, 3);
+}
+
+#[test]
+fn a_truncate_past_the_largest_file_or_of_a_directory_is_refused() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = written(&ns, b"f");
+    let begin = |file, kind| ns.begin_intent(&call(&root), file, kind, false);
+    let max = i64::MAX as u64;
+    assert_eq!(status(begin(file, IntentKind::Truncate { size: max + 1 })), Status::TooLarge);
+    assert_eq!(status(begin(file, IntentKind::Punch { offset: u64::MAX, bytes: 1 })), Status::TooLarge);
+    assert_eq!(status(begin(ROOT, IntentKind::Truncate { size: 0 })), Status::IsDirectory);
+    begin(file, IntentKind::Truncate { size: max }).unwrap();
+}
+
+#[test]
+fn a_removed_directory_that_is_no_ones_takes_its_records_with_it() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let keys = |store: &MemoryStore| store.dump().len();
+    ns.mkdir(&call(&root), ROOT, b"warm", 0o755).unwrap();
+    for _ in 0..SHARDS {
+        ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap();
+        ns.rmdir(&call(&root), ROOT, b"d").unwrap();
+    }
+    let before = keys(&store);
+    let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    ns.set_directory_default(&call(&root), dir, Some(&DirectoryDefault::default())).unwrap();
+    ns.set_xattr(&call(&root), dir, b"user.x", b"1", crate::XattrMode::Either).unwrap();
+    ns.rmdir(&call(&root), ROOT, b"d").unwrap();
+    assert_eq!(keys(&store), before);
+    assert_eq!(status(create(&ns, &call(&root), dir, b"late")), Status::StaleHandle);
+}

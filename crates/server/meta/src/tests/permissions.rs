@@ -1,0 +1,180 @@
+//! Who may do what, as POSIX and Linux have it.
+
+use super::*;
+use crate::{Access, Changes, OpenArgs, Principal, Want, XattrMode};
+
+/// A directory of this owner and mode under the root.
+fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
+    let root = Identity::root();
+    let name = format!("d-{owner}-{mode:o}");
+    let file = ns.mkdir(&call(&root), ROOT, name.as_bytes(), 0o755).unwrap().file;
+    let ids = (Some(Principal::posix(owner)), Some(Principal::posix(owner)));
+    let changes = Changes { mode: Some(mode), owner: ids.0, group: ids.1, ..Changes::default() };
+    ns.setattr(&call(&root), file, &changes).unwrap();
+    file
+}
+
+#[test]
+fn the_first_class_that_fits_decides() {
+    let mut inode = sample_inode(ROOT);
+    (inode.owner, inode.group) = (Principal::posix(5), Principal::posix(50));
+    let in_group = Identity { uid: 6, gid: 7, groups: vec![50] };
+    inode.mode = 0o077;
+    assert!(crate::permit(&user(5), &inode, Want::READ).is_err(), "the owner, though others may");
+    inode.mode = 0o707;
+    assert!(crate::permit(&in_group, &inode, Want::READ).is_err(), "the group, though others may");
+    inode.mode = 0o040;
+    assert!(crate::permit(&in_group, &inode, Want::READ).is_ok(), "by a supplementary group");
+    assert!(crate::permit(&user(9), &inode, Want::READ).is_err());
+    inode.mode = 0o000;
+    assert!(crate::permit(&Identity::root(), &inode, Want(6)).is_ok());
+    assert!(crate::permit(&Identity::root(), &inode, Want::EXECUTE).is_err(), "nobody may execute it");
+}
+
+#[test]
+fn every_directory_on_a_path_must_be_searchable() {
+    let (_, ns) = memory();
+    let (root, user) = (Identity::root(), user(5));
+    let outer = directory(&ns, 7, 0o766);
+    let inner = ns.mkdir(&call(&root), outer, b"in", 0o777).unwrap().file;
+    create(&ns, &call(&root), inner, b"f").unwrap();
+    assert_eq!(status(ns.resolve(&user, outer, b"in/f", true)), Status::PermissionDenied);
+    assert_eq!(status(ns.lookup(&user, outer, b"in")), Status::PermissionDenied);
+    assert_eq!(status(ns.lookup(&user, outer, b"missing")), Status::PermissionDenied);
+    assert!(ns.readdir(&user, outer, 0, 1000, false).is_ok(), "read without search lists");
+    assert!(ns.resolve(&root, outer, b"in/f", true).is_ok());
+}
+
+#[test]
+fn names_change_only_with_write_and_search_permission() {
+    let (_, ns) = memory();
+    let (root, user) = (Identity::root(), user(5));
+    for mode in [0o755, 0o776, 0o773] {
+        let dir = directory(&ns, 7, mode);
+        create(&ns, &call(&root), dir, b"f").unwrap();
+        let allowed = mode == 0o773;
+        assert_eq!(create(&ns, &call(&user), dir, b"new").is_ok(), allowed, "{mode:o}");
+        assert_eq!(ns.mkdir(&call(&user), dir, b"dir", 0o755).is_ok(), allowed);
+        assert_eq!(ns.unlink(&call(&user), dir, b"f").is_ok(), allowed, "also the file of another");
+    }
+    let dir = directory(&ns, 7, 0o311);
+    assert_eq!(status(ns.readdir(&user, dir, 0, 1000, false)), Status::PermissionDenied);
+    assert_eq!(status(create(&ns, &call(&user), ROOT, b"d-7-311")), Status::Exists);
+}
+
+#[test]
+fn in_a_sticky_directory_only_owners_remove_and_rename() {
+    let (_, ns) = memory();
+    let (owner, maker, other) = (user(7), user(5), user(6));
+    let dir = directory(&ns, 7, 0o1777);
+    for name in [b"a", b"b", b"c"] {
+        create(&ns, &call(&maker), dir, name).unwrap();
+    }
+    create(&ns, &call(&other), dir, b"mine").unwrap();
+    assert_eq!(status(ns.unlink(&call(&other), dir, b"a")), Status::NotPermitted);
+    let rename =
+        |who, from: &[u8], to: &[u8]| ns.rename(&call(who), (dir, from), (dir, to), crate::RenameMode::Replace);
+    assert_eq!(status(rename(&other, b"a", b"z")), Status::NotPermitted);
+    assert_eq!(status(rename(&other, b"mine", b"a")), Status::NotPermitted, "over the file of another");
+    ns.unlink(&call(&maker), dir, b"a").unwrap();
+    ns.unlink(&call(&owner), dir, b"b").unwrap();
+    ns.unlink(&call(&Identity::root()), dir, b"c").unwrap();
+}
+
+#[test]
+fn a_setgid_directory_hands_its_group_on() {
+    let (_, ns) = memory();
+    let user = user(5);
+    let dir = directory(&ns, 7, 0o2777);
+    let file = create(&ns, &call(&user), dir, b"f").unwrap().inode;
+    assert_eq!((file.owner.id, file.group.id), (5, 7));
+    let sub = ns.mkdir(&call(&user), dir, b"sub", 0o755).unwrap();
+    assert_eq!((sub.group.id, sub.mode), (7, 0o2755));
+    let args = CreateArgs { mode: 0o2775, exclusive: true, open: None, place };
+    let tool = ns.create(&call(&user), dir, b"tool", args).unwrap().inode;
+    assert_eq!(tool.mode, 0o775, "no executable of a group that its maker is not in");
+}
+
+#[test]
+fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
+    let (_, ns) = memory();
+    let (root, owner) = (Identity::root(), user(5));
+    let dir = directory(&ns, 7, 0o777);
+    let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
+    let mode = |who: &Identity, mode| ns.setattr(&call(who), file, &Changes { mode: Some(mode), ..Changes::default() });
+    assert_eq!(status(mode(&user(6), 0o777)), Status::NotPermitted);
+    assert_eq!(status(mode(&owner, 0o10000)), Status::Invalid);
+    assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o6755);
+    let foreign = Changes { group: Some(Principal::posix(99)), ..Changes::default() };
+    ns.setattr(&call(&root), file, &foreign).unwrap();
+    assert_eq!(mode(&owner, 0o6755).unwrap().mode, 0o4755);
+    assert_eq!(mode(&root, 0o6755).unwrap().mode, 0o6755);
+}
+
+#[test]
+fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let dir = directory(&ns, 7, 0o777);
+    let owner = Identity { uid: 5, gid: 5, groups: vec![50] };
+    let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
+    let mode = Changes { mode: Some(0o6755), ..Changes::default() };
+    ns.setattr(&call(&owner), file, &mode).unwrap();
+    let to = |owner: Option<u64>, group: Option<u64>| Changes {
+        owner: owner.map(Principal::posix),
+        group: group.map(Principal::posix),
+        ..Changes::default()
+    };
+    assert_eq!(status(ns.setattr(&call(&owner), file, &to(Some(6), None))), Status::NotPermitted);
+    assert_eq!(status(ns.setattr(&call(&owner), file, &to(None, Some(51)))), Status::NotPermitted);
+    assert_eq!(status(ns.setattr(&call(&user(6)), file, &to(None, Some(6)))), Status::NotPermitted);
+    let new = ns.setattr(&call(&owner), file, &to(Some(5), Some(50))).unwrap();
+    assert_eq!((new.group.id, new.mode), (50, 0o755));
+    assert_eq!(ns.setattr(&call(&root), file, &to(Some(6), Some(6))).unwrap().owner.id, 6);
+}
+
+#[test]
+fn times_now_need_write_permission_and_others_ownership() {
+    let (_, ns) = memory();
+    let (owner, writer, reader) = (user(5), Identity { uid: 6, gid: 6, groups: vec![5] }, user(8));
+    let dir = directory(&ns, 7, 0o777);
+    let args = CreateArgs { mode: 0o664, exclusive: true, open: None, place };
+    let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
+    let now = Changes { atime: Some(crate::SetTime::Now), mtime: Some(crate::SetTime::Now), ..Changes::default() };
+    let then = Changes { mtime: Some(crate::SetTime::To(at(1))), ..Changes::default() };
+    ns.setattr(&call(&writer), file, &now).unwrap();
+    assert_eq!(status(ns.setattr(&call(&reader), file, &now)), Status::PermissionDenied);
+    assert_eq!(status(ns.setattr(&call(&writer), file, &then)), Status::NotPermitted);
+    ns.setattr(&call(&owner), file, &then).unwrap();
+}
+
+#[test]
+fn opening_asks_for_what_it_is_opened_for() {
+    let (_, ns) = memory();
+    let (root, owner, other) = (Identity::root(), user(5), user(6));
+    let dir = directory(&ns, 7, 0o777);
+    let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
+    let open = |who, access| ns.open_file(&call(who), file, OpenArgs { session: SessionId(1), access });
+    open(&other, Access::READ).unwrap();
+    assert_eq!(status(open(&other, Access::BOTH)), Status::PermissionDenied);
+    open(&owner, Access::BOTH).unwrap();
+    open(&root, Access::WRITE).unwrap();
+    let dir_open = ns.open_file(&call(&root), dir, OpenArgs { session: SessionId(1), access: Access::READ });
+    assert_eq!(status(dir_open), Status::IsDirectory);
+}
+
+#[test]
+fn trusted_attributes_are_seen_by_root_alone() {
+    let (_, ns) = memory();
+    let (root, owner) = (Identity::root(), user(5));
+    let dir = directory(&ns, 7, 0o777);
+    let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
+    let set = |who, name: &[u8]| ns.set_xattr(&call(who), file, name, b"v", XattrMode::Either);
+    set(&root, b"trusted.t").unwrap();
+    set(&owner, b"user.u").unwrap();
+    assert_eq!(status(set(&owner, b"trusted.t")), Status::NotPermitted);
+    assert_eq!(status(set(&user(6), b"user.u")), Status::PermissionDenied);
+    assert_eq!(ns.list_xattrs(&owner, file).unwrap(), [b"user.u"]);
+    assert_eq!(status(ns.xattr(&owner, file, b"trusted.t")), Status::NoAttribute);
+    assert_eq!(ns.list_xattrs(&root, file).unwrap().len(), 2);
+}

@@ -1,0 +1,141 @@
+//! A retry is answered, never done twice (I7).
+
+use super::*;
+use crate::{Access, Changes, Fetch, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
+
+/// One operation; the name in the test's messages, and what it does.
+type Step = (&'static str, Box<dyn Fn(&Namespace, &Call<'_>) -> Result<String, Failure>>);
+
+fn step<T: std::fmt::Debug>(
+    name: &'static str,
+    body: impl Fn(&Namespace, &Call<'_>) -> Result<T, Failure> + 'static,
+) -> Step {
+    (name, Box::new(move |ns, call| body(ns, call).map(|value| format!("{value:?}"))))
+}
+
+fn found(ns: &Namespace, name: &[u8]) -> FileIndex {
+    ns.lookup(&Identity::root(), ROOT, name).unwrap().file
+}
+
+/// Every operation that changes something, in an order in which each succeeds.
+fn every_operation() -> Vec<Step> {
+    const OPEN: OpenArgs = OpenArgs { session: SessionId(9), access: Access::BOTH };
+    let file = found(&setup().1, b"f");
+    let dir = found(&setup().1, b"d");
+    vec![
+        step("create", |ns, call| create(ns, call, ROOT, b"new")),
+        step("create and open", |ns, call| {
+            let args = CreateArgs { mode: 0o644, exclusive: true, open: Some(OPEN), place };
+            ns.create(call, ROOT, b"opened", args)
+        }),
+        step("mkdir", |ns, call| ns.mkdir(call, ROOT, b"newdir", 0o755)),
+        step("mknod", |ns, call| {
+            ns.mknod(call, ROOT, b"pipe", NodeArgs { kind: FileKind::Fifo, mode: 0o600, rdev: 0 })
+        }),
+        step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
+        step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
+        step("setattr", move |ns, call| ns.setattr(call, file, &Changes { mode: Some(0o600), ..Changes::default() })),
+        step("set_xattr", move |ns, call| ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create)),
+        step("remove_xattr", move |ns, call| ns.remove_xattr(call, file, b"user.x")),
+        step("open", move |ns, call| ns.open_file(call, file, OPEN)),
+        step("begin_intent", move |ns, call| ns.begin_intent(call, file, IntentKind::Truncate { size: 5 }, false)),
+        step("finish_intent", move |ns, call| {
+            let intent = crate::Intent {
+                file,
+                kind: IntentKind::Truncate { size: 5 },
+                generation: braid_types::SizeGeneration(1),
+            };
+            ns.finish_intent(call, &intent, &Parts::first(1))
+        }),
+        step("collect", move |ns, call| {
+            let generation = braid_types::SizeGeneration(1);
+            ns.collect(call, file, &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None })
+        }),
+        step("close", move |ns, call| ns.close_file(call, file, OPEN)),
+        step("set_directory_default", move |ns, call| {
+            ns.set_directory_default(call, dir, Some(&DirectoryDefault::default()))
+        }),
+        step("set_layout", |ns, call| ns.set_layout(call, found(ns, b"empty"), layout(2))),
+        step("rename", |ns, call| ns.rename(call, (ROOT, b"g"), (ROOT, b"h"), RenameMode::NoReplace)),
+        step("exchange", |ns, call| ns.rename(call, (ROOT, b"d"), (ROOT, b"h"), RenameMode::Exchange)),
+        step("unlink", |ns, call| ns.unlink(call, ROOT, b"f")),
+        step("rmdir", |ns, call| ns.rmdir(call, ROOT, b"empty-dir")),
+    ]
+}
+
+fn setup() -> (Arc<MemoryStore>, Namespace) {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    for name in [&b"f"[..], b"g", b"empty"] {
+        create(&ns, &call(&root), ROOT, name).unwrap();
+    }
+    ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap();
+    ns.mkdir(&call(&root), ROOT, b"empty-dir", 0o755).unwrap();
+    (store, ns)
+}
+
+#[test]
+fn a_retry_of_every_operation_gives_the_recorded_result_and_changes_nothing() {
+    let (store, ns) = setup();
+    let root = Identity::root();
+    for (n, (name, body)) in every_operation().into_iter().enumerate() {
+        let call = replayed(&root, 3, n as u64 + 1);
+        let first = body(&ns, &call).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        let after = store.dump();
+        assert_eq!(body(&ns, &call), Ok(first), "{name}");
+        assert_eq!(store.dump(), after, "{name}");
+    }
+}
+
+#[test]
+fn a_server_that_died_between_commit_and_answer_answers_the_retry_of_every_operation() {
+    let (mut store, mut ns) = setup();
+    let root = Identity::root();
+    for (n, (name, body)) in every_operation().into_iter().enumerate() {
+        let call = replayed(&root, 3, n as u64 + 1);
+        let first = body(&ns, &call).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        store = Arc::new(store.kill());
+        ns = open(store.clone());
+        let after = store.dump();
+        assert_eq!(body(&ns, &call), Ok(first), "{name}");
+        assert_eq!(store.dump(), after, "{name}");
+    }
+}
+
+#[test]
+fn an_operation_whose_commit_failed_leaves_no_trace_and_its_retry_is_done() {
+    let (store, ns) = setup();
+    let root = Identity::root();
+    for (n, (name, body)) in every_operation().into_iter().enumerate() {
+        let call = replayed(&root, 3, n as u64 + 1);
+        let before = (store.dump(), ns.open_file_count());
+        store.set_faults(crate::Faults { full_commits: vec![0], ..Default::default() });
+        assert_eq!(body(&ns, &call).map_err(|failure| failure.status), Err(Status::NoSpace), "{name}");
+        assert_eq!((store.dump(), ns.open_file_count()), before, "{name}");
+        body(&ns, &call).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+    }
+}
+
+#[test]
+fn a_sequence_that_was_used_for_something_else_is_refused() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    create(&ns, &replayed(&root, 1, 5), ROOT, b"a").unwrap();
+    assert_eq!(status(ns.unlink(&replayed(&root, 1, 5), ROOT, b"a")), Status::Malformed);
+    assert_eq!(status(create(&ns, &replayed(&root, 1, 4), ROOT, b"b")), Status::Malformed);
+    create(&ns, &replayed(&root, 2, 4), ROOT, b"b").unwrap();
+}
+
+#[test]
+fn the_end_of_a_session_takes_its_replay_records_with_it() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let made = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    create(&ns, &call(&root), made, b"a").unwrap();
+    let before = store.dump().len();
+    ns.setattr(&replayed(&root, 1, 1), made, &Changes::default()).unwrap();
+    ns.setattr(&replayed(&root, 2, 1), ROOT, &Changes::default()).unwrap();
+    assert_eq!(store.dump().len(), before + 2);
+    ns.end_session(SessionId(9), at(1)).unwrap();
+    assert_eq!(store.dump().len(), before);
+}

@@ -1,0 +1,287 @@
+//! One change of the namespace: what an operation gathers, then commits as one batch (I7).
+//!
+//! 1. Nothing outside of the transaction changes before the store has committed the batch: neither cache, counters
+//!    nor open table. A failed operation leaves no trace.
+//! 2. An inode is read through the transaction, which knows those that it has changed.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
+
+use crate::identity::Replay;
+use crate::key;
+use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
+use crate::opens::OpenFile;
+use crate::record::{
+    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Recorded, decode_entry, encode_cookie, encode_entry,
+};
+use crate::store::Batch;
+
+/// Which operation a replay record is of. The numbers are part of the format.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum Op {
+    Create = 1,
+    Mkdir = 2,
+    Mknod = 3,
+    Symlink = 4,
+    Link = 5,
+    Unlink = 6,
+    Rmdir = 7,
+    Rename = 8,
+    SetAttributes = 9,
+    SetXattr = 10,
+    RemoveXattr = 11,
+    Open = 12,
+    Close = 13,
+    BeginIntent = 14,
+    FinishIntent = 15,
+    Collect = 16,
+    SetDefault = 17,
+    SetLayout = 18,
+    Sessions = 19,
+    Cluster = 20,
+    Reap = 21,
+    Mend = 22,
+}
+
+pub(crate) struct Tx<'a> {
+    ns: &'a Namespace,
+    pub(crate) writer: &'a mut Writer,
+    pub(crate) now: Timestamp,
+    pub(crate) batch: Batch,
+    /// Changed inodes, newest state; `None` removes one. A handful, so a list.
+    dirty: Vec<(FileIndex, Option<Arc<Inode>>)>,
+    counters: Vec<(ShardId, Counter)>,
+    opens: Vec<OpenFile>,
+    cluster: Option<ClusterIdentity>,
+}
+
+impl<'a> Tx<'a> {
+    pub(crate) fn new(ns: &'a Namespace, writer: &'a mut Writer, now: Timestamp) -> Self {
+        Self {
+            ns,
+            writer,
+            now,
+            batch: Batch::new(),
+            dirty: Vec::with_capacity(4),
+            counters: Vec::new(),
+            opens: Vec::new(),
+            cluster: None,
+        }
+    }
+
+    pub(crate) fn find_inode(&self, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
+        match self.dirty.iter().find(|(changed, _)| *changed == file) {
+            Some((_, inode)) => Ok(inode.clone()),
+            None => self.ns.find_inode(file),
+        }
+    }
+
+    pub(crate) fn inode(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
+        self.find_inode(file)?.ok_or_else(|| Status::StaleHandle.into())
+    }
+
+    /// A directory in which names may be made: one that was removed while open is gone.
+    pub(crate) fn directory(&self, file: FileIndex) -> Result<Arc<Inode>, Failure> {
+        let inode = self.inode(file)?;
+        match (inode.is_directory(), inode.nlink) {
+            (false, _) => Err(Status::NotDirectory.into()),
+            (true, 0) => Err(Status::NotFound.into()),
+            (true, _) => Ok(inode),
+        }
+    }
+
+    /// The inode that an entry leads to. Without it the store broke its word.
+    pub(crate) fn target(&self, entry: &Entry) -> Result<Arc<Inode>, Failure> {
+        let what =
+            || Failure::new(Status::Corrupted, format!("an entry names file {}, which is not there", entry.file));
+        self.find_inode(entry.file)?.ok_or_else(what)
+    }
+
+    pub(crate) fn put_inode(&mut self, inode: Inode) -> Arc<Inode> {
+        let inode = Arc::new(inode);
+        self.set_dirty(inode.file, Some(inode.clone()));
+        inode
+    }
+
+    fn set_dirty(&mut self, file: FileIndex, inode: Option<Arc<Inode>>) {
+        match self.dirty.iter_mut().find(|(changed, _)| *changed == file) {
+            Some(slot) => slot.1 = inode,
+            None => self.dirty.push((file, inode)),
+        }
+    }
+
+    /// Reads a key as it was before this transaction.
+    pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        Ok(self.ns.store.get(key)?)
+    }
+
+    pub(crate) fn entry(&self, directory: FileIndex, name: &[u8]) -> Result<Option<Entry>, Failure> {
+        self.ns.find_entry(directory, name)
+    }
+
+    /// Adds or replaces a name under both of its keys.
+    pub(crate) fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+        self.batch.put(key::entry(directory, name), encode_entry(entry));
+        self.batch.put(key::cookie(directory, entry.cookie), encode_cookie(entry, name));
+    }
+
+    pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+        self.batch.remove(key::entry(directory, name));
+        self.batch.remove(key::cookie(directory, entry.cookie));
+    }
+
+    /// A file index that was never given out.
+    pub(crate) fn new_file(&mut self, shard: ShardId) -> Result<FileIndex, Failure> {
+        let mut counter = self.counter(shard)?;
+        if counter.next == counter.reserved {
+            counter.reserved += COUNTERS_RESERVED;
+            self.batch.put(key::counter(shard), encode_counter(counter.reserved));
+        }
+        let file = FileIndex::new(shard, counter.next);
+        counter.next += 1;
+        self.counters.retain(|(other, _)| *other != shard);
+        self.counters.push((shard, counter));
+        file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))
+    }
+
+    fn counter(&self, shard: ShardId) -> Result<Counter, Failure> {
+        let mine = self.counters.iter().find(|(other, _)| *other == shard).map(|(_, counter)| *counter);
+        if let Some(counter) = mine.or_else(|| self.writer.counters.get(&shard).copied()) {
+            return Ok(counter);
+        }
+        // After a start everything below the record may have been given out. Counter 0 is no file, 1 is the root.
+        let reserved = self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
+        Ok(Counter { next: reserved, reserved })
+    }
+
+    /// Which shard a new directory gets: each in turn.
+    pub(crate) fn pick_shard(&mut self) -> ShardId {
+        let shard = self.writer.next_shard % self.ns.shards;
+        self.writer.next_shard = (shard + 1) % self.ns.shards;
+        ShardId(shard)
+    }
+
+    /// One session's opens of a file, as this transaction leaves them.
+    pub(crate) fn open_of(&self, file: FileIndex, session: SessionId) -> OpenFile {
+        let mine = self.opens.iter().rfind(|open| open.file == file && open.session == session);
+        mine.copied().unwrap_or_else(|| self.writer.opens.of(file, session))
+    }
+
+    pub(crate) fn set_open(&mut self, open: OpenFile) {
+        let before = self.open_of(open.file, open.session);
+        if before.writers != open.writers {
+            let key = key::write_open(open.file, open.session);
+            match open.writers {
+                0 => self.batch.remove(key),
+                writers => self.batch.put(key, encode_writers(writers)),
+            }
+        }
+        self.opens.push(open);
+    }
+
+    /// Whether anybody but this session has the file open.
+    pub(crate) fn open_elsewhere(&self, file: FileIndex, session: SessionId) -> bool {
+        self.writer.opens.is_open_elsewhere(file, session)
+    }
+
+    pub(crate) fn set_cluster(&mut self, cluster: ClusterIdentity) {
+        self.batch.put(key::cluster(), cluster.encode());
+        self.cluster = Some(cluster);
+    }
+
+    /// Removes an inode that has neither names nor openers, and queues its objects for deletion.
+    pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<(), Failure> {
+        let file = inode.file;
+        if let Some(deletion) = Deletion::of(inode) {
+            self.batch.put(key::deletion(file), deletion.encode());
+        }
+        if inode.kind == record::FileKind::Symlink {
+            self.batch.remove(key::symlink(file));
+        }
+        if inode.has_default {
+            self.batch.remove(key::directory_default(file));
+        }
+        if inode.has_xattrs {
+            for name in self.ns.xattr_names(file)? {
+                self.batch.remove(key::xattr(file, &name));
+            }
+        }
+        if inode.size_generation.0 != 0 {
+            self.batch.remove(key::intent(file));
+        }
+        self.set_dirty(file, None);
+        Ok(())
+    }
+
+    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again.
+    pub(crate) fn commit(
+        mut self,
+        replay: Option<Replay>,
+        op: Op,
+        home: ShardId,
+        outcome: &Outcome,
+    ) -> Result<(), Failure> {
+        for (file, inode) in &self.dirty {
+            match inode {
+                Some(inode) => self.batch.put(key::inode(*file), inode.encode()),
+                None => self.batch.remove(key::inode(*file)),
+            }
+        }
+        if !self.batch.is_empty() {
+            if let Some(Replay { session, slot, sequence }) = replay {
+                let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
+                self.batch.put(key::replay(home, session, slot), recorded.encode());
+            }
+            self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
+            if let Some(Replay { session, slot, sequence }) = replay {
+                self.writer.replays.insert((session, slot), sequence);
+            }
+        }
+        self.publish();
+        Ok(())
+    }
+
+    fn publish(self) {
+        for (file, inode) in self.dirty {
+            match inode {
+                Some(inode) => self.ns.cache.set(inode),
+                None => self.ns.cache.remove(file),
+            }
+        }
+        self.writer.counters.extend(self.counters);
+        self.opens.into_iter().for_each(|open| self.writer.opens.set(open));
+        if let Some(cluster) = self.cluster {
+            self.writer.cluster = cluster;
+        }
+    }
+}
+
+impl Namespace {
+    pub(crate) fn find_entry(&self, directory: FileIndex, name: &[u8]) -> Result<Option<Entry>, Failure> {
+        let bytes = self.store.get(&key::entry(directory, name))?;
+        Ok(bytes.map(|bytes| decode_entry(&bytes)).transpose()?)
+    }
+}
+
+const COUNTER_VERSION: u8 = 1;
+
+fn encode_counter(reserved: u64) -> Vec<u8> {
+    let mut out = crate::codec::Encoder::new(COUNTER_VERSION);
+    out.u64(reserved);
+    out.finish()
+}
+
+fn decode_counter(bytes: &[u8]) -> Result<u64, Failure> {
+    let mut from = crate::codec::Decoder::new("counter", COUNTER_VERSION, bytes)?;
+    let reserved = from.u64()?;
+    from.finish()?;
+    Ok(reserved)
+}
+
+fn encode_writers(writers: u32) -> Vec<u8> {
+    let mut out = crate::codec::Encoder::new(1);
+    out.u32(writers);
+    out.finish()
+}

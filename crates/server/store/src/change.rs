@@ -1,0 +1,51 @@
+//! Truncate and punch: the two changes that raise a file's size generation (I5).
+//!
+//! ```text
+//!   step 1  record := new generation, change pending     made durable
+//!   step 2  the file is cut, grown or punched            made durable
+//!   step 3  record := new generation, nothing pending    durable with the next flush
+//! ```
+//!
+//! 1. From step 1 on, older generations are refused, also after a crash.
+//! 2. A crash before step 1 is durable leaves the object as it was; the metadata server's intent does it again.
+//! 3. A crash after it leaves the change pending; opening the object does steps 2 and 3 again before anyone sees it.
+//! 4. No write of the new generation is let in while the change is pending, so doing it again destroys nothing
+//!    that was acknowledged. Step 2 is durable before step 3 is written: "nothing pending" is never a lie.
+//! 5. The same change again, by its generation, is nothing: done already.
+
+use crate::{ObjectRecord, Result, StoreError};
+use braid_types::{ObjectOffset, SizeGeneration, limits};
+
+/// A change of an object's size or of what it holds, under a new size generation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SizeChange {
+    /// Cut or grow the object to this many bytes; what is grown is a hole.
+    Truncate {
+        /// The object's new length in bytes.
+        length: u64,
+    },
+    /// Make `[offset, offset + length)` a hole. The object's length stays.
+    Punch {
+        /// First byte of the hole.
+        offset: ObjectOffset,
+        /// Bytes of the hole.
+        length: u64,
+    },
+}
+
+impl SizeChange {
+    /// Whether the change stays within the largest file.
+    pub(crate) fn fits(self) -> bool {
+        let end = match self {
+            Self::Truncate { length } => Some(length),
+            Self::Punch { offset, length } => offset.0.checked_add(length),
+        };
+        end.is_some_and(|end| end <= limits::FILE_BYTES_MAX)
+    }
+}
+
+/// Refuses a caller who knows the file at an older generation than the record does (I5).
+pub(crate) fn check_generation(record: &ObjectRecord, asked: SizeGeneration) -> Result<()> {
+    let current = record.size_generation;
+    if asked < current { Err(StoreError::StaleGeneration { object: record.id, asked, current }) } else { Ok(()) }
+}

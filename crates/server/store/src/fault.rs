@@ -1,0 +1,183 @@
+//! Faults on a plan: both stores ask it before every disk operation.
+//!
+//! A store without a plan pays one branch per operation.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An operation on the disk, as faults see it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum DiskOp {
+    /// Opening an existing object.
+    Open,
+    /// Making the file of a new object.
+    Create,
+    /// Reading data.
+    Read,
+    /// Writing data.
+    Write,
+    /// Making an object durable.
+    Sync,
+    /// Making a name durable.
+    SyncDirectory,
+    /// Writing an object record.
+    SetRecord,
+    /// Cutting or growing a file.
+    Truncate,
+    /// Punching a hole.
+    Punch,
+    /// Reserving space.
+    Allocate,
+    /// Removing a name.
+    Remove,
+    /// Giving a name: a new object its own, or a lost one another.
+    Rename,
+}
+
+/// What happens instead of, or to, an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// It fails with an I/O error.
+    Eio,
+    /// It fails because the disk is full.
+    NoSpace,
+    /// It fails because the disk is read-only.
+    ReadOnly,
+    /// A read or write moves only half of what it could. Nothing else notices.
+    Short,
+    /// The process dies before it: this and everything after it fails, until the store is opened anew.
+    Killed,
+}
+
+impl Fault {
+    /// The system's error for it; `None` for [`Fault::Short`].
+    pub(crate) fn error(self) -> Option<io::Error> {
+        match self {
+            Self::Eio => Some(io::Error::other("injected I/O error")),
+            Self::NoSpace => Some(io::ErrorKind::StorageFull.into()),
+            Self::ReadOnly => Some(io::ErrorKind::ReadOnlyFilesystem.into()),
+            Self::Killed => Some(io::Error::other("the process was killed")),
+            Self::Short => None,
+        }
+    }
+}
+
+/// Says which operations fail, by number, by kind or by chance.
+#[derive(Debug, Default)]
+pub struct FaultPlan {
+    operations: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    counted: BTreeMap<DiskOp, u64>,
+    numbered: Vec<(Option<DiskOp>, u64, Fault)>,
+    always: Vec<(DiskOp, Fault)>,
+    chance: Option<(Random, u32, Vec<Fault>)>,
+    killed: bool,
+}
+
+impl FaultPlan {
+    /// The `n`-th operation from now fails, counted from 1: of this kind, or of any.
+    pub fn fail_nth(&self, op: impl Into<Option<DiskOp>>, n: u64, fault: Fault) {
+        let op = op.into();
+        let mut state = self.lock();
+        let so_far = op.map_or_else(|| self.operations(), |op| state.counted.get(&op).copied().unwrap_or(0));
+        state.numbered.push((op, so_far.saturating_add(n), fault));
+    }
+
+    /// Every operation of this kind fails.
+    pub fn fail_always(&self, op: DiskOp, fault: Fault) {
+        self.lock().always.push((op, fault));
+    }
+
+    /// Each operation fails by chance, `per_million` of them, with one of `faults`. A seed gives one sequence.
+    pub fn fail_randomly(&self, seed: u64, per_million: u32, faults: &[Fault]) {
+        self.lock().chance = (!faults.is_empty()).then(|| (Random::new(seed), per_million, faults.to_vec()));
+    }
+
+    /// The process started anew: [`Fault::Killed`] is over, what else is planned stays.
+    pub fn revive(&self) {
+        self.lock().killed = false;
+    }
+
+    /// No more faults: the disk is mended, the process started anew.
+    pub fn clear(&self) {
+        let mut state = self.lock();
+        *state = State { counted: std::mem::take(&mut state.counted), ..State::default() };
+    }
+
+    /// Operations so far.
+    pub fn operations(&self) -> u64 {
+        self.operations.load(Ordering::Relaxed)
+    }
+
+    /// Asked before each operation.
+    pub(crate) fn before(&self, op: DiskOp) -> Option<Fault> {
+        let mut state = self.lock();
+        let total = self.operations.fetch_add(1, Ordering::Relaxed) + 1;
+        let counted = state.counted.entry(op).or_default();
+        *counted += 1;
+        let of_kind = *counted;
+        let fault = state.choose(op, total, of_kind);
+        state.killed |= fault == Some(Fault::Killed);
+        fault
+    }
+
+    /// Asked before each operation that is whole or not at all.
+    pub(crate) fn check(&self, op: DiskOp) -> io::Result<()> {
+        self.before(op).and_then(Fault::error).map_or(Ok(()), Err)
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl State {
+    fn choose(&mut self, op: DiskOp, total: u64, of_kind: u64) -> Option<Fault> {
+        if self.killed {
+            return Some(Fault::Killed);
+        }
+        let now = |(of, n, _): &(Option<DiskOp>, u64, Fault)| match of {
+            Some(of) => *of == op && *n == of_kind,
+            None => *n == total,
+        };
+        if let Some(at) = self.numbered.iter().position(now) {
+            return Some(self.numbered.swap_remove(at).2);
+        }
+        if let Some((_, fault)) = self.always.iter().find(|(of, _)| *of == op) {
+            return Some(*fault);
+        }
+        let (random, per_million, faults) = self.chance.as_mut()?;
+        (random.below(1_000_000) < u64::from(*per_million)).then(|| faults[random.below(faults.len() as u64) as usize])
+    }
+}
+
+/// A small generator (SplitMix64) that gives the same sequence for the same seed on every machine.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// The sequence of this seed.
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next 64 bits.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number in `0..end`; 0 when `end` is 0.
+    pub fn below(&mut self, end: u64) -> u64 {
+        if end == 0 { 0 } else { self.next_u64() % end }
+    }
+}

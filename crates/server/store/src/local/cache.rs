@@ -1,0 +1,114 @@
+//! Open objects, bounded, found by id: 16 shards, in each a clock.
+//!
+//! 1. An object is in at most one slot; `slot` maps its id there.
+//! 2. A full shard gives up the first object, in turn, that was not asked for since the hand last passed.
+//! 3. An object that somebody holds is never given up: opened again beside itself it would have two records, and a
+//!    late writer would pass by the newer (I5). The shard holds more than its capacity then, bounded by the holders.
+
+use super::directory::lock;
+use super::object::LocalObject;
+use braid_types::ObjectId;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Mutex};
+
+/// Enough that the threads of a few hundred connections seldom meet in one.
+const SHARDS: usize = 16;
+/// Slots that one insertion looks at, at most: two rounds of a shard of the default size.
+const HAND_STEPS_MAX: usize = 128;
+
+#[derive(Debug)]
+pub(super) struct Cache {
+    shards: Vec<Mutex<Shard>>,
+    hash: RandomState,
+    shard_objects_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    slot: HashMap<ObjectId, usize>,
+    slots: Vec<Slot>,
+    hand: usize,
+}
+
+#[derive(Debug)]
+struct Slot {
+    object: Arc<LocalObject>,
+    asked_for: bool,
+}
+
+impl Cache {
+    /// For at least `objects_max` objects, rounded up to the shards.
+    pub(super) fn new(objects_max: usize) -> Self {
+        let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, hash: RandomState::new(), shard_objects_max: objects_max.div_ceil(SHARDS).max(1) }
+    }
+
+    pub(super) fn find(&self, id: ObjectId) -> Option<Arc<LocalObject>> {
+        let mut shard = lock(self.shard(id));
+        let at = *shard.slot.get(&id)?;
+        let slot = &mut shard.slots[at];
+        slot.asked_for = true;
+        Some(slot.object.clone())
+    }
+
+    /// The object to use: the one that another thread was quicker to open, or else this.
+    pub(super) fn insert(&self, object: Arc<LocalObject>) -> Arc<LocalObject> {
+        let mut shard = lock(self.shard(object.id));
+        match shard.slot.get(&object.id) {
+            Some(at) => shard.slots[*at].object.clone(),
+            None => {
+                shard.place(object.clone(), self.shard_objects_max);
+                object
+            }
+        }
+    }
+
+    pub(super) fn remove(&self, id: ObjectId) {
+        lock(self.shard(id)).remove(id);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| lock(shard).slots.len()).sum()
+    }
+
+    fn shard(&self, id: ObjectId) -> &Mutex<Shard> {
+        &self.shards[self.hash.hash_one(id) as usize % SHARDS]
+    }
+}
+
+impl Shard {
+    fn place(&mut self, object: Arc<LocalObject>, max: usize) {
+        let (id, slot) = (object.id, Slot { object, asked_for: false });
+        // Two for one, so that a shard that had to grow shrinks again.
+        for _ in 0..2 {
+            if self.slots.len() >= max
+                && let Some(victim) = self.victim()
+            {
+                self.remove(victim);
+            }
+        }
+        self.slot.insert(id, self.slots.len());
+        self.slots.push(slot);
+    }
+
+    fn victim(&mut self) -> Option<ObjectId> {
+        for _ in 0..HAND_STEPS_MAX.min(2 * self.slots.len()) {
+            let at = self.hand % self.slots.len();
+            self.hand = at + 1;
+            let slot = &mut self.slots[at];
+            if Arc::strong_count(&slot.object) == 1 && !std::mem::take(&mut slot.asked_for) {
+                return Some(slot.object.id);
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, id: ObjectId) {
+        let Some(at) = self.slot.remove(&id) else { return };
+        self.slots.swap_remove(at);
+        if let Some(moved) = self.slots.get(at) {
+            self.slot.insert(moved.object.id, at);
+        }
+    }
+}

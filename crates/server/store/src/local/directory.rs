@@ -1,0 +1,208 @@
+//! The directory itself: where things lie, which names are not durable yet, and the write verifier.
+//! Shared by the store and its open objects.
+
+use super::platform;
+use crate::fault::{DiskOp, Fault, FaultPlan};
+use crate::verifier::{self, VERIFIER_FILE};
+use crate::{Result, StoreError};
+use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, WriteVerifier, limits};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(super) const OBJECTS: &str = "objects";
+pub(super) const TEMPORARY: &str = "tmp";
+pub(super) const LOST_AND_FOUND: &str = "braid-lost+found";
+pub(super) const LOCK_FILE: &str = "lock";
+
+/// What a write verifier depends on beside failures (I6).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Host {
+    /// Changes with each boot of the host.
+    pub boot: String,
+    /// Changes when the directory is on another device, or mounted anew.
+    pub mount: String,
+}
+
+impl Host {
+    /// This host, and the mount that `file` is on.
+    pub(super) fn probe(file: &File) -> io::Result<Self> {
+        Ok(Self { boot: platform::boot_id()?, mount: platform::mount_id(file)? })
+    }
+
+    fn line(&self) -> String {
+        format!("{} {}", self.boot, self.mount)
+    }
+}
+
+/// An open object directory.
+#[derive(Debug)]
+pub(super) struct Directory {
+    pub(super) root: PathBuf,
+    /// Held open for the lock, and to ask the file system about itself.
+    pub(super) lock: File,
+    host: Host,
+    faults: Option<Arc<FaultPlan>>,
+    verifier: Mutex<WriteVerifier>,
+    /// For each object directory: whether a name in it may not be durable.
+    unsynced: Vec<Mutex<bool>>,
+}
+
+impl Directory {
+    /// Takes the verifier over from the last daemon, or makes a new one.
+    pub(super) fn open(root: PathBuf, lock: File, host: Host, faults: Option<Arc<FaultPlan>>) -> Self {
+        let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
+        let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
+        // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
+        let unsynced = (0..limits::OBJECT_DIRECTORIES).map(|_| Mutex::new(true)).collect();
+        let current = kept.unwrap_or_else(verifier::fresh);
+        let directory = Self { root, lock, host, faults, verifier: Mutex::new(current), unsynced };
+        // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
+        // that its number is no longer good.
+        if directory.keep_verifier(current).is_err() {
+            *super::directory::lock(&directory.verifier) = verifier::fresh();
+        }
+        directory
+    }
+
+    pub(super) fn object_directory(&self, file: FileIndex) -> PathBuf {
+        self.root.join(OBJECTS).join(format!("{:03x}", file.0 % limits::OBJECT_DIRECTORIES))
+    }
+
+    pub(super) fn object_path(&self, id: ObjectId) -> PathBuf {
+        self.object_directory(id.file).join(id.to_string())
+    }
+
+    /// The error for a failed system call on an object. "Not found" is the object's only if its directory is there:
+    /// an unmounted disk must not look like lost objects.
+    pub(super) fn object_error(&self, action: &'static str, id: ObjectId, error: io::Error) -> StoreError {
+        if error.kind() != io::ErrorKind::NotFound {
+            return StoreError::from_io(action, self.object_path(id), error);
+        }
+        match self.present(id.file) {
+            Ok(()) => StoreError::NoObject { object: id, path: self.root.display().to_string() },
+            Err(missing) => missing,
+        }
+    }
+
+    /// Whether the directory of this file's objects is there.
+    pub(super) fn present(&self, file: FileIndex) -> Result<()> {
+        let path = self.object_directory(file);
+        if path.is_dir() { Ok(()) } else { Err(StoreError::DirectoryMissing { path: path.display().to_string() }) }
+    }
+
+    pub(super) fn check(&self, op: DiskOp) -> io::Result<()> {
+        self.faults.as_ref().map_or(Ok(()), |plan| plan.check(op))
+    }
+
+    /// For reads and writes, which may be short: how many of `bytes` they may move.
+    pub(super) fn allowed(&self, op: DiskOp, bytes: usize) -> io::Result<usize> {
+        match self.faults.as_ref().and_then(|plan| plan.before(op)) {
+            None => Ok(bytes),
+            Some(Fault::Short) => Ok(bytes.div_ceil(2)),
+            Some(fault) => fault.error().map_or(Ok(bytes), Err),
+        }
+    }
+
+    /// A name was made or removed in the directory of this file's objects.
+    pub(super) fn name_changed(&self, file: FileIndex) {
+        *lock(self.unsynced_names(file)) = true;
+    }
+
+    /// Makes the names in the directory of this file's objects durable, if they may not be.
+    pub(super) fn sync_names(&self, file: FileIndex) -> Result<()> {
+        // Held over the sync: a second flush must not be told "durable" while the first is at it.
+        let mut unsynced = lock(self.unsynced_names(file));
+        if *unsynced {
+            let path = self.object_directory(file);
+            self.check(DiskOp::SyncDirectory)
+                .and_then(|()| platform::sync_directory(&path))
+                .map_err(|error| self.sync_failed(&path, error))?;
+            *unsynced = false;
+        }
+        Ok(())
+    }
+
+    fn unsynced_names(&self, file: FileIndex) -> &Mutex<bool> {
+        &self.unsynced[(file.0 % limits::OBJECT_DIRECTORIES) as usize]
+    }
+
+    pub(super) fn verifier(&self) -> WriteVerifier {
+        *lock(&self.verifier)
+    }
+
+    /// Data that was not flushed may be gone: gives out a new verifier (I6), and returns the error to report.
+    pub(super) fn sync_failed(&self, path: &Path, error: io::Error) -> StoreError {
+        let mut current = lock(&self.verifier);
+        *current = verifier::fresh();
+        if self.keep_verifier(*current).is_err() {
+            // Without the file the next daemon starts with a new verifier too; and also when it cannot be removed,
+            // because the next one cannot write it either (see `open`).
+            let _ = std::fs::remove_file(self.root.join(VERIFIER_FILE));
+        }
+        StoreError::from_io("make durable", path, error)
+    }
+
+    fn keep_verifier(&self, verifier: WriteVerifier) -> Result<()> {
+        replace_file(&self.root, VERIFIER_FILE, &verifier::to_text(&self.host.line(), verifier))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // Closing alone is not enough: a child that this process is just forking holds the descriptor until its exec.
+        // A failure leaves what closing does.
+        let _ = self.lock.unlock();
+    }
+}
+
+/// Replaces a small file, durably, whole or not at all.
+pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
+    let (path, new) = (root.join(name), root.join(format!("{name}.new")));
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        drop(file);
+        std::fs::rename(&new, &path)?;
+        platform::sync_directory(root)
+    };
+    write().map_err(|error| StoreError::from_io("write", &path, error))
+}
+
+/// The object that a file name stands for; only the one spelling that we write.
+pub(super) fn parse_name(name: &str) -> Option<ObjectId> {
+    let mut words = name.split('.');
+    let file = FileIndex(u64::from_str_radix(words.next()?, 16).ok()?);
+    let part = PartIndex(words.next()?.parse().ok()?);
+    let generation = ObjectGeneration(words.next()?.parse().ok()?);
+    let id = ObjectId { file, part, generation };
+    (id.to_string() == name).then_some(id)
+}
+
+/// A lock whose holder panicked guards plain values that are never half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_name_is_parsed_back(file in any::<u64>(), part in any::<u16>(), generation in any::<u32>()) {
+            let id = ObjectId { file: FileIndex(file), part: PartIndex(part), generation: ObjectGeneration(generation) };
+            prop_assert_eq!(parse_name(&id.to_string()), Some(id));
+        }
+    }
+
+    #[test]
+    fn other_spellings_are_strangers() {
+        for name in ["", "2a", "2a.0", "2A.0.0", "2a.00.0", "2a.0.0.0", "+2a.0.0", "2a.0.0.record", "02a.0.0"] {
+            assert_eq!(parse_name(name), None, "{name}");
+        }
+    }
+}

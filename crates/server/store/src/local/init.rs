@@ -1,0 +1,122 @@
+//! Making an object directory, and proving that a directory is one.
+
+use super::directory::{LOCK_FILE, LOST_AND_FOUND, OBJECTS, TEMPORARY, replace_file};
+use super::platform;
+use crate::identity::{IDENTITY_FILE, Identity};
+use crate::{Result, StoreError};
+use braid_types::{ClusterUuid, limits};
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// What `mkfs` leaves in the root of a new file system.
+const MKFS_LEAVES: &str = "lost+found";
+
+/// Makes an object directory of an empty one. The identity comes last: without it nothing is served.
+pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
+    fs::create_dir_all(root).map_err(|error| StoreError::from_io("make", root, error))?;
+    if root.join(IDENTITY_FILE).exists() {
+        return Err(StoreError::AlreadyInitialised { path: root.display().to_string() });
+    }
+    expect_empty(root)?;
+    for name in [TEMPORARY, LOST_AND_FOUND, OBJECTS] {
+        make(&root.join(name))?;
+    }
+    prove_xattrs(root)?;
+    for directory in 0..limits::OBJECT_DIRECTORIES {
+        make(&root.join(OBJECTS).join(format!("{directory:03x}")))?;
+    }
+    for path in [&root.join(OBJECTS), root] {
+        platform::sync_directory(path).map_err(|error| StoreError::from_io("make durable", path, error))?;
+    }
+    replace_file(root, IDENTITY_FILE, &identity.to_text())
+}
+
+/// An `init` that was interrupted left a part of what it makes, and no identity: it may be done again.
+fn expect_empty(root: &Path) -> Result<()> {
+    let ours = [MKFS_LEAVES, TEMPORARY, LOST_AND_FOUND, OBJECTS, "braid-iod.toml.new"];
+    let failed = |error| StoreError::from_io("list", root, error);
+    for entry in fs::read_dir(root).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if !ours.iter().any(|name| entry.file_name() == *name) {
+            return Err(StoreError::NotEmpty { path: root.display().to_string() });
+        }
+    }
+    let objects = root.join(OBJECTS);
+    if holds_objects(&objects) { Err(StoreError::NotEmpty { path: objects.display().to_string() }) } else { Ok(()) }
+}
+
+fn holds_objects(objects: &Path) -> bool {
+    let holds_any = |path: &Path| fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some());
+    fs::read_dir(objects)
+        .is_ok_and(|mut entries| entries.any(|entry| entry.is_ok_and(|entry| holds_any(&entry.path()))))
+}
+
+fn make(path: &Path) -> Result<()> {
+    match fs::create_dir(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::from_io("make", path, error)),
+        _ => Ok(()),
+    }
+}
+
+fn prove_xattrs(root: &Path) -> Result<()> {
+    let path = root.join(TEMPORARY).join("probe");
+    let file = File::create(&path).map_err(|error| StoreError::from_io("make", &path, error))?;
+    let outcome = platform::write_record(&file, &path, b"probe");
+    drop(file);
+    platform::remove_with_record(&path).map_err(|error| StoreError::from_io("remove", &path, error))?;
+    outcome.map_err(|error| match error.kind() {
+        io::ErrorKind::Unsupported => StoreError::NoXattrs { path: root.display().to_string() },
+        _ => StoreError::from_io("write the object record of", &path, error),
+    })
+}
+
+/// Reads the identity and proves that the directory is this cluster's.
+pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
+    let name = || root.display().to_string();
+    if !root.is_dir() {
+        return Err(StoreError::DirectoryMissing { path: name() });
+    }
+    let path = root.join(IDENTITY_FILE);
+    let text = fs::read_to_string(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => StoreError::NoIdentity { path: name() },
+        _ => StoreError::from_io("read", &path, error),
+    })?;
+    let identity = Identity::from_text(&text, &path)?;
+    if identity.cluster != cluster {
+        let (found, wanted) = (identity.cluster.to_string(), cluster.to_string());
+        return Err(StoreError::ForeignCluster { path: name(), found, wanted });
+    }
+    match root.join(OBJECTS).is_dir() {
+        true => Ok(identity),
+        false => Err(StoreError::DirectoryMissing { path: root.join(OBJECTS).display().to_string() }),
+    }
+}
+
+/// Takes the directory for this process.
+pub(super) fn take_lock(root: &Path) -> Result<File> {
+    let path = root.join(LOCK_FILE);
+    let failed = |error| StoreError::from_io("lock", &path, error);
+    let file = match File::options().create(true).truncate(false).write(true).open(&path) {
+        // What stands on a read-only disk can still be read.
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&path),
+        outcome => outcome,
+    };
+    let file = file.map_err(failed)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Locked { path: root.display().to_string() }),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
+}
+
+/// Removes what the last daemon was making when it died. None of it had a name yet.
+pub(super) fn clean_temporary(root: &Path) -> Result<()> {
+    let path = root.join(TEMPORARY);
+    make(&path)?;
+    let failed = |error| StoreError::from_io("clean", &path, error);
+    for entry in fs::read_dir(&path).map_err(failed)? {
+        fs::remove_file(entry.map_err(failed)?.path()).map_err(failed)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,152 @@
+//! What Linux does better than the standard library: extended attributes, holes, reads that do not wait.
+
+use crate::record::RECORD_XATTR;
+use crate::{DeviceId, SizeChange, StoreSpace};
+use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags, XattrFlags};
+use rustix::io::{Errno, ReadWriteFlags};
+use std::fs::File;
+use std::io::{self, IoSliceMut};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// `STATX_MNT_ID_UNIQUE` (Linux 6.8): an id that is not used again. Older kernels ignore the bit.
+const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
+const STATX_MNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x1000);
+/// Larger than any record: fixed fields, layout, checksum.
+const RECORD_BUFFER_BYTES: usize = 4096;
+
+pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+    file.read_at(buf, offset)
+}
+
+pub(super) fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<usize> {
+    file.write_at(data, offset)
+}
+
+/// `None` where the page cache has not got it.
+pub(super) fn read_at_nowait(file: &File, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
+    match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {
+        Ok(read) => Ok(Some(read)),
+        // EOPNOTSUPP: a file system without RWF_NOWAIT. Waiting is then the only way.
+        Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// The record's bytes; `None` when the file has none. `path` is where other systems keep it.
+pub(super) fn read_record(file: &File, _path: &Path) -> io::Result<Option<Vec<u8>>> {
+    let mut bytes = vec![0; RECORD_BUFFER_BYTES];
+    match rustix::fs::fgetxattr(file, RECORD_XATTR, &mut bytes[..]) {
+        Ok(length) => {
+            bytes.truncate(length);
+            Ok(Some(bytes))
+        }
+        Err(Errno::NODATA) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Result<()> {
+    Ok(rustix::fs::fsetxattr(file, RECORD_XATTR, record, XattrFlags::empty())?)
+}
+
+/// Gives a new object its name, with its record.
+pub(super) fn rename_with_record(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)
+}
+
+pub(super) fn remove_with_record(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)
+}
+
+/// Whether a name beside the objects belongs to one of them.
+pub(super) fn is_side_file(_name: &str) -> bool {
+    false
+}
+
+pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
+    match change {
+        SizeChange::Truncate { length } => file.set_len(length),
+        SizeChange::Punch { length: 0, .. } => Ok(()),
+        SizeChange::Punch { offset, length } => {
+            let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            Ok(rustix::fs::fallocate(file, flags, offset.0, length)?)
+        }
+    }
+}
+
+pub(super) fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), offset, length)?)
+}
+
+pub(super) fn next_data(file: &File, from: u64) -> io::Result<Option<u64>> {
+    seek(file, SeekFrom::Data(from))
+}
+
+pub(super) fn next_hole(file: &File, from: u64) -> io::Result<Option<u64>> {
+    seek(file, SeekFrom::Hole(from))
+}
+
+/// Moves the file's own position, which nobody else uses: all other access names its offset.
+fn seek(file: &File, to: SeekFrom) -> io::Result<Option<u64>> {
+    match rustix::fs::seek(file, to) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+pub(super) fn allocated_bytes(metadata: &std::fs::Metadata) -> u64 {
+    metadata.blocks() * 512
+}
+
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+/// Makes the whole file system durable; `false` where that cannot be asked for.
+/// Since Linux 5.8 it also reports each write-back that failed since `root` was opened.
+pub(super) fn sync_file_system(root: &File) -> io::Result<bool> {
+    rustix::fs::syncfs(root)?;
+    Ok(true)
+}
+
+pub(super) fn space(root: &File) -> io::Result<StoreSpace> {
+    let fs = rustix::fs::fstatvfs(root)?;
+    Ok(StoreSpace {
+        device: device(root)?,
+        total_bytes: fs.f_blocks.saturating_mul(fs.f_frsize),
+        free_bytes: fs.f_bfree.saturating_mul(fs.f_frsize),
+        available_bytes: fs.f_bavail.saturating_mul(fs.f_frsize),
+        total_objects: fs.f_files,
+        free_objects: fs.f_favail,
+    })
+}
+
+/// The device's number on this boot of this host: equal for two directories of one file system alone.
+fn device(root: &File) -> io::Result<DeviceId> {
+    let mut id = [0; 16];
+    let boot = boot_id()?;
+    for (byte, pair) in id.iter_mut().zip(boot.as_bytes().chunks(2)) {
+        *byte = std::str::from_utf8(pair).ok().and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
+    }
+    for (byte, device) in id.iter_mut().zip(root.metadata()?.dev().to_le_bytes()) {
+        *byte ^= device;
+    }
+    Ok(DeviceId(id))
+}
+
+/// Changes with every boot of the host. 32 hexadecimal digits.
+pub(super) fn boot_id() -> io::Result<String> {
+    Ok(std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().replace('-', ""))
+}
+
+/// Changes when the directory is on another device or is mounted anew.
+pub(super) fn mount_id(root: &File) -> io::Result<String> {
+    let device = root.metadata()?.dev();
+    let fs = rustix::fs::fstatvfs(root)?.f_fsid;
+    let mount = rustix::fs::statx(root, "", AtFlags::EMPTY_PATH, STATX_MNT_ID_UNIQUE | STATX_MNT_ID)
+        .map(|statx| statx.stx_mnt_id)
+        .unwrap_or(0);
+    Ok(format!("{device:x}.{fs:x}.{mount:x}"))
+}

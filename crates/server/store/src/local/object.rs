@@ -1,0 +1,296 @@
+//! One open object: reads, writes, size changes, flush.
+
+use super::directory::{Directory, lock};
+use super::platform;
+use crate::change::check_generation;
+use crate::fault::DiskOp;
+use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::UNIX_EPOCH;
+
+#[derive(Debug)]
+pub(super) struct LocalObject {
+    pub(super) id: ObjectId,
+    path: PathBuf,
+    file: File,
+    /// Not on a read-only disk, where objects can still be read.
+    writable: bool,
+    directory: Arc<Directory>,
+    /// Shared by writers, alone for a size change: no write falls between a change and its refusal (I5).
+    record: RwLock<ObjectRecord>,
+    /// Whether the next flush must sync the record too, not only the data.
+    /// Held over the sync: the system reports a failed write-back to one of two flushes only, and the other must see
+    /// the new verifier.
+    record_unsynced: Mutex<bool>,
+}
+
+impl LocalObject {
+    /// Opens an object's file, proves its record, and finishes a size change that was cut short.
+    pub(super) fn open(directory: &Arc<Directory>, id: ObjectId) -> Result<Self> {
+        let path = directory.object_path(id);
+        let open = || {
+            directory.check(DiskOp::Open)?;
+            open_file(&path)
+        };
+        let (file, writable) = open().map_err(|error| directory.object_error("open", id, error))?;
+        let bytes = platform::read_record(&file, &path)
+            .map_err(|error| StoreError::from_io("read the object record of", &path, error))?;
+        let corrupted = |why| StoreError::Corrupted { path: path.display().to_string(), why };
+        let record = ObjectRecord::decode(&bytes.ok_or(corrupted("it has no object record"))?, &path)?;
+        if record.id != id {
+            return Err(corrupted("its object record is another object's"));
+        }
+        let object = Self { writable, ..Self::new(directory, record, file) };
+        object.settle()?;
+        Ok(object)
+    }
+
+    /// An object whose file is open and has this record.
+    pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File) -> Self {
+        let (id, directory) = (record.id, directory.clone());
+        let (path, record) = (directory.object_path(id), RwLock::new(record));
+        Self { id, path, file, writable: true, directory, record, record_unsynced: Mutex::new(true) }
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
+        self.record.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn alone(&self) -> RwLockWriteGuard<'_, ObjectRecord> {
+        self.record.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether writes can succeed. One that is not is opened anew each time: the disk may become writable.
+    pub(super) fn is_writable(&self) -> bool {
+        self.writable
+    }
+
+    fn expect_writable(&self) -> Result<()> {
+        if self.writable { Ok(()) } else { Err(StoreError::ReadOnly { path: self.path.display().to_string() }) }
+    }
+
+    fn failed(&self, action: &'static str) -> impl Fn(io::Error) -> StoreError {
+        move |error| StoreError::from_io(action, &self.path, error)
+    }
+
+    /// Finishes a pending size change, if there is one.
+    fn settle(&self) -> Result<()> {
+        if self.shared().pending.is_some() {
+            self.finish(&mut self.alone())?;
+        }
+        Ok(())
+    }
+
+    /// The record, held against size changes, with nothing pending, for a caller of this generation.
+    fn admitted(&self, generation: SizeGeneration) -> Result<RwLockReadGuard<'_, ObjectRecord>> {
+        self.expect_writable()?;
+        loop {
+            self.settle()?;
+            let record = self.shared();
+            check_generation(&record, generation)?;
+            if record.pending.is_none() {
+                return Ok(record);
+            }
+        }
+    }
+
+    /// Step 1 of a size change, in `change.rs`.
+    fn begin(&self, record: &mut ObjectRecord, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+        let next = ObjectRecord { pending: Some(change), size_generation: generation, ..record.clone() };
+        self.write_record(&next)?;
+        // From here on the generation is refused in memory too: what became of the record on disk is not known.
+        *record = next;
+        self.sync(true)
+    }
+
+    /// Steps 2 and 3.
+    fn finish(&self, record: &mut ObjectRecord) -> Result<()> {
+        let Some(change) = record.pending else { return Ok(()) };
+        self.expect_writable()?;
+        if *lock(&self.record_unsynced) {
+            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            self.write_record(record)?;
+            self.sync(true)?;
+        }
+        let (op, action) = match change {
+            SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
+            SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
+        };
+        self.directory.check(op).and_then(|()| platform::change(&self.file, change)).map_err(self.failed(action))?;
+        self.sync(true)?;
+        let next = ObjectRecord { pending: None, ..record.clone() };
+        self.write_record(&next)?;
+        *record = next;
+        Ok(())
+    }
+
+    fn write_record(&self, record: &ObjectRecord) -> Result<()> {
+        *lock(&self.record_unsynced) = true;
+        self.directory
+            .check(DiskOp::SetRecord)
+            .and_then(|()| platform::write_record(&self.file, &self.path, &record.encode()))
+            .map_err(self.failed("write the object record of"))
+    }
+
+    /// Makes the data durable, and the record if it changed or `whole` says so.
+    fn sync(&self, whole: bool) -> Result<()> {
+        let mut unsynced = lock(&self.record_unsynced);
+        let sync = || {
+            self.directory.check(DiskOp::Sync)?;
+            if whole || *unsynced { self.file.sync_all() } else { self.file.sync_data() }
+        };
+        sync().map_err(|error| self.directory.sync_failed(&self.path, error))?;
+        *unsynced = false;
+        Ok(())
+    }
+
+    fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
+        match offset.checked_add(length) {
+            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            _ => Err(StoreError::TooLarge { object: self.id }),
+        }
+    }
+
+    fn read_some(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let allowed = self.directory.allowed(DiskOp::Read, buf.len())?;
+        platform::read_at(&self.file, &mut buf[..allowed], offset)
+    }
+
+    fn write_some(&self, data: &[u8], offset: u64) -> io::Result<usize> {
+        let allowed = self.directory.allowed(DiskOp::Write, data.len())?;
+        platform::write_at(&self.file, &data[..allowed], offset)
+    }
+}
+
+impl Object for LocalObject {
+    fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    fn record(&self) -> ObjectRecord {
+        self.shared().clone()
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize> {
+        let mut read = 0;
+        while read < buf.len() && offset.0.checked_add(read as u64).is_some_and(|at| at < limits::FILE_BYTES_MAX) {
+            match self.read_some(&mut buf[read..], offset.0 + read as u64) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("read")(error)),
+            }
+        }
+        Ok(read)
+    }
+
+    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
+        if offset.0 >= limits::FILE_BYTES_MAX {
+            return Ok(Some(0));
+        }
+        let mut read = || {
+            let allowed = self.directory.allowed(DiskOp::Read, buf.len())?;
+            platform::read_at_nowait(&self.file, &mut buf[..allowed], offset.0)
+        };
+        read().map_err(self.failed("read"))
+    }
+
+    fn file(&self) -> Option<&File> {
+        Some(&self.file)
+    }
+
+    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
+        self.end(offset, data.len() as u64)?;
+        let _record = self.admitted(generation)?;
+        let mut written = 0;
+        while written < data.len() {
+            match self.write_some(&data[written..], offset.0 + written as u64) {
+                Ok(0) => return Err(self.failed("write")(io::ErrorKind::WriteZero.into())),
+                Ok(more) => written += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failed("write")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()> {
+        self.end(offset, length)?;
+        let _record = self.admitted(generation)?;
+        if length == 0 {
+            return Ok(());
+        }
+        self.directory
+            .check(DiskOp::Allocate)
+            .and_then(|()| platform::allocate(&self.file, offset.0, length))
+            .map_err(self.failed("reserve space for"))
+    }
+
+    fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+        if !change.fits() {
+            return Err(StoreError::TooLarge { object: self.id });
+        }
+        let mut record = self.alone();
+        check_generation(&record, generation)?;
+        self.expect_writable()?;
+        self.finish(&mut record)?;
+        if record.size_generation == generation {
+            return Ok(());
+        }
+        self.begin(&mut record, change, generation)?;
+        self.finish(&mut record)?;
+        // The refusal of older generations must outlive power even where the object is new.
+        self.directory.sync_names(self.id.file)
+    }
+
+    fn flush(&self) -> Result<WriteVerifier> {
+        self.sync(false)?;
+        self.directory.sync_names(self.id.file)?;
+        Ok(self.directory.verifier())
+    }
+
+    fn stat(&self) -> Result<ObjectStat> {
+        let metadata = self.file.metadata().map_err(self.failed("stat"))?;
+        Ok(ObjectStat {
+            size: metadata.len(),
+            allocated_bytes: platform::allocated_bytes(&metadata),
+            mtime: mtime(&metadata),
+            size_generation: self.shared().size_generation,
+        })
+    }
+
+    fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
+        sought(from, |from| platform::next_data(&self.file, from)).map_err(self.failed("seek data in"))
+    }
+
+    fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
+        sought(from, |from| platform::next_hole(&self.file, from)).map_err(self.failed("seek a hole in"))
+    }
+}
+
+fn open_file(path: &Path) -> io::Result<(File, bool)> {
+    match File::options().read(true).write(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok((File::open(path)?, false)),
+        outcome => Ok((outcome?, true)),
+    }
+}
+
+/// Offsets past the largest file are past the end, not an invalid argument.
+fn sought(from: ObjectOffset, seek: impl Fn(u64) -> io::Result<Option<u64>>) -> io::Result<Option<ObjectOffset>> {
+    if from.0 > limits::FILE_BYTES_MAX { Ok(None) } else { Ok(seek(from.0)?.map(ObjectOffset)) }
+}
+
+fn mtime(metadata: &std::fs::Metadata) -> Timestamp {
+    // A file system without times, or a time before 1970, is shown as 1970: objects have no older ones.
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
+}
+
+/// Where an object is made before it has its name.
+pub(super) fn temporary_path(root: &Path, number: u64) -> PathBuf {
+    root.join(super::directory::TEMPORARY).join(number.to_string())
+}

@@ -1,0 +1,263 @@
+//! The store: opening it, its objects, and what concerns them all.
+
+use super::cache::Cache;
+use super::directory::{Directory, Host, LOST_AND_FOUND, lock, replace_file};
+use super::object::{LocalObject, temporary_path};
+use super::{init, list, platform};
+use crate::fault::{DiskOp, FaultPlan};
+use crate::identity::{IDENTITY_FILE, Identity};
+use crate::{NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace};
+use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// Objects kept open by default: a quarter of the 4096 descriptors that a service commonly may have.
+pub const OPEN_FILES_DEFAULT: usize = 1024;
+/// Creations of one object are one after the other; others seldom meet.
+const CREATION_LOCKS: usize = 64;
+/// Objects looked at together where the file system cannot be synced as a whole.
+const FLUSH_PAGE: usize = 1024;
+
+/// How to open a [`LocalStore`].
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// Objects kept open at most; those in use count on top.
+    pub open_files_max: usize,
+    /// Faults to inject, in tests.
+    pub faults: Option<Arc<FaultPlan>>,
+    /// Takes the place of the host's own, in tests of the write verifier.
+    pub host: Option<Host>,
+}
+
+impl Default for LocalOptions {
+    fn default() -> Self {
+        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None }
+    }
+}
+
+/// Objects in a local directory.
+#[derive(Debug)]
+pub struct LocalStore {
+    directory: Arc<Directory>,
+    identity: Mutex<Identity>,
+    cache: Cache,
+    creation: Vec<Mutex<()>>,
+    temporary: AtomicU64,
+}
+
+impl LocalStore {
+    /// Makes an object directory of an empty or absent one. Refuses one that holds anything, and a file system that
+    /// cannot keep object records.
+    pub fn init(root: impl AsRef<Path>, cluster: ClusterUuid, iod: Option<IodId>) -> Result<()> {
+        init::init(root.as_ref(), Identity { cluster, iod })
+    }
+
+    /// Opens the object directory of this cluster, for this process alone.
+    ///
+    /// # Errors
+    /// `DirectoryMissing`, `NoIdentity` (an unmounted disk), `ForeignCluster`, `UnknownFormat`, `Corrupted`, `Locked`. A full or
+    /// read-only disk is opened, for what can still be read.
+    pub fn open(root: impl Into<PathBuf>, cluster: ClusterUuid, options: LocalOptions) -> Result<Self> {
+        let root = root.into();
+        init::identify(&root, cluster)?;
+        let lock = init::take_lock(&root)?;
+        // Again, now that nobody else changes it.
+        let identity = Mutex::new(init::identify(&root, cluster)?);
+        if let Some(plan) = &options.faults {
+            plan.revive();
+        }
+        init::clean_temporary(&root)?;
+        let host = match options.host {
+            Some(host) => host,
+            None => Host::probe(&lock).map_err(|error| StoreError::from_io("identify the mount of", &root, error))?,
+        };
+        Ok(Self {
+            directory: Arc::new(Directory::open(root, lock, host, options.faults)),
+            identity,
+            cache: Cache::new(options.open_files_max),
+            creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
+            temporary: AtomicU64::new(0),
+        })
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.directory.root
+    }
+
+    /// Objects that the cache keeps open now.
+    pub fn open_files(&self) -> usize {
+        self.cache.len()
+    }
+
+    fn open_local(&self, id: ObjectId) -> Result<Arc<LocalObject>> {
+        if let Some(object) = self.cache.find(id) {
+            return Ok(object);
+        }
+        // Under the lock of its creation, so that there is one `LocalObject` and one record in memory per open object.
+        let _opening = lock(self.creation_of(id));
+        match self.cache.find(id) {
+            Some(object) => Ok(object),
+            None => Ok(self.keep(LocalObject::open(&self.directory, id)?)),
+        }
+    }
+
+    fn keep(&self, object: LocalObject) -> Arc<LocalObject> {
+        let object = Arc::new(object);
+        if object.is_writable() { self.cache.insert(object) } else { object }
+    }
+
+    fn creation_of(&self, id: ObjectId) -> &Mutex<()> {
+        &self.creation[(id.file.0 ^ u64::from(id.part.0)) as usize % CREATION_LOCKS]
+    }
+
+    /// Makes an object that is not there; the caller holds the lock of its creation.
+    fn make(&self, new: &NewObject) -> Result<Arc<LocalObject>> {
+        let record = ObjectRecord::new(new)?;
+        self.directory.present(new.id.file)?;
+        let temporary = temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
+        let made = self.make_file(&temporary, &record).inspect_err(|_| {
+            // Left behind when this fails too; the next open cleans up.
+            let _ = platform::remove_with_record(&temporary);
+        });
+        let file = made.map_err(|error| StoreError::from_io("make", self.directory.object_path(new.id), error))?;
+        self.directory.name_changed(new.id.file);
+        Ok(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file))))
+    }
+
+    /// Nameless first, with its record, then with its name (invariant 1).
+    fn make_file(&self, temporary: &Path, record: &ObjectRecord) -> io::Result<File> {
+        self.directory.check(DiskOp::Create)?;
+        let file = File::options().read(true).write(true).create_new(true).open(temporary)?;
+        self.directory.check(DiskOp::SetRecord)?;
+        platform::write_record(&file, temporary, &record.encode())?;
+        self.directory.check(DiskOp::Rename)?;
+        platform::rename_with_record(temporary, &self.directory.object_path(record.id))?;
+        Ok(file)
+    }
+
+    /// Object by object, where the file system cannot be synced as a whole.
+    fn flush_each(&self) -> Result<()> {
+        let mut cursor = None;
+        loop {
+            let page = self.list(cursor, FLUSH_PAGE)?;
+            for id in page.objects {
+                match self.open_local(id).and_then(|object| object.flush()) {
+                    Err(error) if !error.is_no_object() => return Err(error),
+                    _ => {}
+                }
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn free_name(&self, id: ObjectId) -> PathBuf {
+        let lost = self.directory.root.join(LOST_AND_FOUND);
+        let plain = lost.join(id.to_string());
+        let numbered = (1u64..).map(|n| lost.join(format!("{id}.{n}")));
+        std::iter::once(plain.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(plain)
+    }
+}
+
+impl ObjectStore for LocalStore {
+    fn identity(&self) -> Identity {
+        *lock(&self.identity)
+    }
+
+    fn assign_iod(&self, iod: IodId) -> Result<()> {
+        let mut identity = lock(&self.identity);
+        match identity.iod {
+            Some(found) if found == iod => Ok(()),
+            Some(found) => {
+                let path = self.directory.root.display().to_string();
+                Err(StoreError::ForeignIod { path, found: found.0, wanted: iod.0 })
+            }
+            None => {
+                let named = Identity { iod: Some(iod), ..*identity };
+                replace_file(&self.directory.root, IDENTITY_FILE, &named.to_text())?;
+                *identity = named;
+                Ok(())
+            }
+        }
+    }
+
+    fn write_verifier(&self) -> WriteVerifier {
+        self.directory.verifier()
+    }
+
+    fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {
+        Ok(self.open_local(id)?)
+    }
+
+    fn create(&self, new: &NewObject) -> Result<Arc<dyn Object>> {
+        if let Some(object) = self.cache.find(new.id) {
+            return Ok(object);
+        }
+        let _creating = lock(self.creation_of(new.id));
+        if let Some(object) = self.cache.find(new.id) {
+            return Ok(object);
+        }
+        match LocalObject::open(&self.directory, new.id) {
+            Ok(object) => Ok(self.keep(object)),
+            Err(error) if error.is_no_object() => Ok(self.make(new)?),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn flush_all(&self) -> Result<WriteVerifier> {
+        let directory = &self.directory;
+        let sync = || {
+            directory.check(DiskOp::Sync)?;
+            platform::sync_file_system(&directory.lock)
+        };
+        if !sync().map_err(|error| directory.sync_failed(&directory.root, error))? {
+            self.flush_each()?;
+        }
+        Ok(directory.verifier())
+    }
+
+    fn delete(&self, id: ObjectId) -> Result<bool> {
+        let _deleting = lock(self.creation_of(id));
+        self.cache.remove(id);
+        let remove = || {
+            self.directory.check(DiskOp::Remove)?;
+            platform::remove_with_record(&self.directory.object_path(id))
+        };
+        match remove().map_err(|error| self.directory.object_error("delete", id, error)) {
+            Ok(()) => {
+                self.directory.name_changed(id.file);
+                Ok(true)
+            }
+            Err(error) if error.is_no_object() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
+        list::page(&self.directory, cursor, limit)
+    }
+
+    fn move_to_lost_and_found(&self, id: ObjectId) -> Result<String> {
+        let _moving = lock(self.creation_of(id));
+        self.cache.remove(id);
+        let to = self.free_name(id);
+        let rename = || {
+            self.directory.check(DiskOp::Rename)?;
+            platform::rename_with_record(&self.directory.object_path(id), &to)
+        };
+        rename().map_err(|error| self.directory.object_error("move to lost+found", id, error))?;
+        self.directory.name_changed(id.file);
+        Ok(to.display().to_string())
+    }
+
+    fn space(&self) -> Result<StoreSpace> {
+        platform::space(&self.directory.lock)
+            .map_err(|error| StoreError::from_io("ask for the space of", &self.directory.root, error))
+    }
+}

@@ -1,0 +1,61 @@
+//! What is left of an object after the power was gone.
+
+use super::content::Content;
+use crate::{ObjectRecord, Random, SizeChange};
+
+/// Disks write whole sectors; a write of several may be torn between any two.
+const SECTOR_BYTES: usize = 512;
+
+/// A change that power can still take.
+#[derive(Clone, Debug)]
+pub(super) enum Unsynced {
+    Write { offset: u64, data: Vec<u8> },
+    Allocate { offset: u64, length: u64 },
+    Change(SizeChange),
+    Record(ObjectRecord),
+}
+
+/// What the disk holds of an object.
+#[derive(Clone, Debug)]
+pub(super) struct Durable {
+    pub(super) content: Content,
+    pub(super) record: ObjectRecord,
+}
+
+impl Durable {
+    pub(super) fn apply(&mut self, change: Unsynced) {
+        match change {
+            Unsynced::Write { offset, data } => self.content.write(&data, offset),
+            Unsynced::Allocate { offset, length } => self.content.allocate(offset, length),
+            Unsynced::Change(change) => self.content.change(change),
+            Unsynced::Record(record) => self.record = record,
+        }
+    }
+
+    /// Any subset of the changes, in any order, each write whole or in some of its sectors.
+    pub(super) fn lose_power(&mut self, unsynced: Vec<Unsynced>, random: &mut Random) {
+        let mut kept: Vec<Unsynced> = unsynced.into_iter().filter(|_| random.below(2) == 0).collect();
+        for last in (1..kept.len()).rev() {
+            kept.swap(last, random.below(last as u64 + 1) as usize);
+        }
+        for change in kept {
+            match change {
+                Unsynced::Write { offset, data } if random.below(4) == 0 => self.tear(offset, &data, random),
+                change => self.apply(change),
+            }
+        }
+    }
+
+    fn tear(&mut self, offset: u64, data: &[u8], random: &mut Random) {
+        let lead = (SECTOR_BYTES as u64 - offset % SECTOR_BYTES as u64) as usize;
+        let (head, rest) = data.split_at(lead.min(data.len()));
+        let sectors = std::iter::once(head).chain(rest.chunks(SECTOR_BYTES));
+        let mut at = offset;
+        for sector in sectors {
+            if random.below(2) == 0 {
+                self.content.write(sector, at);
+            }
+            at += sector.len() as u64;
+        }
+    }
+}

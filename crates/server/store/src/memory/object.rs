@@ -1,0 +1,214 @@
+//! One open object of the store in memory.
+
+use super::crash::Unsynced;
+use super::store::{Entry, Inner, Shared};
+use crate::change::check_generation;
+use crate::fault::{DiskOp, Fault};
+use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+/// Opened in one life of the store; of no use in the next.
+#[derive(Debug)]
+pub(super) struct MemObject {
+    pub(super) id: ObjectId,
+    /// Which incarnation of the entry: a deleted object that is made again is another.
+    pub(super) entry: u64,
+    pub(super) life: u64,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl MemObject {
+    fn with<T>(&self, action: &'static str, act: impl FnOnce(&mut Inner, &mut Entry) -> Result<T>) -> Result<T> {
+        let mut inner = self.shared.lock();
+        if inner.life != self.life {
+            return Err(self.failed(action, io::Error::other("the daemon that opened it is gone")));
+        }
+        // Taken out for the time of the act, so that both can be changed.
+        let mut entry = inner.take(self.id, self.entry).ok_or_else(|| self.no_object())?;
+        let outcome = act(&mut inner, &mut entry);
+        inner.put_back(self.id, entry);
+        outcome
+    }
+
+    fn failed(&self, action: &'static str, error: io::Error) -> StoreError {
+        StoreError::from_io(action, self.shared.path(self.id), error)
+    }
+
+    fn no_object(&self) -> StoreError {
+        StoreError::NoObject { object: self.id, path: self.shared.name.clone() }
+    }
+
+    fn check(&self, action: &'static str, op: DiskOp) -> Result<()> {
+        self.shared.faults.check(op).map_err(|error| self.failed(action, error))
+    }
+
+    /// Short reads and writes go on; each piece is one more disk operation.
+    fn pieces(&self, action: &'static str, op: DiskOp, mut bytes: usize) -> Result<()> {
+        while bytes > 0 {
+            match self.shared.faults.before(op) {
+                None => return Ok(()),
+                Some(Fault::Short) => bytes -= bytes.div_ceil(2),
+                Some(fault) => fault.error().map_or(Ok(()), |error| Err(self.failed(action, error)))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
+        match offset.checked_add(length) {
+            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            _ => Err(StoreError::TooLarge { object: self.id }),
+        }
+    }
+
+    fn set_record(&self, entry: &mut Entry, record: ObjectRecord) -> Result<()> {
+        self.check("write the object record of", DiskOp::SetRecord)?;
+        entry.do_unsynced(Unsynced::Record(record));
+        Ok(())
+    }
+
+    fn sync(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+        self.check("make durable", DiskOp::Sync).inspect_err(|_| inner.sync_failed(entry))?;
+        entry.sync();
+        Ok(())
+    }
+
+    fn sync_name(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+        if !entry.name_durable {
+            self.check("make durable", DiskOp::SyncDirectory).inspect_err(|_| inner.new_verifier())?;
+            entry.name_durable = true;
+        }
+        Ok(())
+    }
+
+    /// Steps 2 and 3 of a size change, in `change.rs`.
+    pub(super) fn finish(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+        let Some(change) = entry.live.record.pending else { return Ok(()) };
+        if entry.durable.record != entry.live.record {
+            // Step 1 failed, or the daemon died in it: only a durable record may be followed by step 2.
+            self.set_record(entry, entry.live.record.clone())?;
+            self.sync(inner, entry)?;
+        }
+        let (op, action) = match change {
+            SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
+            SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
+        };
+        self.check(action, op)?;
+        entry.do_unsynced(Unsynced::Change(change));
+        self.sync(inner, entry)?;
+        self.set_record(entry, ObjectRecord { pending: None, ..entry.live.record.clone() })
+    }
+
+    /// Finishes what a crash left pending.
+    pub(super) fn settle(&self) -> Result<()> {
+        self.with("open", |inner, entry| self.finish(inner, entry))
+    }
+}
+
+impl Object for MemObject {
+    fn id(&self) -> ObjectId {
+        self.id
+    }
+
+    fn record(&self) -> ObjectRecord {
+        self.shared.lock().record(self.id).unwrap_or_else(|| ObjectRecord {
+            id: self.id,
+            size_generation: SizeGeneration::default(),
+            uid: 0,
+            gid: 0,
+            layout: Arc::from([]),
+            pending: None,
+        })
+    }
+
+    fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize> {
+        self.with("read", |_, entry| {
+            self.pieces("read", DiskOp::Read, buf.len())?;
+            Ok(entry.live.content.read(buf, offset.0))
+        })
+    }
+
+    fn read_at_nowait(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<Option<usize>> {
+        self.read_at(buf, offset).map(Some)
+    }
+
+    fn file(&self) -> Option<&File> {
+        None
+    }
+
+    fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
+        self.end(offset, data.len() as u64)?;
+        self.with("write", |inner, entry| {
+            check_generation(&entry.live.record, generation)?;
+            self.finish(inner, entry)?;
+            self.pieces("write", DiskOp::Write, data.len())?;
+            inner.take_space(data.len() as u64).map_err(|error| self.failed("write", error))?;
+            if !data.is_empty() {
+                entry.do_unsynced(Unsynced::Write { offset: offset.0, data: data.to_vec() });
+            }
+            Ok(())
+        })
+    }
+
+    fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()> {
+        self.end(offset, length)?;
+        self.with("reserve space for", |inner, entry| {
+            check_generation(&entry.live.record, generation)?;
+            self.finish(inner, entry)?;
+            if length > 0 {
+                self.check("reserve space for", DiskOp::Allocate)?;
+                inner.take_space(length).map_err(|error| self.failed("reserve space for", error))?;
+                entry.do_unsynced(Unsynced::Allocate { offset: offset.0, length });
+            }
+            Ok(())
+        })
+    }
+
+    fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+        if !change.fits() {
+            return Err(StoreError::TooLarge { object: self.id });
+        }
+        self.with("change the size of", |inner, entry| {
+            check_generation(&entry.live.record, generation)?;
+            self.finish(inner, entry)?;
+            if entry.live.record.size_generation == generation {
+                return Ok(());
+            }
+            let next = entry.live.record.clone();
+            self.set_record(entry, ObjectRecord { pending: Some(change), size_generation: generation, ..next })?;
+            self.sync(inner, entry)?;
+            self.finish(inner, entry)?;
+            self.sync_name(inner, entry)
+        })
+    }
+
+    fn flush(&self) -> Result<WriteVerifier> {
+        self.with("make durable", |inner, entry| {
+            self.sync(inner, entry)?;
+            self.sync_name(inner, entry)?;
+            Ok(inner.verifier)
+        })
+    }
+
+    fn stat(&self) -> Result<ObjectStat> {
+        self.with("stat", |_, entry| {
+            Ok(ObjectStat {
+                size: entry.live.content.size,
+                allocated_bytes: entry.live.content.allocated_bytes(),
+                mtime: Timestamp { seconds: entry.changes as i64, nanos: 0 },
+                size_generation: entry.live.record.size_generation,
+            })
+        })
+    }
+
+    fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
+        self.with("seek data in", |_, entry| Ok(entry.live.content.next_data(from.0).map(ObjectOffset)))
+    }
+
+    fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
+        self.with("seek a hole in", |_, entry| Ok(entry.live.content.next_hole(from.0).map(ObjectOffset)))
+    }
+}

@@ -1,0 +1,326 @@
+//! The store in memory: objects by id, restart, loss of power.
+
+use super::content::Content;
+use super::crash::{Durable, Unsynced};
+use super::object::MemObject;
+use crate::fault::{DiskOp, FaultPlan};
+use crate::identity::Identity;
+use crate::{
+    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Random, Result, StoreError, StoreSpace, order,
+};
+use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier};
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Space of a store in memory that was not told another.
+const TOTAL_BYTES_DEFAULT: u64 = 1 << 40;
+/// Objects that one page of space accounting stands for.
+const OBJECT_BYTES: u64 = 4096;
+
+/// Objects in memory. Clones are the same store.
+///
+/// ```
+/// use braid_store::{MemStore, NewObject, ObjectStore};
+/// use braid_types::*;
+/// let store = MemStore::new(ClusterUuid(*b"0123456789abcdef"), None, 7);
+/// let id = ObjectId { file: FileIndex(42), part: PartIndex(0), generation: ObjectGeneration(0) };
+/// let new = NewObject { id, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: [].into() };
+/// let object = store.create(&new).unwrap();
+/// object.write_at(b"flushed", ObjectOffset(0), SizeGeneration(0)).unwrap();
+/// object.flush().unwrap();
+/// store.crash();
+/// let mut bytes = [0; 7];
+/// store.open(id).unwrap().read_at(&mut bytes, ObjectOffset(0)).unwrap();
+/// assert_eq!(&bytes, b"flushed");
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) name: String,
+    pub(super) faults: Arc<FaultPlan>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+pub(super) struct Inner {
+    identity: Identity,
+    pub(super) verifier: WriteVerifier,
+    pub(super) life: u64,
+    random: Random,
+    device: DeviceId,
+    next_entry: u64,
+    entries: BTreeMap<(u64, ObjectId), Entry>,
+    /// Deleted objects whose names power may bring back.
+    deleted: BTreeMap<(u64, ObjectId), Durable>,
+    lost_and_found: BTreeMap<String, Entry>,
+    total_bytes: u64,
+    /// Bytes written or reserved, rewrites counted again: a disk that fills in the end, not one that is exact.
+    used_bytes: u64,
+}
+
+/// One object.
+#[derive(Debug)]
+pub(super) struct Entry {
+    number: u64,
+    pub(super) live: Durable,
+    pub(super) durable: Durable,
+    unsynced: Vec<Unsynced>,
+    pub(super) name_durable: bool,
+    pub(super) changes: u64,
+}
+
+impl MemStore {
+    /// An empty store. The seed decides what a loss of power keeps, the verifiers, and the device's name: give
+    /// each store of a cluster its own.
+    pub fn new(cluster: ClusterUuid, iod: Option<IodId>, seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let mut device = [0; 16];
+        device[..8].copy_from_slice(&random.next_u64().to_le_bytes());
+        let inner = Inner {
+            identity: Identity { cluster, iod },
+            verifier: WriteVerifier(random.next_u64().max(1)),
+            life: 0,
+            random,
+            device: DeviceId(device),
+            next_entry: 0,
+            entries: BTreeMap::new(),
+            deleted: BTreeMap::new(),
+            lost_and_found: BTreeMap::new(),
+            total_bytes: TOTAL_BYTES_DEFAULT,
+            used_bytes: 0,
+        };
+        let name = format!("memory:{seed}");
+        Self { shared: Arc::new(Shared { name, faults: Arc::default(), inner: Mutex::new(inner) }) }
+    }
+
+    /// Faults to inject.
+    pub fn faults(&self) -> &FaultPlan {
+        &self.shared.faults
+    }
+
+    /// Limits the disk to this many bytes written from now on.
+    pub fn limit_space(&self, bytes: u64) {
+        let mut inner = self.shared.lock();
+        (inner.total_bytes, inner.used_bytes) = (bytes, 0);
+    }
+
+    /// The daemon died and started again: nothing is lost, open objects are of no use, the verifier stays.
+    pub fn restart(&self) {
+        self.shared.lock().life += 1;
+        self.shared.faults.revive();
+    }
+
+    /// The host lost power and started again: of what was not flushed, any part may be gone, torn or out of order. The
+    /// verifier changes.
+    pub fn crash(&self) {
+        self.shared.lock().lose_power();
+        self.restart();
+    }
+
+    fn open_entry(&self, inner: &Inner, id: ObjectId) -> Option<MemObject> {
+        let entry = inner.entries.get(&order(id))?.number;
+        Some(MemObject { id, entry, life: inner.life, shared: self.shared.clone() })
+    }
+
+    fn failed(&self, action: &'static str, id: ObjectId, error: io::Error) -> StoreError {
+        StoreError::from_io(action, self.shared.path(id), error)
+    }
+
+    fn check(&self, action: &'static str, id: ObjectId, op: DiskOp) -> Result<()> {
+        self.shared.faults.check(op).map_err(|error| self.failed(action, id, error))
+    }
+}
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn path(&self, id: ObjectId) -> String {
+        format!("{}/{id}", self.name)
+    }
+}
+
+impl Inner {
+    pub(super) fn take(&mut self, id: ObjectId, number: u64) -> Option<Entry> {
+        let key = order(id);
+        if self.entries.get(&key)?.number == number { self.entries.remove(&key) } else { None }
+    }
+
+    pub(super) fn put_back(&mut self, id: ObjectId, entry: Entry) {
+        self.entries.insert(order(id), entry);
+    }
+
+    pub(super) fn record(&self, id: ObjectId) -> Option<ObjectRecord> {
+        self.entries.get(&order(id)).map(|entry| entry.live.record.clone())
+    }
+
+    pub(super) fn take_space(&mut self, bytes: u64) -> io::Result<()> {
+        let used = self.used_bytes.saturating_add(bytes);
+        if used > self.total_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.used_bytes = used;
+        Ok(())
+    }
+
+    pub(super) fn new_verifier(&mut self) {
+        self.verifier = WriteVerifier(self.random.next_u64().max(1));
+    }
+
+    /// The system forgets what it could not write (invariant 1).
+    pub(super) fn sync_failed(&mut self, entry: &mut Entry) {
+        entry.unsynced.clear();
+        self.new_verifier();
+    }
+
+    fn lose_power(&mut self) {
+        let Self { entries, random, .. } = self;
+        entries.retain(|_, entry| entry.name_durable || random.below(2) == 0);
+        for entry in entries.values_mut() {
+            entry.durable.lose_power(std::mem::take(&mut entry.unsynced), random);
+            entry.live = entry.durable.clone();
+            entry.name_durable = true;
+        }
+        for (key, durable) in std::mem::take(&mut self.deleted) {
+            if self.random.below(2) == 0 && !self.entries.contains_key(&key) {
+                let entry = Entry::new(self.next_entry, durable);
+                self.next_entry += 1;
+                self.entries.insert(key, Entry { name_durable: true, ..entry });
+            }
+        }
+        self.new_verifier();
+    }
+}
+
+impl Entry {
+    fn new(number: u64, durable: Durable) -> Self {
+        Self { number, live: durable.clone(), durable, unsynced: Vec::new(), name_durable: false, changes: 0 }
+    }
+
+    /// Everyone sees it; power can take it.
+    pub(super) fn do_unsynced(&mut self, change: Unsynced) {
+        self.changes += 1;
+        self.live.apply(change.clone());
+        self.unsynced.push(change);
+    }
+
+    pub(super) fn sync(&mut self) {
+        for change in std::mem::take(&mut self.unsynced) {
+            self.durable.apply(change);
+        }
+    }
+}
+
+impl ObjectStore for MemStore {
+    fn identity(&self) -> Identity {
+        self.shared.lock().identity
+    }
+
+    fn assign_iod(&self, iod: IodId) -> Result<()> {
+        let identity = &mut self.shared.lock().identity;
+        match identity.iod {
+            Some(found) if found != iod => {
+                Err(StoreError::ForeignIod { path: self.shared.name.clone(), found: found.0, wanted: iod.0 })
+            }
+            _ => {
+                identity.iod = Some(iod);
+                Ok(())
+            }
+        }
+    }
+
+    fn write_verifier(&self) -> WriteVerifier {
+        self.shared.lock().verifier
+    }
+
+    fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {
+        self.check("open", id, DiskOp::Open)?;
+        let object = self.open_entry(&self.shared.lock(), id);
+        let object = object.ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
+        object.settle()?;
+        Ok(Arc::new(object))
+    }
+
+    fn create(&self, new: &NewObject) -> Result<Arc<dyn Object>> {
+        match self.open(new.id) {
+            Err(error) if error.is_no_object() => {}
+            outcome => return outcome,
+        }
+        let record = ObjectRecord::new(new)?;
+        for op in [DiskOp::Create, DiskOp::SetRecord, DiskOp::Rename] {
+            self.check("make", new.id, op)?;
+        }
+        let mut inner = self.shared.lock();
+        let number = inner.next_entry;
+        inner.next_entry += 1;
+        let made = Entry::new(number, Durable { content: Content::default(), record });
+        inner.entries.entry(order(new.id)).or_insert(made);
+        let object = self.open_entry(&inner, new.id);
+        drop(inner);
+        Ok(Arc::new(object.ok_or_else(|| StoreError::NoObject { object: new.id, path: self.shared.name.clone() })?))
+    }
+
+    fn flush_all(&self) -> Result<WriteVerifier> {
+        let checked = self.shared.faults.check(DiskOp::Sync);
+        let mut inner = self.shared.lock();
+        if let Err(error) = checked {
+            inner.entries.values_mut().for_each(|entry| entry.unsynced.clear());
+            inner.new_verifier();
+            return Err(StoreError::from_io("make durable", &self.shared.name, error));
+        }
+        for entry in inner.entries.values_mut() {
+            entry.sync();
+            entry.name_durable = true;
+        }
+        inner.deleted.clear();
+        Ok(inner.verifier)
+    }
+
+    fn delete(&self, id: ObjectId) -> Result<bool> {
+        self.check("delete", id, DiskOp::Remove)?;
+        let mut inner = self.shared.lock();
+        let Some(entry) = inner.entries.remove(&order(id)) else { return Ok(false) };
+        if entry.name_durable {
+            inner.deleted.insert(order(id), entry.durable);
+        }
+        Ok(true)
+    }
+
+    fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
+        let inner = self.shared.lock();
+        let from = cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(order(id)));
+        let mut after = inner.entries.range((from, std::ops::Bound::Unbounded)).map(|((_, id), _)| *id);
+        let objects: Vec<ObjectId> = after.by_ref().take(limit.max(1)).collect();
+        let next = after.next().and(objects.last().copied());
+        Ok(ObjectPage { objects, strangers: Vec::new(), next })
+    }
+
+    fn move_to_lost_and_found(&self, id: ObjectId) -> Result<String> {
+        self.check("move to lost+found", id, DiskOp::Rename)?;
+        let mut inner = self.shared.lock();
+        let entry = inner.entries.remove(&order(id));
+        let entry = entry.ok_or_else(|| StoreError::NoObject { object: id, path: self.shared.name.clone() })?;
+        let to = format!("{}/lost+found/{id}.{}", self.shared.name, entry.number);
+        inner.lost_and_found.insert(to.clone(), entry);
+        Ok(to)
+    }
+
+    fn space(&self) -> Result<StoreSpace> {
+        let inner = self.shared.lock();
+        let free = inner.total_bytes - inner.used_bytes;
+        Ok(StoreSpace {
+            device: inner.device,
+            total_bytes: inner.total_bytes,
+            free_bytes: free,
+            available_bytes: free,
+            total_objects: inner.total_bytes / OBJECT_BYTES,
+            free_objects: free / OBJECT_BYTES,
+        })
+    }
+}

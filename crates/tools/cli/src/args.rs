@@ -1,0 +1,496 @@
+//! The one tree of commands: help, man pages and completions all come from it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// BraidFS: one file system out of many disks and machines.
+#[derive(Parser, Debug)]
+#[command(name = "braid", version, propagate_version = true, max_term_width = 100, after_help = AFTER_HELP)]
+pub struct Cli {
+    /// Flags that every command takes.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no such file, 4 refused \
+(permission or key), 5 server not reached, 6 no space, 7 fsck found problems.\n\nFirst steps: braid up DIR";
+
+/// Flags that every command takes.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Global {
+    /// The configuration file [default: braid.toml here, ~/.config/braid/braid.toml, /etc/braid/braid.toml]
+    #[arg(long, short = 'c', global = true, env = "BRAID_CONFIG", value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The metadata server, HOST:PORT (may be given several times)
+    #[arg(long, global = true, env = "BRAID_MDS", value_delimiter = ',', value_name = "ADDR")]
+    pub mds: Vec<String>,
+    /// The key to prove: a client key file, or the server key for administration
+    #[arg(long, global = true, env = "BRAID_KEY", value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// The agent's socket, in place of a key
+    #[arg(long, global = true, env = "BRAID_AGENT", value_name = "SOCKET")]
+    pub agent: Option<PathBuf>,
+    /// How long a call may wait for a server, such as 30s or 500ms
+    #[arg(long, global = true, env = "BRAID_TIMEOUT", value_parser = crate::config::parse_duration, value_name = "TIME")]
+    pub timeout: Option<std::time::Duration>,
+    /// TLS to servers: unless-loopback, always, never
+    #[arg(long, global = true, env = "BRAID_TLS", value_name = "WHEN")]
+    pub tls: Option<TlsArg>,
+    /// Print facts as JSON
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say less: no progress, no hints
+    #[arg(long, short = 'q', global = true)]
+    pub quiet: bool,
+    /// Log more (-v info, -vv debug, -vvv trace); BRAID_LOG takes a filter
+    #[arg(long, short = 'v', global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// When connections use TLS.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize, serde::Serialize, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsArg {
+    /// Unless both ends are on this machine
+    #[default]
+    UnlessLoopback,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Start a whole cluster in one process: a metadata server and I/O daemons under DIR
+    Up(UpArgs),
+    /// Stop a cluster that `braid up --detach` started
+    Down {
+        /// The directory given to `up`
+        dir: PathBuf,
+    },
+    /// Make the directory of a metadata server: cluster UUID, keys, configuration
+    Init(InitArgs),
+    /// Run the metadata server
+    Mds(MdsArgs),
+    /// Run an I/O daemon
+    Iod(IodArgs),
+    /// Run the agent of this host: it vouches for the host's users
+    Agent(AgentArgs),
+    /// Client keys
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// One row per daemon: state, space, load, connections, errors
+    Status,
+    /// List a directory
+    Ls(LsArgs),
+    /// Attributes of files
+    Stat {
+        /// Paths in the file system
+        #[arg(required = true)]
+        paths: Vec<String>,
+        /// Do not follow a final symbolic link
+        #[arg(long, short = 'P')]
+        no_follow: bool,
+    },
+    /// Copy local files and directories into the file system
+    Put(TransferArgs),
+    /// Copy files and directories out of the file system
+    Get(TransferArgs),
+    /// Print files
+    Cat {
+        /// Paths in the file system
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
+    /// Make directories
+    Mkdir {
+        /// Paths in the file system
+        #[arg(required = true)]
+        paths: Vec<String>,
+        /// Make parents too; no error when it exists
+        #[arg(long, short = 'p')]
+        parents: bool,
+        /// Permission bits, octal
+        #[arg(long, short = 'm', default_value = "755", value_parser = parse_mode)]
+        mode: u32,
+    },
+    /// Remove files, and directories with -r
+    Rm {
+        /// Paths in the file system
+        #[arg(required = true)]
+        paths: Vec<String>,
+        /// Remove directories and what is in them
+        #[arg(long, short = 'r')]
+        recursive: bool,
+        /// No error when a path does not exist
+        #[arg(long, short = 'f')]
+        force: bool,
+    },
+    /// Rename; into an existing directory moves into it
+    Mv {
+        /// Old path
+        from: String,
+        /// New path
+        to: String,
+        /// Fail when the new path exists
+        #[arg(long, short = 'n', conflicts_with = "exchange")]
+        no_replace: bool,
+        /// Exchange the two
+        #[arg(long)]
+        exchange: bool,
+    },
+    /// Make a hard link, or with -s a symbolic link
+    Ln {
+        /// The file, or what the symbolic link says
+        target: String,
+        /// The new name
+        link: String,
+        /// Symbolic
+        #[arg(long, short = 's')]
+        symbolic: bool,
+    },
+    /// Copy inside the file system
+    Cp {
+        /// Sources and, last, the destination
+        #[arg(required = true, num_args = 2..)]
+        paths: Vec<String>,
+        /// Copy directories
+        #[arg(long, short = 'r')]
+        recursive: bool,
+        /// Layout of new files
+        #[command(flatten)]
+        layout: LayoutArgs,
+    },
+    /// Bytes and files below a path
+    Du {
+        /// Paths in the file system
+        #[arg(default_value = "/")]
+        paths: Vec<String>,
+    },
+    /// Room in the file system and on each disk
+    Df,
+    /// Where the bytes of files lie, and defaults of directories
+    #[command(subcommand)]
+    Layout(LayoutCommand),
+    /// Check the file system while it runs; reports only, unless told to mend
+    Fsck {
+        /// Mend what can be mended. Nothing is deleted: objects without a file go to lost+found
+        #[arg(long)]
+        mend: bool,
+    },
+    /// The configuration
+    #[command(subcommand)]
+    Config(ConfigCommand),
+    /// Shell completions on standard output
+    Completions {
+        /// For which shell
+        shell: clap_complete::Shell,
+    },
+    /// Man pages: one on standard output, or all into a directory
+    Man {
+        /// Write a page per command into this directory
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
+}
+
+/// `braid up`.
+#[derive(Args, Debug, Clone)]
+pub struct UpArgs {
+    /// An empty or new directory, or one that `up` made before
+    pub dir: PathBuf,
+    /// I/O daemons of a new cluster
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub iods: u16,
+    /// Port of the metadata server; the I/O daemons get the next ones. 0: any free ports. Kept in DIR/braid.toml
+    #[arg(long, default_value_t = 7700)]
+    pub port: u16,
+    /// Go on in the background when the cluster is ready
+    #[arg(long, short = 'd')]
+    pub detach: bool,
+}
+
+/// `braid init`.
+#[derive(Args, Debug, Clone)]
+pub struct InitArgs {
+    /// An empty or new directory for the metadata server
+    pub dir: PathBuf,
+    /// Where the metadata server will listen
+    #[arg(long, default_value = "127.0.0.1:7700", value_name = "ADDR")]
+    pub listen: Vec<String>,
+}
+
+/// `braid mds`.
+#[derive(Args, Debug, Clone, Default)]
+pub struct MdsArgs {
+    /// Its directory, made by `braid init`
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Where to listen, HOST:PORT (may be given several times)
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// The server key file
+    #[arg(long, value_name = "FILE")]
+    pub server_key: Option<PathBuf>,
+    /// Where to serve Prometheus metrics, HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+}
+
+/// `braid iod`.
+#[derive(Args, Debug, Clone, Default)]
+pub struct IodArgs {
+    /// Its directory, one per disk
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Make the directory an I/O daemon's first (it must be empty)
+    #[arg(long)]
+    pub init: bool,
+    /// Where to listen, HOST:PORT, one per network card
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub listen: Vec<String>,
+    /// Addresses told to clients, when they are not the ones listened on
+    #[arg(long, value_delimiter = ',', value_name = "ADDR")]
+    pub advertise: Vec<String>,
+    /// Labels for placement, KEY=VALUE
+    #[arg(long, value_delimiter = ',', value_name = "LABEL")]
+    pub label: Vec<String>,
+    /// The server key file
+    #[arg(long, value_name = "FILE")]
+    pub server_key: Option<PathBuf>,
+    /// Where to serve Prometheus metrics, HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    pub metrics: Option<String>,
+}
+
+/// `braid agent`.
+#[derive(Args, Debug, Clone, Default)]
+pub struct AgentArgs {
+    /// The Unix socket to listen on
+    #[arg(long, value_name = "SOCKET")]
+    pub socket: Option<PathBuf>,
+}
+
+/// `braid key`.
+#[derive(Subcommand, Debug)]
+pub enum KeyCommand {
+    /// Make a client key and write it to a file
+    Add {
+        /// What you call it: a host or a group
+        name: String,
+        /// Where the key goes (mode 0600) [default: NAME.key]
+        #[arg(long, short = 'o', value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// No changes with this key
+        #[arg(long)]
+        read_only: bool,
+        /// Everybody acts as UID:GID with this key
+        #[arg(long, value_name = "UID:GID", value_parser = parse_pair)]
+        squash: Option<(u64, u64)>,
+        /// Only this directory and what is below it
+        #[arg(long, value_name = "PATH")]
+        subtree: Option<String>,
+        /// The key may administrate the cluster too
+        #[arg(long)]
+        admin: bool,
+    },
+    /// All client keys
+    List,
+    /// Revoke a client key; its sessions end at once
+    Revoke {
+        /// Its id, as `braid key list` shows it
+        id: u64,
+    },
+}
+
+/// `braid ls`.
+#[derive(Args, Debug, Clone)]
+pub struct LsArgs {
+    /// Paths in the file system
+    #[arg(default_value = "/")]
+    pub paths: Vec<String>,
+    /// Mode, links, owner, group, size, time
+    #[arg(long, short = 'l')]
+    pub long: bool,
+    /// Names that begin with a dot too
+    #[arg(long, short = 'a')]
+    pub all: bool,
+    /// Directories below too
+    #[arg(long, short = 'R')]
+    pub recursive: bool,
+    /// The directory itself, not what is in it
+    #[arg(long, short = 'd')]
+    pub directory: bool,
+}
+
+/// `braid put` and `braid get`.
+#[derive(Args, Debug, Clone)]
+pub struct TransferArgs {
+    /// Sources and, last, the destination
+    #[arg(required = true, num_args = 2..)]
+    pub paths: Vec<String>,
+    /// Copy directories
+    #[arg(long, short = 'r')]
+    pub recursive: bool,
+    /// Files copied at the same time
+    #[arg(long, short = 'j', default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: u16,
+    /// Skip files whose size and time already agree; go on in files that are partly there
+    #[arg(long)]
+    pub resume: bool,
+    /// Keep owner and group (needs root), besides mode and times
+    #[arg(long)]
+    pub owner: bool,
+    /// Force everything to disk before saying that it is done
+    #[arg(long)]
+    pub sync: bool,
+    /// Layout of new files (put)
+    #[command(flatten)]
+    pub layout: LayoutArgs,
+}
+
+/// Wishes about the layout of new files.
+#[derive(Args, Debug, Clone, Default)]
+#[command(next_help_heading = "Layout of new files")]
+pub struct LayoutArgs {
+    /// Bytes in one strip, such as 64K or 1M
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub stripe_size: Option<u64>,
+    /// Parts of the file: I/O daemons that it is spread over
+    #[arg(long, value_name = "N")]
+    pub iod_count: Option<u16>,
+    /// Ordinal of the I/O daemon that gets the first part
+    #[arg(long, value_name = "N")]
+    pub first_iod: Option<u16>,
+    /// How bytes are spread
+    #[arg(long, value_name = "KIND")]
+    pub distribution: Option<DistributionArg>,
+    /// For varstrip: PART:SIZE,PART:SIZE,…
+    #[arg(long, value_delimiter = ',', value_parser = parse_strip, value_name = "STRIPS")]
+    pub strips: Vec<(u16, u64)>,
+    /// For grouped: parts in a group
+    #[arg(long, value_name = "N")]
+    pub group_width: Option<u16>,
+    /// For grouped: rows in a group before the next one
+    #[arg(long, value_name = "N")]
+    pub group_depth: Option<u32>,
+    /// How I/O daemons are picked
+    #[arg(long, value_name = "KIND")]
+    pub placement: Option<PlacementArg>,
+    /// Only I/O daemons with this label, KEY=VALUE (may be given several times)
+    #[arg(long = "only", value_name = "LABEL")]
+    pub labels: Vec<String>,
+}
+
+/// Distributions by name.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DistributionArg {
+    /// Round robin over all parts
+    SimpleStripe,
+    /// The whole file in one part
+    Single,
+    /// A cycle of strips of different sizes
+    Varstrip,
+    /// Groups of parts, one group after the other
+    Grouped,
+}
+
+/// Placements by name.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PlacementArg {
+    /// One I/O daemon after the other
+    RoundRobin,
+    /// Those with the most room first
+    FreeSpace,
+    /// By the owner's user id
+    Owner,
+}
+
+/// `braid layout`.
+#[derive(Subcommand, Debug)]
+pub enum LayoutCommand {
+    /// Show where a file's bytes lie, or a directory's default
+    Show {
+        /// Paths in the file system
+        #[arg(required = true)]
+        paths: Vec<String>,
+    },
+    /// Set the default of a directory (new files and directories in it inherit it), or the layout of an unwritten file
+    Set {
+        /// Path in the file system
+        path: String,
+        /// The wishes; none at all removes the default
+        #[command(flatten)]
+        layout: LayoutArgs,
+    },
+}
+
+/// `braid config`.
+#[derive(Subcommand, Debug)]
+pub enum ConfigCommand {
+    /// Every setting, its value, and where the value comes from
+    Explain,
+}
+
+/// Parses permission bits in octal.
+fn parse_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o7777 => Ok(mode),
+        _ => Err("a mode is up to four octal digits, such as 755".into()),
+    }
+}
+
+/// Parses a byte count with an optional K, M, G, T suffix (powers of 1024).
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let error = || format!("'{text}' is not a size such as 65536, 64K, 1M or 4GiB");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| error())?;
+    let shift = match text[digits..].trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(error()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(error)
+}
+
+fn parse_strip(text: &str) -> Result<(u16, u64), String> {
+    let (part, size) = text.split_once(':').ok_or("a strip is PART:SIZE, such as 0:64K")?;
+    Ok((part.parse().map_err(|_| format!("'{part}' is not a part number"))?, parse_size(size)?))
+}
+
+fn parse_pair(text: &str) -> Result<(u64, u64), String> {
+    let number = |s: &str| s.parse().map_err(|_| format!("'{s}' is not a number"));
+    let (uid, gid) = text.split_once(':').ok_or("UID:GID, such as 1000:1000")?;
+    Ok((number(uid)?, number(gid)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_tree_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_are_read_and_wrong_ones_refused() {
+        assert_eq!(parse_size("64K"), Ok(65536));
+        assert_eq!(parse_size("1MiB"), Ok(1 << 20));
+        assert_eq!(parse_size("12"), Ok(12));
+        for wrong in ["", "K", "1X", "-1", "1.5G", "99999999999T", "18446744073709551616"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! `braid config explain`: every setting, its value and where the value comes from.
+
+use crate::{config::Settings, output::Printer};
+
+/// Prints the table.
+pub fn explain(settings: &Settings, out: Printer) {
+    let rows = settings.explain();
+    if out.json {
+        let facts: Vec<_> = rows
+            .iter()
+            .map(|(name, value, source)| serde_json::json!({ "setting": name, "value": value, "source": source }))
+            .collect();
+        return out.value(&facts);
+    }
+    let rows: Vec<_> = rows.into_iter().map(|(name, value, source)| vec![name.to_owned(), value, source]).collect();
+    out.table(&["SETTING", "VALUE", "FROM"], &rows);
+    if settings.path.is_none() {
+        out.hint("no configuration file was found; `braid init DIR` or `braid up DIR` writes one");
+    }
+}

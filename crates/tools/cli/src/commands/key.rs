@@ -1,0 +1,97 @@
+//! `braid key add|list|revoke`.
+
+use std::path::PathBuf;
+
+use braid_client::KeyFile;
+use braid_types::KeyId;
+use braid_wire::{Secret, message::mds::KeyRights};
+use serde_json::json;
+
+use crate::{
+    admin,
+    args::KeyCommand,
+    config::Settings,
+    output::{Fault, Printer},
+};
+
+/// Runs one of them.
+pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    match command {
+        KeyCommand::Add { name, out: file, read_only, squash, subtree, admin } => {
+            let rights = KeyRights {
+                read_only: *read_only,
+                squash: *squash,
+                subtree: subtree.clone().unwrap_or_default().into_bytes(),
+                admin: *admin,
+            };
+            let path = file.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.key")));
+            add(name, rights, &path, settings, out)
+        }
+        KeyCommand::List => list(settings, out),
+        KeyCommand::Revoke { id } => {
+            admin::client(settings)?.key_revoke(KeyId(*id))?;
+            out.hint(format!("key {id} is revoked; its sessions are ended and fenced"));
+            Ok(())
+        }
+    }
+}
+
+fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    if path.exists() {
+        return Err(Fault::usage(format!("writing {}", path.display()), "the file exists").hint("--out FILE"));
+    }
+    let made = admin::client(settings)?.key_add(name, rights.clone())?;
+    let key =
+        KeyFile { id: made.key, name: name.to_owned(), admin: rights.admin, secret: Secret::from_bytes(made.secret) };
+    key.save(path)?;
+    if out.json {
+        out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
+    } else {
+        out.line(format!("key {} ({name}) is in {}", made.key, path.display()));
+        out.hint(format!("next: copy it to the host and start there: braid agent --key {}", path.display()));
+    }
+    Ok(())
+}
+
+fn list(settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let keys = admin::client(settings)?.keys()?;
+    if out.json {
+        let facts: Vec<_> = keys
+            .iter()
+            .map(|key| {
+                json!({ "key": key.key.0, "name": key.name, "revoked": key.revoked, "sessions": key.sessions,
+                    "read_only": key.rights.read_only, "squash": key.rights.squash, "admin": key.rights.admin,
+                    "subtree": String::from_utf8_lossy(&key.rights.subtree) })
+            })
+            .collect();
+        out.value(&facts);
+        return Ok(());
+    }
+    let rows: Vec<_> = keys
+        .iter()
+        .map(|key| {
+            let state = if key.revoked { "revoked" } else { "valid" };
+            vec![
+                key.key.to_string(),
+                key.name.clone(),
+                state.into(),
+                rights_text(&key.rights),
+                key.sessions.to_string(),
+            ]
+        })
+        .collect();
+    out.table(&["ID", "NAME", "STATE", "RIGHTS", "SESSIONS"], &rows);
+    Ok(())
+}
+
+fn rights_text(rights: &KeyRights) -> String {
+    let mut words = vec![if rights.read_only { "read-only".to_owned() } else { "full".to_owned() }];
+    words.extend(rights.squash.map(|(uid, gid)| format!("squash {uid}:{gid}")));
+    if !rights.subtree.is_empty() {
+        words.push(format!("below {}", String::from_utf8_lossy(&rights.subtree)));
+    }
+    if rights.admin {
+        words.push("admin".to_owned());
+    }
+    words.join(", ")
+}

@@ -1,0 +1,108 @@
+//! `braid layout show|set`.
+
+use braid_client::Client;
+use braid_layout::{Component, Distribution};
+use braid_types::FileOffset;
+use braid_wire::message::{mds::LayoutShowReply, types::LayoutWish};
+use serde_json::{Value, json};
+
+use crate::{
+    args::LayoutCommand,
+    config::Settings,
+    connect,
+    output::{Fault, Printer, human_bytes},
+};
+
+/// Runs one of them.
+pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    match command {
+        LayoutCommand::Set { path, layout } => Ok(client.set_layout(path, connect::wish(layout)?)?),
+        LayoutCommand::Show { paths } => {
+            let facts = paths.iter().map(|path| show(&client, path, out)).collect::<Result<Vec<_>, _>>()?;
+            if out.json {
+                out.value(&facts);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
+    let found = client.layout(path)?;
+    if !out.json {
+        match &found.layout {
+            Some(_) => show_file(path, &found, out),
+            None => out.line(format!("{path}: new files here: {}", wish_text(&found.wish))),
+        }
+    }
+    Ok(facts(path, &found))
+}
+
+fn show_file(path: &str, found: &LayoutShowReply, out: Printer) {
+    let Some(layout) = &found.layout else { return };
+    out.line(format!("{path}: layout version {}", layout.version));
+    let mut part = 0;
+    for component in &layout.components {
+        let end = if component.end == FileOffset::MAX { "end".to_owned() } else { component.end.to_string() };
+        let (start, what) = (component.start, distribution_text(&component.distribution));
+        out.line(format!(
+            "  bytes {start} to {end}: {what}, {} parts, first part {}",
+            component.parts.len(),
+            component.first_part
+        ));
+        for placement in &component.parts {
+            let iods: Vec<_> = placement.iods.iter().map(ToString::to_string).collect();
+            let there = if recorded(found, part) { "written" } else { "not written yet, or not collected yet" };
+            out.line(format!("    part {part}: I/O daemon {} ({there})", iods.join(" ")));
+            part += 1;
+        }
+    }
+}
+
+fn recorded(found: &LayoutShowReply, part: usize) -> bool {
+    found.existing_parts.get(part / 8).is_some_and(|byte| byte >> (part % 8) & 1 == 1)
+}
+
+fn distribution_text(distribution: &Distribution) -> String {
+    match distribution {
+        Distribution::SimpleStripe { stripe_size } => format!("stripes of {}", human_bytes(*stripe_size)),
+        Distribution::Single => "one part".into(),
+        Distribution::VarStrip { strips } => {
+            let strips: Vec<_> = strips.iter().map(|s| format!("{}:{}", s.part, human_bytes(s.bytes))).collect();
+            format!("strips {}", strips.join(" "))
+        }
+        Distribution::Grouped { stripe_size, group_width, group_depth } => {
+            format!("stripes of {} in groups of {group_width}, {group_depth} rows each", human_bytes(*stripe_size))
+        }
+        _ => "a distribution that this version does not know".into(),
+    }
+}
+
+fn wish_text(wish: &LayoutWish) -> String {
+    let mut words: Vec<String> = Vec::new();
+    words.extend(wish.distribution.map(|kind| format!("{kind:?}")));
+    words.extend(wish.stripe_bytes.map(|bytes| format!("stripes of {}", human_bytes(bytes))));
+    words.extend(wish.parts.map(|parts| format!("{parts} parts")));
+    words.extend(wish.first_iod.map(|iod| format!("from daemon {iod} of the list")));
+    words.extend(wish.placement.map(|kind| format!("placed by {kind:?}")));
+    if !wish.labels.is_empty() {
+        words.push(format!("only on {}", wish.labels.join(" ")));
+    }
+    if words.is_empty() { "the default of the file system".into() } else { words.join(", ") }
+}
+
+fn facts(path: &str, found: &LayoutShowReply) -> Value {
+    let component = |c: &Component| {
+        let iods: Vec<Vec<u32>> = c.parts.iter().map(|p| p.iods.iter().map(|iod| iod.0).collect()).collect();
+        json!({ "start": c.start.0, "end": (c.end != FileOffset::MAX).then_some(c.end.0),
+            "distribution": format!("{:?}", c.distribution), "first_part": c.first_part, "iods_of_parts": iods })
+    };
+    let parts: usize = found.layout.iter().flat_map(|l| &l.components).map(|c| c.parts.len()).sum();
+    json!({
+        "path": path,
+        "components": found.layout.as_ref().map(|l| l.components.iter().map(component).collect::<Vec<_>>()),
+        "written_parts": (0..parts).filter(|part| recorded(found, *part)).collect::<Vec<_>>(),
+        "default": wish_text(&found.wish),
+    })
+}

@@ -1,0 +1,16 @@
+//! One file per command or small group of commands.
+
+pub mod cat;
+pub mod config;
+pub mod docs;
+pub mod facts;
+pub mod fsck;
+pub mod init;
+pub mod key;
+pub mod layout;
+pub mod ls;
+pub mod names;
+pub mod space;
+pub mod stat;
+pub mod status;
+pub mod up;

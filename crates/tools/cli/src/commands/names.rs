@@ -1,0 +1,125 @@
+//! `braid mkdir`, `rm`, `mv`, `ln`.
+
+use braid_client::{Client, Error};
+use braid_types::Status;
+use braid_wire::message::{FileKind, mds::RenameMode};
+
+use crate::{
+    config::Settings,
+    connect,
+    output::{Exit, Fault},
+    transfer::path::{file_name, join},
+};
+
+/// Makes directories.
+pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    for path in paths {
+        if parents {
+            make_parents(&client, path, mode)?;
+        } else {
+            client.mkdir(path, mode)?;
+        }
+    }
+    Ok(())
+}
+
+/// Every ancestor that is missing, then the directory itself.
+fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
+    let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).collect();
+    ends.push(path.len());
+    for end in ends {
+        match client.mkdir(&path[..end], mode) {
+            Err(e) if e.status() == Status::Exists && is_directory(client, path[..end].as_bytes())? => {}
+            outcome => drop(outcome?),
+        }
+    }
+    Ok(())
+}
+
+/// Removes files, and whole trees with `recursive`.
+pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    for path in paths {
+        let found = match client.lstat(path) {
+            Err(e) if force && e.status() == Status::NotFound => continue,
+            found => found?,
+        };
+        match (found.kind, recursive) {
+            (FileKind::Directory, false) => {
+                return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint("braid rm -r"));
+            }
+            (FileKind::Directory, true) if path.trim_matches('/').is_empty() => {
+                return Err(Fault::new(Exit::Refused, "removing /", "it is the whole file system")
+                    .hint("braid rm -r with the names that braid ls shows"));
+            }
+            (FileKind::Directory, true) => remove_tree(&client, path.as_bytes())?,
+            _ => client.unlink(path)?,
+        }
+    }
+    Ok(())
+}
+
+/// Removes a tree without recursion, so that no depth exhausts the stack.
+fn remove_tree(client: &Client, root: &[u8]) -> Result<(), Fault> {
+    let mut stack = vec![(root.to_vec(), false)];
+    while let Some((path, emptied)) = stack.pop() {
+        if emptied {
+            gone_is_fine(client.rmdir(&path[..]))?;
+            continue;
+        }
+        stack.push((path.clone(), true));
+        for entry in client.read_dir(&path[..], false)? {
+            let entry = entry?;
+            let child = join(&path, &entry.name);
+            if entry.kind == FileKind::Directory {
+                stack.push((child, false));
+            } else {
+                gone_is_fine(client.unlink(&child[..]))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Somebody else removed it first.
+fn gone_is_fine(outcome: Result<(), Error>) -> Result<(), Fault> {
+    match outcome {
+        Err(e) if e.status() != Status::NotFound => Err(e.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Renames; into an existing directory moves into it.
+pub fn mv(from: &str, to: &str, no_replace: bool, exchange: bool, settings: &Settings) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    let mode = match (no_replace, exchange) {
+        (true, _) => RenameMode::NoReplace,
+        (_, true) => RenameMode::Exchange,
+        _ => RenameMode::Replace,
+    };
+    let into = !exchange && is_directory(&client, to.as_bytes())?;
+    let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
+    Ok(client.rename(from, &target[..], mode)?)
+}
+
+/// Makes a link; into an existing directory makes it there.
+pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    let into = is_directory(&client, link.as_bytes())?;
+    let name = if into { join(link.as_bytes(), file_name(target.as_bytes())) } else { link.as_bytes().to_vec() };
+    if symbolic {
+        client.symlink(&name[..], target.as_bytes())?;
+    } else {
+        client.hard_link(target, &name[..])?;
+    }
+    Ok(())
+}
+
+fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {
+    match client.stat(path) {
+        Ok(found) => Ok(found.kind == FileKind::Directory),
+        Err(e) if e.status() == Status::NotFound => Ok(false),
+        Err(e) => Err(e.into()),
+    }
+}

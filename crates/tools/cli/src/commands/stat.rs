@@ -1,0 +1,40 @@
+//! `braid stat`.
+
+use crate::{
+    commands::facts::{attributes_json, kind_word, mode_text, time_text},
+    config::Settings,
+    connect,
+    output::{Fault, Printer, human_bytes},
+};
+
+/// Prints attributes.
+pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    let mut facts = Vec::new();
+    for path in paths {
+        let found = if follow { client.stat(path)? } else { client.lstat(path)? };
+        if out.json {
+            facts.push(attributes_json(path.as_bytes(), &found));
+            continue;
+        }
+        let bytes = found.bytes.0;
+        out.line(format!("{path}: {}, {} bytes ({})", kind_word(found.kind), bytes, human_bytes(bytes)));
+        out.line(format!(
+            "  mode {} owner {}:{} links {}",
+            mode_text(found.kind, found.mode),
+            found.uid,
+            found.gid,
+            found.links
+        ));
+        out.line(format!("  index {} change {} size generation {}", found.file, found.change, found.size_generation));
+        for (name, time) in
+            [("accessed", found.atime), ("modified", found.mtime), ("changed", found.ctime), ("born", found.btime)]
+        {
+            out.line(format!("  {name:<8} {}", time_text(time)));
+        }
+    }
+    if out.json {
+        out.value(&facts);
+    }
+    Ok(())
+}

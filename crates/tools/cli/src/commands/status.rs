@@ -1,0 +1,106 @@
+//! `braid status`: one row per daemon.
+
+use braid_wire::message::{
+    DaemonStatus, DaemonStatusReply,
+    mds::MdsStatusReply,
+    types::{IodInfo, IodState},
+};
+use serde_json::json;
+
+use crate::{
+    admin,
+    config::Settings,
+    output::{Fault, Printer, human_bytes},
+};
+
+/// Prints the table.
+pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = admin::client(settings)?;
+    let mds = client.mds_status()?;
+    let daemon = client.daemon_status()?;
+    let secret = admin::server_key(settings)?;
+    let ask = |iod: &IodInfo| match (&secret, iod.state) {
+        (None, _) | (_, IodState::Down) => None,
+        (Some(secret), _) => {
+            admin::IodLink::connect(iod, secret, settings).and_then(|mut link| link.call(&DaemonStatus {})).ok()
+        }
+    };
+    let iods: Vec<_> = mds.map.iods.iter().map(|iod| (iod, ask(iod))).collect();
+    if out.json {
+        print_json(&mds, &daemon, &iods, out);
+        return Ok(());
+    }
+    let mut rows =
+        vec![row("metadata server", settings.mds.value.join(" "), "up".into(), String::new(), Some(&daemon))];
+    for (iod, counters) in &iods {
+        let heard = mds.map.iods.iter().position(|i| i.id == iod.id).and_then(|at| mds.heard_ms_ago.get(at)).copied();
+        let state = match (iod.state, heard) {
+            (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => format!("down, heard {} s ago", ms / 1000),
+            (state, _) => format!("{state:?}").to_lowercase(),
+        };
+        let free = format!("{} of {}", human_bytes(iod.space.available.0), human_bytes(iod.space.total.0));
+        rows.push(row(&format!("I/O daemon {}", iod.id), iod.addresses.join(" "), state, free, counters.as_ref()));
+    }
+    out.table(
+        &["DAEMON", "ADDRESS", "STATE", "FREE", "CONNS", "CALLS", "READ", "WRITTEN", "ERRORS", "MEMORY", "UP"],
+        &rows,
+    );
+    out.line(format!(
+        "{} sessions, {} open files, {} sizes still in objects, {} objects to delete, {} truncates under way{}",
+        mds.sessions,
+        mds.open_files,
+        mds.sizes_in_objects,
+        mds.deletions_pending,
+        mds.intents_pending,
+        if mds.grace { "; in the grace period after a restart" } else { "" },
+    ));
+    if secret.is_none() {
+        out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
+    }
+    Ok(())
+}
+
+fn row(name: &str, address: String, state: String, free: String, counters: Option<&DaemonStatusReply>) -> Vec<String> {
+    let show = |f: &dyn Fn(&DaemonStatusReply) -> String| counters.map_or("-".into(), f);
+    vec![
+        name.into(),
+        address,
+        state,
+        if free.is_empty() { "-".into() } else { free },
+        show(&|c| c.connections.to_string()),
+        show(&|c| c.calls.to_string()),
+        show(&|c| human_bytes(c.bytes_read)),
+        show(&|c| human_bytes(c.bytes_written)),
+        show(&|c| c.errors.to_string()),
+        show(&|c| human_bytes(c.memory_bytes)),
+        show(&|c| format!("{} s", c.uptime_seconds)),
+    ]
+}
+
+fn print_json(
+    mds: &MdsStatusReply,
+    daemon: &DaemonStatusReply,
+    iods: &[(&IodInfo, Option<DaemonStatusReply>)],
+    out: Printer,
+) {
+    let counters = |c: &DaemonStatusReply| {
+        json!({ "uptime_seconds": c.uptime_seconds, "connections": c.connections, "calls": c.calls, "errors": c.errors,
+            "bytes_read": c.bytes_read, "bytes_written": c.bytes_written, "memory_bytes": c.memory_bytes,
+            "version": c.version })
+    };
+    let rows: Vec<_> = iods
+        .iter()
+        .zip(&mds.heard_ms_ago)
+        .map(|((iod, c), heard)| {
+            json!({ "id": iod.id.0, "addresses": iod.addresses, "labels": iod.labels,
+                "state": format!("{:?}", iod.state).to_lowercase(), "heard_ms_ago": heard,
+                "total": iod.space.total.0, "available": iod.space.available.0, "counters": c.as_ref().map(counters) })
+        })
+        .collect();
+    out.value(&json!({
+        "mds": { "epoch": mds.epoch.0, "sessions": mds.sessions, "open_files": mds.open_files,
+            "sizes_in_objects": mds.sizes_in_objects, "deletions_pending": mds.deletions_pending,
+            "intents_pending": mds.intents_pending, "grace": mds.grace, "counters": counters(daemon) },
+        "iods": rows,
+    }));
+}

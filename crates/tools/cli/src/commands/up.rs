@@ -1,0 +1,152 @@
+//! `braid up`, `braid down`.
+
+use std::{
+    fs::{self, File},
+    path::Path,
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use crate::{
+    args::{Global, UpArgs},
+    connect,
+    embedded::{self, Embedded},
+    output::{Exit, Fault, Printer, human_bytes},
+    servers,
+};
+
+/// How long a background cluster may take to come up, or to go down.
+const WAIT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(20);
+/// Of the log, when it did not come up.
+const LOG_LINES: usize = 5;
+
+/// Starts the cluster, here or in the background.
+pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
+    if let Some(pid) = running(&args.dir) {
+        return Err(Fault::failed(
+            format!("starting the cluster of {}", args.dir.display()),
+            format!("it runs already, as process {pid}"),
+        )
+        .hint(format!("braid down {}", args.dir.display())));
+    }
+    if args.detach { detach(args, global, out) } else { foreground(args, out) }
+}
+
+fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
+    let stop = servers::stop_signal()?;
+    let mut cluster = Embedded::start(args)?;
+    let pid_file = args.dir.join("braid.pid");
+    fs::write(&pid_file, std::process::id().to_string()).map_err(|e| Fault::failed("writing braid.pid", e))?;
+    ready(args, &cluster.address, cluster.iods(), out)?;
+    let _ = stop.recv();
+    out.hint("stopping");
+    cluster.stop();
+    let _ = fs::remove_file(pid_file);
+    Ok(())
+}
+
+/// Says where it is and what to type next.
+fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
+    let room = connect::client(&embedded::settings(&args.dir)?)?.statfs()?;
+    let dir = args.dir.display();
+    if out.json {
+        out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": args.dir.join("braid.toml"),
+            "total": room.total.0, "available": room.available.0 }));
+        return Ok(());
+    }
+    out.line(format!(
+        "BraidFS is up: 1 metadata server at {address}, {iods} I/O daemons, {} free",
+        human_bytes(room.available.0)
+    ));
+    out.hint(format!("next:  export BRAID_CONFIG={dir}/braid.toml"));
+    out.hint("       braid put -r SOMETHING /     store files and directories");
+    out.hint("       braid ls -l /                see them");
+    out.hint("       braid layout show /FILE      see where the stripes lie");
+    out.hint("       braid status                 see the daemons");
+    Ok(())
+}
+
+/// Starts ourselves again in a process group of its own, and waits until that is ready.
+fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
+    let doing = || format!("starting the cluster of {}", args.dir.display());
+    let fail = |e: std::io::Error| Fault::failed(doing(), e);
+    if !args.dir.join("braid.toml").exists()
+        && args.dir.exists()
+        && fs::read_dir(&args.dir).map_err(fail)?.next().is_some()
+    {
+        return Err(Fault::usage(doing(), "the directory is not empty, and nothing in it is touched")
+            .hint("an empty or new directory"));
+    }
+    let log_path = args.dir.with_extension("log");
+    let log = File::create(&log_path).map_err(|e| Fault::failed(format!("writing {}", log_path.display()), e))?;
+    let mut command = Command::new(std::env::current_exe().map_err(fail)?);
+    command.arg("up").arg(&args.dir).args(["--iods", &args.iods.to_string(), "--port", &args.port.to_string()]);
+    command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));
+    command.stdin(Stdio::null()).stdout(log.try_clone().map_err(fail)?).stderr(log);
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = command.spawn().map_err(fail)?;
+    let deadline = Instant::now() + WAIT;
+    while running(&args.dir) != Some(child.id()) {
+        if child.try_wait().map_err(fail)?.is_some() || Instant::now() > deadline {
+            let _ = child.kill();
+            return Err(
+                Fault::failed(doing(), last_lines(&log_path)).hint(format!("the whole log: {}", log_path.display()))
+            );
+        }
+        std::thread::sleep(POLL);
+    }
+    let settings = embedded::settings(&args.dir)?;
+    let iods = connect::client(&settings)?.cluster_map()?.iods.len();
+    ready(args, &settings.mds.value.join(","), iods, out)?;
+    out.hint(format!("       braid down {}    stop it (its log: {})", args.dir.display(), log_path.display()));
+    Ok(())
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines[lines.len().saturating_sub(LOG_LINES)..].join("\n");
+    if last.is_empty() { "it ended and said nothing".into() } else { last.trim_start_matches("braid: ").to_owned() }
+}
+
+/// The process that runs the cluster of `dir`.
+fn running(dir: &Path) -> Option<u32> {
+    let pid: u32 = fs::read_to_string(dir.join("braid.pid")).ok()?.trim().parse().ok()?;
+    // A pid file may outlive its process, and the number may be somebody else's by now.
+    let command = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    String::from_utf8_lossy(&command).contains("\0up\0").then_some(pid)
+}
+
+/// Stops a background cluster and waits until it is gone.
+#[cfg(unix)]
+pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
+    let doing = || format!("stopping the cluster of {}", dir.display());
+    let Some(pid) = running(dir) else {
+        return Err(Fault::new(Exit::NotFound, doing(), "no cluster runs there")
+            .hint(format!("braid up {} --detach", dir.display())));
+    };
+    let process = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
+    let process = process.ok_or_else(|| Fault::failed(doing(), "braid.pid holds no process id"))?;
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).map_err(|e| Fault::failed(doing(), e))?;
+    let deadline = Instant::now() + WAIT;
+    while running(dir) == Some(pid) {
+        if Instant::now() > deadline {
+            return Err(Fault::failed(doing(), format!("process {pid} did not end in 60 s"))
+                .hint(format!("kill -9 {pid} (what was acknowledged is kept)")));
+        }
+        std::thread::sleep(POLL);
+    }
+    out.hint("stopped");
+    Ok(())
+}
+
+/// Background clusters are a thing of Unix.
+#[cfg(not(unix))]
+pub fn down(dir: &Path, _: Printer) -> Result<(), Fault> {
+    Err(Fault::new(Exit::Usage, format!("stopping the cluster of {}", dir.display()), "not on this system")
+        .hint("Ctrl-C where braid up runs"))
+}

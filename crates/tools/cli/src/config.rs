@@ -1,0 +1,345 @@
+//! Configuration: flags, then environment, then one TOML file, then defaults; each setting knows where
+//! its value comes from.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    args::{Global, TlsArg},
+    output::Fault,
+};
+
+/// The TOML file. Unknown keys are refused: a misspelt one must not be ignored.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct File {
+    /// Which cluster.
+    pub cluster: ClusterSection,
+    /// This host as a client.
+    pub client: ClientSection,
+    /// This host as metadata server.
+    pub mds: ServerSection,
+    /// This host as I/O daemon.
+    pub iod: ServerSection,
+}
+
+/// `[cluster]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ClusterSection {
+    /// The cluster's UUID; daemons refuse directories of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Addresses of the metadata server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mds: Vec<String>,
+    /// When connections use TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsArg>,
+}
+
+/// `[client]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ClientSection {
+    /// Key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The agent's socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<PathBuf>,
+    /// How long a call may wait, such as "30s".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+}
+
+/// `[mds]` and `[iod]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ServerSection {
+    /// The daemon's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Where it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// What clients are told, when not `listen` (I/O daemon).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advertise: Vec<String>,
+    /// Labels for placement (I/O daemon).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// The server key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_key: Option<PathBuf>,
+    /// Where Prometheus metrics are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+}
+
+/// Where a value comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A flag or its environment variable.
+    Flag(&'static str),
+    /// The file.
+    File(PathBuf),
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => write!(f, "{name}"),
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Default => f.write_str("default"),
+        }
+    }
+}
+
+/// A value and where it comes from.
+#[derive(Clone, Debug)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Its source.
+    pub source: Source,
+}
+
+/// Everything that is configured, resolved.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The file that was read.
+    pub path: Option<PathBuf>,
+    /// Its text, parsed.
+    pub file: File,
+    /// Addresses of the metadata server.
+    pub mds: Setting<Vec<String>>,
+    /// TLS.
+    pub tls: Setting<TlsArg>,
+    /// Key file.
+    pub key: Setting<Option<PathBuf>>,
+    /// Agent's socket.
+    pub agent: Setting<Option<PathBuf>>,
+    /// Time bound of a call.
+    pub timeout: Setting<Duration>,
+}
+
+/// Where an agent listens unless told otherwise.
+pub const AGENT_SOCKET_DEFAULT: &str = "/run/braid/agent.sock";
+/// Where a metadata server is looked for unless told otherwise.
+pub const MDS_DEFAULT: &str = "127.0.0.1:7700";
+
+impl Settings {
+    /// Reads the file and lays flags and environment over it.
+    pub fn load(global: &Global) -> Result<Self, Fault> {
+        let path = global.config.clone().or_else(|| places().into_iter().find(|p| p.is_file()));
+        let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
+        let from_file = || path.clone().map_or(Source::Default, Source::File);
+        let timeout = match (&global.timeout, &file.client.timeout) {
+            (Some(time), _) => Setting { value: *time, source: Source::Flag("--timeout or BRAID_TIMEOUT") },
+            (None, Some(text)) => Setting {
+                value: parse_duration(text)
+                    .map_err(|why| Fault::usage(format!("reading client.timeout in {}", from_file()), why))?,
+                source: from_file(),
+            },
+            (None, None) => Setting {
+                value: Duration::from_secs(braid_types::limits::TIMEOUT_SECONDS_DEFAULT),
+                source: Source::Default,
+            },
+        };
+        let (key, agent) = credentials(global, &file, from_file());
+        Ok(Self {
+            mds: pick_list("--mds or BRAID_MDS", &global.mds, &file.cluster.mds, from_file(), MDS_DEFAULT),
+            tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls, from_file()).or(TlsArg::default()),
+            key,
+            agent,
+            timeout,
+            path,
+            file,
+        })
+    }
+
+    /// Every setting as (name, value, source), for `braid config explain`.
+    pub fn explain(&self) -> Vec<(&'static str, String, String)> {
+        let path = |p: &Option<PathBuf>| p.as_ref().map_or("-".into(), |p| p.display().to_string());
+        let row = |name, value, source: &Source| (name, value, source.to_string());
+        let mut rows = vec![
+            row(
+                "cluster.uuid",
+                self.file.cluster.uuid.clone().unwrap_or_else(|| "-".into()),
+                &match self.file.cluster.uuid {
+                    Some(_) => self.path.clone().map_or(Source::Default, Source::File),
+                    None => Source::Default,
+                },
+            ),
+            row("cluster.mds", self.mds.value.join(","), &self.mds.source),
+            row("cluster.tls", format!("{:?}", self.tls.value), &self.tls.source),
+            row("client.key", path(&self.key.value), &self.key.source),
+            row("client.agent", path(&self.agent.value), &self.agent.source),
+            row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),
+        ];
+        let file = self.path.clone().map_or(Source::Default, Source::File);
+        for (names, section) in [(MDS_NAMES, &self.file.mds), (IOD_NAMES, &self.file.iod)] {
+            let values = [
+                section.dir.as_ref().map(|p| p.display().to_string()),
+                (!section.listen.is_empty()).then(|| section.listen.join(",")),
+                (!section.advertise.is_empty()).then(|| section.advertise.join(",")),
+                (!section.labels.is_empty()).then(|| section.labels.join(",")),
+                section.server_key.as_ref().map(|p| p.display().to_string()),
+                section.metrics.clone(),
+            ];
+            for (name, value) in names.iter().zip(values) {
+                let source = if value.is_some() { &file } else { &Source::Default };
+                rows.push(row(name, value.unwrap_or_else(|| "-".into()), source));
+            }
+        }
+        rows
+    }
+}
+
+const MDS_NAMES: [&str; 6] = ["mds.dir", "mds.listen", "mds.advertise", "mds.labels", "mds.server-key", "mds.metrics"];
+const IOD_NAMES: [&str; 6] = ["iod.dir", "iod.listen", "iod.advertise", "iod.labels", "iod.server-key", "iod.metrics"];
+
+/// A key or an agent: the more particular source wins over the other kind as well.
+fn credentials(
+    global: &Global,
+    file: &File,
+    from_file: Source,
+) -> (Setting<Option<PathBuf>>, Setting<Option<PathBuf>>) {
+    let none = Setting { value: None, source: Source::Default };
+    if global.key.is_some() {
+        return (Setting { value: global.key.clone(), source: Source::Flag("--key or BRAID_KEY") }, none);
+    }
+    if global.agent.is_some() {
+        return (none, Setting { value: global.agent.clone(), source: Source::Flag("--agent or BRAID_AGENT") });
+    }
+    if file.client.key.is_some() {
+        return (Setting { value: file.client.key.clone(), source: from_file }, none);
+    }
+    if file.client.agent.is_some() {
+        return (none, Setting { value: file.client.agent.clone(), source: from_file });
+    }
+    let agent = PathBuf::from(AGENT_SOCKET_DEFAULT);
+    let value = agent.exists().then_some(agent);
+    (none.clone(), Setting { value, source: Source::Default })
+}
+
+fn pick<T>(flag: &'static str, given: Option<T>, in_file: Option<T>, file: Source) -> Setting<Option<T>> {
+    match (given, in_file) {
+        (Some(value), _) => Setting { value: Some(value), source: Source::Flag(flag) },
+        (None, Some(value)) => Setting { value: Some(value), source: file },
+        (None, None) => Setting { value: None, source: Source::Default },
+    }
+}
+
+fn pick_list(
+    flag: &'static str,
+    given: &[String],
+    in_file: &[String],
+    file: Source,
+    default: &str,
+) -> Setting<Vec<String>> {
+    let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
+    pick(flag, some(given), some(in_file), file).or(vec![default.to_owned()])
+}
+
+impl<T> Setting<Option<T>> {
+    fn or(self, default: T) -> Setting<T> {
+        Setting { value: self.value.unwrap_or(default), source: self.source }
+    }
+}
+
+/// Where a configuration file is looked for, in order.
+fn places() -> Vec<PathBuf> {
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
+    [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Reads one file; relative paths in it are taken from its own directory.
+pub fn read(path: &Path) -> Result<File, Fault> {
+    let doing = || format!("reading {}", path.display());
+    let text = std::fs::read_to_string(path).map_err(|e| Fault::usage(doing(), e.to_string()))?;
+    let mut file: File = toml::from_str(&text)
+        .map_err(|e| Fault::usage(doing(), e.to_string().trim_end().to_owned()).hint("braid config explain"))?;
+    let base = path.parent().unwrap_or(Path::new("")).to_owned();
+    let paths = [
+        &mut file.client.key,
+        &mut file.client.agent,
+        &mut file.mds.dir,
+        &mut file.mds.server_key,
+        &mut file.iod.dir,
+        &mut file.iod.server_key,
+    ];
+    for path in paths.into_iter().flatten() {
+        *path = base.join(&*path);
+    }
+    Ok(file)
+}
+
+/// Parses `500ms`, `30s`, `2m`; a bare number is seconds.
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let error = || format!("'{text}' is not a time such as 500ms, 30s or 2m");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| error())?;
+    match &text[digits..] {
+        "ms" => Ok(Duration::from_millis(number)),
+        "" | "s" => Ok(Duration::from_secs(number)),
+        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(error),
+        _ => Err(error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, global: Global) -> Result<Settings, Fault> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("braid.toml");
+        std::fs::write(&path, text).unwrap();
+        Settings::load(&Global { config: Some(path), ..global })
+    }
+
+    #[test]
+    fn a_misspelt_key_is_refused_and_named() {
+        let fault = load("[cluster]\nmsd = ['a:1']\n", Global::default()).unwrap_err().to_string();
+        assert!(fault.contains("msd") && fault.contains("`mds`") && fault.contains("try:"), "{fault}");
+    }
+
+    #[test]
+    fn flags_win_over_the_file_and_the_file_over_defaults() {
+        let text = "[cluster]\nmds = ['file:1']\n[client]\ntimeout = '5s'\n";
+        let settings = load(text, Global { mds: vec!["flag:1".into()], ..Global::default() }).unwrap();
+        assert_eq!(
+            (settings.mds.value[0].as_str(), settings.mds.source.clone()),
+            ("flag:1", Source::Flag("--mds or BRAID_MDS"))
+        );
+        assert_eq!(settings.timeout.value, Duration::from_secs(5));
+        assert_eq!(settings.tls.source, Source::Default);
+    }
+
+    #[test]
+    fn paths_in_a_file_are_relative_to_it() {
+        let settings = load("[client]\nkey = 'client.key'\n", Global::default()).unwrap();
+        assert!(settings.key.value.unwrap().is_absolute());
+    }
+
+    #[test]
+    fn times_are_read_and_wrong_ones_refused() {
+        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
+        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
+        for wrong in ["", "s", "3h", "-1s"] {
+            assert!(parse_duration(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! From settings to a client; from the library's errors to faults.
+
+use std::path::Path;
+
+use braid_client::{Client, Config, Credential, Error};
+use braid_net::TlsPolicy;
+use braid_types::Status;
+use braid_wire::message::types::{LayoutWish, Placement, WishedDistribution};
+
+use crate::{
+    args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},
+    config::Settings,
+    output::{Exit, Fault},
+};
+
+/// Connects as whoever the settings say we are.
+pub fn client(settings: &Settings) -> Result<Client, Fault> {
+    let mut config = Config::new(settings.mds.value.clone(), credential(settings)?);
+    config.tls = tls(settings.tls.value);
+    config.timeout = settings.timeout.value;
+    config.client_name = format!("{} ({})", host(), config.client_name);
+    Ok(Client::connect(config)?)
+}
+
+fn credential(settings: &Settings) -> Result<Credential, Fault> {
+    if let Some(key) = &settings.key.value {
+        return Ok(Credential::from_key_file(key)?);
+    }
+    if let Some(agent) = &settings.agent.value {
+        return Ok(Credential::Agent(agent.clone()));
+    }
+    Err(Fault::new(Exit::Usage, "connecting", "there is neither a key nor an agent to say who you are")
+        .hint("--key FILE, or start `braid agent` on this host, or run this where braid.toml is"))
+}
+
+/// The policy behind the flag.
+pub fn tls(arg: TlsArg) -> TlsPolicy {
+    match arg {
+        TlsArg::UnlessLoopback => TlsPolicy::UnlessLoopback,
+        TlsArg::Always => TlsPolicy::Always,
+        TlsArg::Never => TlsPolicy::Never,
+    }
+}
+
+/// This host's name, for `braid status`.
+pub fn host() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok().or_else(|| std::env::var("COMPUTERNAME").ok());
+    name.map_or_else(|| "host".to_owned(), |name| name.trim().to_owned())
+}
+
+/// Wishes about a layout from flags.
+pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
+    if !args.strips.is_empty() && args.distribution.is_some_and(|d| d != DistributionArg::Varstrip) {
+        return Err(Fault::usage("reading --strips", "strips are for --distribution varstrip"));
+    }
+    let distribution = args.distribution.map(|kind| match kind {
+        DistributionArg::SimpleStripe => WishedDistribution::SimpleStripe,
+        DistributionArg::Single => WishedDistribution::Single,
+        DistributionArg::Varstrip => WishedDistribution::VarStrip,
+        DistributionArg::Grouped => WishedDistribution::Grouped,
+    });
+    let placement = args.placement.map(|kind| match kind {
+        PlacementArg::RoundRobin => Placement::RoundRobin,
+        PlacementArg::FreeSpace => Placement::FreeSpace,
+        PlacementArg::Owner => Placement::Owner,
+    });
+    Ok(LayoutWish {
+        distribution: distribution.or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
+        stripe_bytes: args.stripe_size,
+        parts: args.iod_count,
+        first_iod: args.first_iod,
+        strips: args.strips.clone(),
+        group_width: args.group_width,
+        group_depth: args.group_depth,
+        placement,
+        labels: args.labels.clone(),
+    })
+}
+
+/// Reads a key file, for daemons.
+pub fn key_file(path: &Path) -> Result<braid_client::KeyFile, Fault> {
+    Ok(braid_client::KeyFile::load(path)?)
+}
+
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        let exit = match error.status() {
+            Status::NotFound => Exit::NotFound,
+            Status::PermissionDenied
+            | Status::NotPermitted
+            | Status::AuthenticationFailed
+            | Status::WrongRole
+            | Status::BadCapability
+            | Status::Fenced => Exit::Refused,
+            Status::Unreachable | Status::ConnectionLost | Status::NotServing => Exit::Unreachable,
+            Status::NoSpace | Status::QuotaExceeded | Status::NoIods => Exit::NoSpace,
+            Status::Invalid | Status::NameTooLong | Status::Unsupported => Exit::Usage,
+            _ => Exit::Failed,
+        };
+        let text = error.to_string();
+        let said = text.strip_suffix(&format!("; try: {}", error.hint())).unwrap_or(&text);
+        let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
+        Self::new(exit, what, why).hint(error.hint())
+    }
+}

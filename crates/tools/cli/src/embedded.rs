@@ -1,0 +1,137 @@
+//! A whole cluster in one process: a metadata server and I/O daemons, over loopback.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use braid_client::{Client, Config, Credential, KeyFile};
+use braid_iod::{Iod, IodConfig};
+use braid_mds::{Mds, MdsConfig};
+use braid_types::ClusterUuid;
+use braid_wire::{
+    Secret,
+    message::{mds::KeyRights, types::IodState},
+};
+
+use crate::{
+    args::UpArgs,
+    commands::init,
+    config::{self, Settings},
+    connect,
+    output::{Exit, Fault},
+    servers,
+};
+
+/// How long the daemons may take to find each other.
+const READY_WITHIN: Duration = Duration::from_secs(30);
+/// How often that is looked at.
+const READY_POLL: Duration = Duration::from_millis(20);
+
+/// A running embedded cluster. Dropping it stops it, I/O daemons first.
+pub struct Embedded {
+    iods: Vec<Iod>,
+    mds: Mds,
+    /// Where the metadata server listens.
+    pub address: String,
+}
+
+impl Embedded {
+    /// Makes the cluster when `args.dir` is new or empty, and starts it.
+    pub fn start(args: &UpArgs) -> Result<Self, Fault> {
+        let dir = &args.dir;
+        if !dir.join("braid.toml").is_file() {
+            make(args)?;
+        }
+        let file = config::read(&dir.join("braid.toml"))?;
+        let uuid: ClusterUuid = file
+            .cluster
+            .uuid
+            .as_deref()
+            .unwrap_or_default()
+            .parse()
+            .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
+        let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
+        let tls = connect::tls(file.cluster.tls.unwrap_or_default());
+        let mds = servers::start_mds(MdsConfig {
+            dir: dir.join("mds"),
+            cluster: uuid,
+            listen: file.mds.listen.clone(),
+            server_key: secret.clone(),
+            tls,
+            prometheus: file.mds.metrics.clone(),
+        })?;
+        let address = mds.addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let iods = start_iods(dir, uuid, &address, &secret, tls)?;
+        let cluster = Self { iods, mds, address: address.join(",") };
+        cluster.settle(dir, uuid, address, &secret)?;
+        Ok(cluster)
+    }
+
+    /// Waits until every I/O daemon is in the map; makes the client key of a new cluster; writes the address down.
+    fn settle(&self, dir: &Path, uuid: ClusterUuid, address: Vec<String>, secret: &Secret) -> Result<(), Fault> {
+        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(secret.clone())))?;
+        let deadline = Instant::now() + READY_WITHIN;
+        while admin.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count() < self.iods.len() {
+            if Instant::now() > deadline {
+                return Err(Fault::new(
+                    Exit::Unreachable,
+                    "starting the cluster",
+                    "the I/O daemons did not all join in 30 s",
+                )
+                .hint("braid up with -v, to see what they say"));
+            }
+            std::thread::sleep(READY_POLL);
+        }
+        let key = dir.join("keys/client.key");
+        if !key.exists() {
+            let made = admin.key_add("local", KeyRights::full())?;
+            let file =
+                KeyFile { id: made.key, name: "local".into(), admin: false, secret: Secret::from_bytes(made.secret) };
+            file.save(&key)?;
+            init::write_config(dir, &uuid, &address)?;
+        }
+        Ok(())
+    }
+
+    /// How many I/O daemons it has.
+    pub fn iods(&self) -> usize {
+        self.iods.len()
+    }
+
+    /// Stops everything, I/O daemons first.
+    pub fn stop(&mut self) {
+        for iod in &mut self.iods {
+            iod.stop();
+        }
+        self.mds.stop();
+    }
+}
+
+/// A new cluster: keys, metadata, one directory per I/O daemon. In a real one each lies on a disk of its own.
+fn make(args: &UpArgs) -> Result<(), Fault> {
+    let new = init::create(&args.dir, &[format!("127.0.0.1:{}", args.port)])?;
+    (0..args.iods).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))
+}
+
+/// One daemon per `iodN` directory; they keep their ports only as long as they run: clients learn them from the map.
+fn start_iods(
+    dir: &Path,
+    uuid: ClusterUuid,
+    mds: &[String],
+    secret: &Secret,
+    tls: braid_net::TlsPolicy,
+) -> Result<Vec<Iod>, Fault> {
+    let dirs = (0..).map(|i| dir.join(format!("iod{i}"))).take_while(|dir| dir.is_dir());
+    dirs.map(|dir| {
+        let mut config = IodConfig::on_loopback(dir, uuid, mds.to_vec(), secret.clone());
+        config.tls = tls;
+        servers::start_iod(config)
+    })
+    .collect()
+}
+
+/// Settings for a client of an embedded cluster, as its `braid.toml` has them.
+pub fn settings(dir: &Path) -> Result<Settings, Fault> {
+    Settings::load(&crate::args::Global { config: Some(dir.join("braid.toml")), ..Default::default() })
+}

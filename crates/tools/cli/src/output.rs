@@ -1,0 +1,160 @@
+//! What commands print: text for people, JSON for programs, errors as `what failed: why; try: command`.
+
+use std::{fmt, io::Write, process::ExitCode};
+
+use serde::Serialize;
+
+/// Exit codes, as the help text lists them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Exit {
+    /// Failed for another reason.
+    Failed = 1,
+    /// Wrong usage or configuration.
+    Usage = 2,
+    /// No such file.
+    NotFound = 3,
+    /// Permission or key.
+    Refused = 4,
+    /// A server was not reached.
+    Unreachable = 5,
+    /// No space.
+    NoSpace = 6,
+    /// fsck found problems.
+    Problems = 7,
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Exit code.
+    pub exit: Exit,
+    /// What was being done.
+    pub what: String,
+    /// Why it failed.
+    pub why: String,
+    /// What to do next.
+    pub hint: Option<String>,
+}
+
+impl Fault {
+    /// A failure.
+    pub fn new(exit: Exit, what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self { exit, what: what.into(), why: why.into(), hint: None }
+    }
+
+    /// Wrong usage or configuration.
+    pub fn usage(what: impl Into<String>, why: impl Into<String>) -> Self {
+        Self::new(Exit::Usage, what, why)
+    }
+
+    /// Something else on this machine.
+    pub fn failed(what: impl Into<String>, why: impl fmt::Display) -> Self {
+        Self::new(Exit::Failed, what, why.to_string())
+    }
+
+    /// With what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints it on standard error, as JSON where that was asked for.
+    pub fn report(&self, json: bool) -> ExitCode {
+        if json {
+            let value = serde_json::json!({
+                "error": { "what": self.what, "why": self.why, "try": self.hint, "exit": self.exit as u8 }
+            });
+            eprintln!("{value}");
+        } else {
+            eprintln!("braid: {self}");
+        }
+        ExitCode::from(self.exit as u8)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.what, self.why)?;
+        self.hint.as_ref().map_or(Ok(()), |hint| write!(f, "; try: {hint}"))
+    }
+}
+
+impl std::error::Error for Fault {}
+
+/// Prints text or JSON; a closed pipe ends quietly.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    /// Whether facts go out as JSON.
+    pub json: bool,
+    /// Whether hints and progress are left out.
+    pub quiet: bool,
+}
+
+impl Printer {
+    /// One line of text.
+    pub fn line(&self, text: impl fmt::Display) {
+        let _ = writeln!(std::io::stdout().lock(), "{text}");
+    }
+
+    /// A hint, on standard error, unless `--quiet` or `--json`.
+    pub fn hint(&self, text: impl fmt::Display) {
+        if !self.quiet && !self.json {
+            eprintln!("{text}");
+        }
+    }
+
+    /// One JSON document.
+    pub fn value(&self, value: &impl Serialize) {
+        let text = serde_json::to_string_pretty(value).expect("facts are plain data");
+        self.line(text);
+    }
+
+    /// A table with a header, columns as wide as their widest cell; numbers to the right.
+    pub fn table(&self, header: &[&str], rows: &[Vec<String>]) {
+        let width =
+            |i: usize| rows.iter().map(|row| row[i].chars().count()).chain([header[i].len()]).max().unwrap_or(0);
+        let widths: Vec<usize> = (0..header.len()).map(width).collect();
+        let print = |cells: &mut dyn Iterator<Item = &str>| {
+            let mut line = String::new();
+            for (cell, width) in cells.zip(&widths) {
+                let numeric = cell.starts_with(|c: char| c.is_ascii_digit());
+                let pad = " ".repeat(width - cell.chars().count().min(*width));
+                line += &if numeric { format!("{pad}{cell}  ") } else { format!("{cell}{pad}  ") };
+            }
+            self.line(line.trim_end());
+        };
+        print(&mut header.iter().copied());
+        for row in rows {
+            print(&mut row.iter().map(String::as_str));
+        }
+    }
+}
+
+/// A byte count for people: `0 B`, `1.5 KiB`, `3.0 GiB`.
+pub fn human_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if bytes < 1024 {
+        return format!("{bytes} B");
+    }
+    let power = (bytes.ilog2() / 10).min(6);
+    format!("{:.1} {}", bytes as f64 / (1u64 << (10 * power)) as f64, UNITS[power as usize - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn byte_counts_read_well() {
+        assert_eq!(human_bytes(1023), "1023 B");
+        assert_eq!(human_bytes(1536), "1.5 KiB");
+        assert_eq!(human_bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn a_fault_says_what_why_and_what_to_try() {
+        let fault = Fault::usage("reading x", "no such file").hint("braid init DIR");
+        assert_eq!(fault.to_string(), "reading x: no such file; try: braid init DIR");
+    }
+}

@@ -1,0 +1,173 @@
+//! `braid mds`, `braid iod`, `braid agent`: the daemons, each until SIGINT or SIGTERM.
+
+use std::{path::PathBuf, sync::mpsc};
+
+use braid_iod::{Iod, IodConfig};
+use braid_mds::{Mds, MdsConfig};
+use braid_types::ClusterUuid;
+use braid_wire::Secret;
+
+use crate::{
+    args::{AgentArgs, IodArgs, MdsArgs},
+    config::{AGENT_SOCKET_DEFAULT, ServerSection, Settings},
+    connect,
+    output::{Exit, Fault, Printer},
+};
+
+/// Where an I/O daemon listens unless told otherwise.
+const IOD_LISTEN_DEFAULT: &str = "127.0.0.1:7701";
+
+/// Runs the metadata server.
+pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let section = &settings.file.mds;
+    let stop = stop_signal()?;
+    let config = MdsConfig {
+        dir: wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or braid init DIR")?,
+        cluster: cluster(settings)?,
+        listen: listen(&args.listen, section, &settings.mds.value.join(",")),
+        server_key: server_key(&args.server_key, section)?,
+        tls: connect::tls(settings.tls.value),
+        prometheus: args.metrics.clone().or_else(|| section.metrics.clone()),
+    };
+    let mut mds = start_mds(config)?;
+    out.line(format!("metadata server listens on {}", addresses(mds.addresses())));
+    let _ = stop.recv();
+    mds.stop();
+    Ok(())
+}
+
+/// Runs an I/O daemon.
+pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let section = &settings.file.iod;
+    let stop = stop_signal()?;
+    let dir = wanted(&args.dir, &section.dir, "the I/O daemon's directory", "--dir DIR --init, on a disk of its own")?;
+    let cluster = cluster(settings)?;
+    if args.init {
+        init_iod(&dir, cluster)?;
+    }
+    let pick = |given: &[String], configured: &[String]| {
+        if given.is_empty() { configured.to_vec() } else { given.to_vec() }
+    };
+    let config = IodConfig {
+        dir,
+        cluster,
+        listen: listen(&args.listen, section, IOD_LISTEN_DEFAULT),
+        advertise: pick(&args.advertise, &section.advertise),
+        mds: settings.mds.value.clone(),
+        server_key: server_key(&args.server_key, section)?,
+        labels: pick(&args.label, &section.labels),
+        tls: connect::tls(settings.tls.value),
+        prometheus: args.metrics.clone().or_else(|| section.metrics.clone()),
+    };
+    let mut iod = start_iod(config)?;
+    out.line(format!("I/O daemon listens on {}", addresses(iod.addresses())));
+    let _ = stop.recv();
+    iod.stop();
+    Ok(())
+}
+
+/// Runs the agent.
+pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let stop = stop_signal()?;
+    let key = settings.key.value.as_ref().ok_or_else(|| {
+        Fault::usage("starting the agent", "it needs the host's client key")
+            .hint("braid key add HOST, then braid agent --key HOST.key")
+    })?;
+    let socket = args.socket.clone().or_else(|| settings.file.client.agent.clone());
+    let socket = socket.unwrap_or_else(|| PathBuf::from(AGENT_SOCKET_DEFAULT));
+    let mut config =
+        braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
+    config.tls = connect::tls(settings.tls.value);
+    config.timeout = settings.timeout.value;
+    let agent = braid_client::agent::Agent::start(&socket, config)?;
+    out.line(format!("the agent listens on {}", socket.display()));
+    let _ = stop.recv();
+    drop(agent);
+    Ok(())
+}
+
+/// Starts a metadata server, with what to try when it does not.
+pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
+    let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
+    Mds::start(config).map_err(|e| {
+        Fault::failed(format!("starting the metadata server of {dir} on {listen}"), &e)
+            .hint(start_hint(&e.to_string(), "braid init DIR"))
+    })
+}
+
+/// Starts an I/O daemon, with what to try when it does not.
+pub fn start_iod(config: IodConfig) -> Result<Iod, Fault> {
+    let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
+    Iod::start(config).map_err(|e| {
+        let hint = start_hint(
+            &e.to_string(),
+            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init",
+        );
+        Fault::failed(format!("starting the I/O daemon of {dir} on {listen}"), e).hint(hint)
+    })
+}
+
+fn start_hint(why: &str, otherwise: &str) -> String {
+    if why.contains("in use") || why.contains("cannot listen") {
+        return "another port with --listen, or stop what listens there".into();
+    }
+    otherwise.into()
+}
+
+/// Makes an empty directory an I/O daemon's.
+pub fn init_iod(dir: &std::path::Path, cluster: ClusterUuid) -> Result<(), Fault> {
+    let doing = || format!("making {} an I/O daemon's", dir.display());
+    std::fs::create_dir_all(dir).map_err(|e| Fault::failed(doing(), e))?;
+    braid_store::LocalStore::init(dir, cluster, None)
+        .map_err(|e| Fault::failed(doing(), e).hint("an empty directory on a disk with extended attributes"))
+        .map(|_| ())
+}
+
+/// The cluster that this host's configuration names.
+pub fn cluster(settings: &Settings) -> Result<ClusterUuid, Fault> {
+    let text = settings.file.cluster.uuid.as_deref().ok_or_else(|| {
+        Fault::usage("starting a daemon", "no configuration file says which cluster it belongs to (cluster.uuid)")
+            .hint("--config FILE, with the braid.toml that braid init wrote")
+    })?;
+    text.parse().map_err(|why: &str| Fault::usage("reading cluster.uuid", why))
+}
+
+fn server_key(given: &Option<PathBuf>, section: &ServerSection) -> Result<Secret, Fault> {
+    let path =
+        wanted(given, &section.server_key, "the server key", "--server-key FILE (braid init makes keys/server.key)")?;
+    let key = connect::key_file(&path)?;
+    if key.id.0 != 0 {
+        return Err(Fault::usage(format!("reading {}", path.display()), "it holds a client key, not the server key")
+            .hint("--server-key with keys/server.key of braid init"));
+    }
+    Ok(key.secret)
+}
+
+fn wanted(given: &Option<PathBuf>, configured: &Option<PathBuf>, what: &str, hint: &str) -> Result<PathBuf, Fault> {
+    let found = given.clone().or_else(|| configured.clone());
+    found.ok_or_else(|| Fault::new(Exit::Usage, "starting", format!("nobody said where {what} is")).hint(hint))
+}
+
+fn listen(given: &[String], section: &ServerSection, default: &str) -> Vec<String> {
+    match (given.is_empty(), section.listen.is_empty()) {
+        (false, _) => given.to_vec(),
+        (true, false) => section.listen.clone(),
+        (true, true) => default.split(',').map(str::to_owned).collect(),
+    }
+}
+
+fn addresses(list: &[std::net::SocketAddr]) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+}
+
+/// A channel that gets a message at SIGINT or SIGTERM; a second one ends the process at once.
+pub fn stop_signal() -> Result<mpsc::Receiver<()>, Fault> {
+    let (send, receive) = mpsc::sync_channel(1);
+    let handler = move || {
+        if send.try_send(()).is_err() {
+            std::process::exit(130);
+        }
+    };
+    ctrlc::set_handler(handler).map_err(|e| Fault::failed("waiting for signals", e))?;
+    Ok(receive)
+}

@@ -1,0 +1,320 @@
+//! The engine: walks one side, writes the other.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, mpsc},
+    time::Instant,
+};
+
+use serde::Serialize;
+
+use crate::{
+    output::{Exit, Fault},
+    transfer::{
+        progress::Progress,
+        side::{Kind, Meta, Side, file_name, join, show},
+    },
+};
+
+/// Bytes moved at once: one window for each of four I/O daemons.
+const CHUNK_BYTES: usize = 16 << 20;
+/// Files of the queue between the walk and the workers.
+const QUEUE_FILES_MAX: usize = 1024;
+/// Depth at which a walk gives up: a loop, or a tree that no tool could remove.
+const DEPTH_MAX: usize = 1000;
+/// A run of zeros of this many bytes in a sparse file is left out.
+const HOLE_BYTES: usize = 64 << 10;
+
+/// How to copy.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Directories too.
+    pub recursive: bool,
+    /// Files at the same time.
+    pub jobs: usize,
+    /// Skip what is there, go on in what is partly there.
+    pub resume: bool,
+    /// Owner and group too.
+    pub owner: bool,
+    /// Force to disk.
+    pub sync: bool,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// Files copied or linked.
+    pub files: u64,
+    /// Directories made or found.
+    pub directories: u64,
+    /// Bytes copied.
+    pub bytes: u64,
+    /// Files that were there already.
+    pub already_there: u64,
+    /// Files that failed.
+    pub failed: u64,
+    /// Special files that are not copied.
+    pub skipped: Vec<String>,
+    /// How long it took.
+    pub seconds: f64,
+    /// The first failure.
+    #[serde(skip)]
+    pub first_failure: Option<Fault>,
+}
+
+/// One file to copy.
+struct Item {
+    from: Vec<u8>,
+    to: Vec<u8>,
+    meta: Meta,
+}
+
+/// Copies every source to or into `destination`.
+pub fn copy_trees(
+    from: &impl Side,
+    sources: &[String],
+    to: &impl Side,
+    destination: &str,
+    options: &Options,
+    progress: &Progress,
+) -> Result<Summary, Fault> {
+    let started = Instant::now();
+    let into = to.is_directory(destination.as_bytes())?;
+    if !into && (sources.len() > 1 || destination.ends_with('/')) {
+        return Err(Fault::new(Exit::NotFound, format!("copying to {destination}"), "it is not a directory")
+            .hint("braid mkdir -p, or mkdir -p"));
+    }
+    let summary = Mutex::new(Summary::default());
+    let (queue, items) = mpsc::sync_channel::<Item>(QUEUE_FILES_MAX);
+    let items = Mutex::new(items);
+    let mut walk = Walk {
+        from,
+        to,
+        options,
+        progress,
+        summary: &summary,
+        queue,
+        directories: Vec::new(),
+        links: HashMap::new(),
+        later: Vec::new(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| work(from, to, options, progress, &summary, &items));
+        }
+        let walked = sources.iter().try_for_each(|source| {
+            let source = source.as_bytes();
+            let target =
+                if into { join(destination.as_bytes(), file_name(source)) } else { destination.as_bytes().to_vec() };
+            walk.root(source, target)
+        });
+        let Walk { directories, later, queue, .. } = walk;
+        drop(queue);
+        walked.map(|()| (directories, later))
+    })
+    .map(|(directories, later)| finish(to, options, &summary, directories, later))?;
+    let mut summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    summary.seconds = started.elapsed().as_secs_f64();
+    Ok(summary)
+}
+
+/// Hard links and the attributes of directories: what can only be done when all files are there.
+fn finish(
+    to: &impl Side,
+    options: &Options,
+    summary: &Mutex<Summary>,
+    directories: Vec<(Vec<u8>, Meta)>,
+    links: Vec<(Vec<u8>, Vec<u8>)>,
+) {
+    for (existing, name) in links {
+        record(summary, to.hard_link(&existing, &name).map(|()| 0));
+    }
+    for (path, meta) in directories.into_iter().rev() {
+        if let Err(fault) = to.set_meta(&path, &meta, options.owner) {
+            fail(summary, fault);
+        }
+    }
+}
+
+struct Walk<'a, F, T> {
+    from: &'a F,
+    to: &'a T,
+    options: &'a Options,
+    progress: &'a Progress,
+    summary: &'a Mutex<Summary>,
+    queue: mpsc::SyncSender<Item>,
+    directories: Vec<(Vec<u8>, Meta)>,
+    links: HashMap<(u64, u64), Vec<u8>>,
+    later: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl<F: Side, T: Side> Walk<'_, F, T> {
+    /// One source named on the command line: what is wrong with it is an error of the command.
+    fn root(&mut self, source: &[u8], target: Vec<u8>) -> Result<(), Fault> {
+        let doing = || format!("copying {}", show(source));
+        let meta =
+            self.from.meta(source)?.ok_or_else(|| Fault::new(Exit::NotFound, doing(), "no such file or directory"))?;
+        if meta.kind == Kind::Directory && !self.options.recursive {
+            return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
+        }
+        if self.from.same_file(source, &target) {
+            return Err(Fault::usage(doing(), "source and destination are the same file"));
+        }
+        self.entry(source.to_vec(), target, meta, 0);
+        Ok(())
+    }
+
+    fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta, depth: usize) {
+        match meta.kind {
+            Kind::Directory => self.directory(&from, to, meta, depth),
+            Kind::Symlink => record(self.summary, self.symlink(&from, &to, &meta).map(|()| 0)),
+            Kind::Other => {
+                self.with_summary(|s| s.skipped.push(format!("{}: not a file, directory or link", show(&from))))
+            }
+            Kind::File => self.file(from, to, meta),
+        }
+    }
+
+    fn directory(&mut self, from: &[u8], to: Vec<u8>, meta: Meta, depth: usize) {
+        let names = self.to.make_directory(&to).and_then(|()| self.from.names(from));
+        let mut names = match names {
+            Ok(_) if depth == DEPTH_MAX => {
+                return fail(
+                    self.summary,
+                    Fault::failed(format!("copying {}", show(from)), "more than 1000 directories deep"),
+                );
+            }
+            Ok(names) => names,
+            Err(fault) => return fail(self.summary, fault),
+        };
+        names.sort_unstable();
+        self.with_summary(|s| s.directories += 1);
+        self.directories.push((to.clone(), meta));
+        for name in names {
+            let child = join(from, &name);
+            match self.from.meta(&child) {
+                Ok(Some(meta)) => self.entry(child, join(&to, &name), meta, depth + 1),
+                Ok(None) => {} // removed while we walked
+                Err(fault) => fail(self.summary, fault),
+            }
+        }
+    }
+
+    fn symlink(&self, from: &[u8], to: &[u8], meta: &Meta) -> Result<(), Fault> {
+        self.to.symlink(&self.from.read_link(from)?, to)?;
+        self.to.set_meta(to, meta, self.options.owner)
+    }
+
+    fn file(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta) {
+        if let Some(first) = meta.link_id.and_then(|id| self.links.get(&id)) {
+            return self.later.push((first.clone(), to));
+        }
+        if let Some(id) = meta.link_id {
+            self.links.insert(id, to.clone());
+        }
+        self.progress.found(meta.bytes);
+        // The workers are gone only when they panicked, and the scope reports that.
+        let _ = self.queue.send(Item { from, to, meta });
+    }
+
+    fn with_summary(&self, change: impl FnOnce(&mut Summary)) {
+        change(&mut self.summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+fn work(
+    from: &impl Side,
+    to: &impl Side,
+    options: &Options,
+    progress: &Progress,
+    summary: &Mutex<Summary>,
+    items: &Mutex<mpsc::Receiver<Item>>,
+) {
+    let mut buffer = Vec::new();
+    loop {
+        let next = items.lock().unwrap_or_else(std::sync::PoisonError::into_inner).recv();
+        let Ok(item) = next else { return };
+        match copy_file(from, to, &item, options, progress, &mut buffer) {
+            Ok(Some(bytes)) => record(summary, Ok(bytes)),
+            Ok(None) => summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner).already_there += 1,
+            Err(fault) => fail(summary, fault),
+        }
+    }
+}
+
+/// Copies one file; `None` when it was there already.
+fn copy_file(
+    from: &impl Side,
+    to: &impl Side,
+    item: &Item,
+    options: &Options,
+    progress: &Progress,
+    buffer: &mut Vec<u8>,
+) -> Result<Option<u64>, Fault> {
+    let there = if options.resume { to.meta(&item.to)? } else { None };
+    if there.as_ref().is_some_and(|there| item.meta.agrees_with(there)) {
+        progress.moved(item.meta.bytes);
+        return Ok(None);
+    }
+    let part =
+        there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
+    let mut offset = part - part % HOLE_BYTES as u64;
+    progress.moved(offset);
+    let mut source = from.open(&item.from)?;
+    let mut sink = to.create(&item.to, item.meta.mode & 0o777 | 0o200, offset > 0)?;
+    let started_at = offset;
+    let sparse = item.meta.bytes_used < item.meta.bytes;
+    buffer.resize(CHUNK_BYTES.min((item.meta.bytes.max(1)) as usize + 1), 0);
+    loop {
+        let read = source.read_at(offset, buffer)?;
+        write_chunk(&mut *sink, offset, &buffer[..read], sparse)?;
+        offset += read as u64;
+        progress.moved(read as u64);
+        if read < buffer.len() {
+            break;
+        }
+    }
+    if sparse || offset < part {
+        sink.set_size(offset)?;
+    }
+    sink.close(options.sync)?;
+    to.set_meta(&item.to, &item.meta, options.owner)?;
+    Ok(Some(offset - started_at))
+}
+
+/// Writes a chunk; of a sparse file only the pieces that are not all zeros.
+fn write_chunk(
+    sink: &mut dyn crate::transfer::side::Sink,
+    offset: u64,
+    bytes: &[u8],
+    sparse: bool,
+) -> Result<(), Fault> {
+    if !sparse {
+        return if bytes.is_empty() { Ok(()) } else { sink.write_at(offset, bytes) };
+    }
+    let mut at = offset;
+    for piece in bytes.chunks(HOLE_BYTES) {
+        if piece.iter().any(|byte| *byte != 0) {
+            sink.write_at(at, piece)?;
+        }
+        at += piece.len() as u64;
+    }
+    Ok(())
+}
+
+fn record(summary: &Mutex<Summary>, outcome: Result<u64, Fault>) {
+    match outcome {
+        Ok(bytes) => {
+            let mut summary = summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            summary.files += 1;
+            summary.bytes += bytes;
+        }
+        Err(fault) => fail(summary, fault),
+    }
+}
+
+fn fail(summary: &Mutex<Summary>, fault: Fault) {
+    let mut summary = summary.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    summary.failed += 1;
+    summary.first_failure.get_or_insert(fault);
+}

@@ -1,0 +1,123 @@
+//! Copying trees: `put` (local to cluster), `get` (cluster to local), `cp` (inside the cluster).
+//!
+//! One engine over two kinds of [`Side`]:
+//!
+//! ```text
+//!   plan: walk the source, make directories as they are met, queue files      (one thread)
+//!   copy: workers take files from a bounded queue, in chunks of CHUNK_BYTES    (`--jobs` threads)
+//!   end:  modes and times of directories, deepest first; sync where asked
+//! ```
+//!
+//! Invariants: (1) a file gets its time only when it is whole, so `--resume` tells a whole file (size and
+//! time agree) from a part of one; (2) the first error of a file does not stop the others; the command fails at
+//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES` and a bounded queue, however large the tree (I9).
+
+mod copy;
+mod local;
+mod progress;
+mod remote;
+mod side;
+
+/// Paths as bytes, for other commands.
+pub mod path {
+    pub use super::side::{file_name, join, show};
+}
+
+use braid_client::Client;
+
+use crate::{
+    args::{LayoutArgs, TransferArgs},
+    config::Settings,
+    connect,
+    output::{Fault, Printer, human_bytes},
+    transfer::{
+        copy::{Options, Summary, copy_trees},
+        local::Local,
+        remote::Remote,
+        side::Side,
+    },
+};
+
+/// `braid put LOCAL… REMOTE`.
+pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    let remote = Remote::new(client.clone(), connect::wish(&args.layout)?);
+    run(&Local, &remote, args, &client, out)
+}
+
+/// `braid get REMOTE… LOCAL`.
+pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, &client, out)
+}
+
+/// `braid cp SOURCE… DESTINATION`.
+pub fn cp(
+    paths: &[String],
+    recursive: bool,
+    layout: &LayoutArgs,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
+    let client = connect::client(settings)?;
+    let remote = Remote::new(client.clone(), connect::wish(layout)?);
+    let args = TransferArgs {
+        paths: paths.to_vec(),
+        recursive,
+        jobs: 4,
+        resume: false,
+        owner: false,
+        sync: false,
+        layout: LayoutArgs::default(),
+    };
+    run(&remote, &remote, &args, &client, out)
+}
+
+fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, _client: &Client, out: Printer) -> Result<(), Fault> {
+    let options = Options {
+        recursive: args.recursive,
+        jobs: usize::from(args.jobs),
+        resume: args.resume,
+        owner: args.owner,
+        sync: args.sync,
+    };
+    let progress = progress::Progress::new(out);
+    let (destination, sources) = args.paths.split_last().expect("clap asks for two paths at least");
+    let summary = copy_trees(from, sources, to, destination, &options, &progress)?;
+    progress.finish();
+    report(&summary, out);
+    if summary.failed == 0 {
+        return Ok(());
+    }
+    let first = summary.first_failure.clone().unwrap_or_else(|| Fault::failed("copying", "unknown"));
+    Err(Fault::new(
+        first.exit,
+        format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
+        first.to_string(),
+    )
+    .hint("the same with --resume"))
+}
+
+fn report(summary: &Summary, out: Printer) {
+    if out.json {
+        return out.value(summary);
+    }
+    let rate = summary.bytes as f64 / summary.seconds.max(1e-9);
+    out.hint(format!(
+        "{} files, {} directories, {} in {:.1} s ({}/s){}{}",
+        summary.files,
+        summary.directories,
+        human_bytes(summary.bytes),
+        summary.seconds,
+        human_bytes(rate as u64),
+        if summary.already_there > 0 {
+            format!(", {} were there already", summary.already_there)
+        } else {
+            String::new()
+        },
+        if summary.skipped.is_empty() { String::new() } else { format!(", {} skipped", summary.skipped.len()) },
+    ));
+    for skipped in summary.skipped.iter().take(5) {
+        out.hint(format!("skipped {skipped}"));
+    }
+}

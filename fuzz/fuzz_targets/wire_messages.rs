@@ -1,0 +1,43 @@
+//! Any bytes as any message: no panic, and what decodes encodes to the same bytes again.
+#![no_main]
+
+use braid_wire::{
+    Auth, AuthReply, Capability, Credential, FRAME_HEADER_BYTES, FrameHeader, Hello, HelloReply, Secret, Ticket, Wire,
+    decode_outcome,
+    message::{CommonRequest, DaemonStatusReply, iod::*, mds::*, types::*},
+};
+use libfuzzer_sys::fuzz_target;
+
+/// Decodes as the `n`-th of the types given and encodes again.
+macro_rules! canonical {
+    ($n:expr, $bytes:expr; $($name:ty),* $(,)?) => {{
+        let tries: &[fn(&[u8])] = &[$( |bytes| {
+            if let Ok(value) = <$name>::from_bytes(bytes) {
+                assert_eq!(value.to_bytes(), bytes, stringify!($name));
+            }
+            let _ = decode_outcome::<$name>(bytes);
+        } ),*];
+        tries[usize::from($n) % tries.len()]($bytes);
+    }};
+}
+
+fuzz_target!(|data: &[u8]| {
+    let [which, op_low, op_high, bytes @ ..] = data else { return };
+    let op = u16::from_le_bytes([*op_low, op_high % 3]);
+    let _ = CommonRequest::decode(op, bytes);
+    let _ = MdsRequest::decode(op, bytes);
+    let _ = IodRequest::decode(op, bytes);
+    if let Some(header) = bytes.first_chunk::<FRAME_HEADER_BYTES>() {
+        if let Ok(header) = FrameHeader::from_bytes(header) {
+            assert_eq!(&header.to_bytes()[..], &bytes[..FRAME_HEADER_BYTES]);
+        }
+    }
+    assert_eq!(Capability::verify(bytes, &Secret::from_bytes([7; 32])), None, "nobody signed this");
+    canonical!(*which, bytes;
+        Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, At, Attributes,
+        DirectoryEntry, LayoutWish, ClusterMap, ObjectRecord, Read, Write, Truncate, Punch, CollectSizes, ListObjects,
+        OpenSession, OpenSessionReply, Create, CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply,
+        RegisterIod, HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
+        ReadDirectoryReply, DaemonStatusReply, Vec<Vec<u8>>, Vec<KeyInfo>, Option<u64>, String,
+    );
+});
