@@ -2,6 +2,12 @@
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
+pub mod arguments;
+pub mod braid;
+pub mod cluster;
 pub mod disk;
+pub mod kill;
+pub mod load;
+pub mod power;
 pub mod random;
 pub mod trace;

@@ -33,17 +33,21 @@ struct Contents {
     names: BTreeMap<Vec<u8>, Node>,
 }
 
+impl Contents {
+    fn new(kind: Kind) -> Self {
+        Self { kind, bytes: Vec::new(), attributes: BTreeMap::new(), names: BTreeMap::new() }
+    }
+}
+
 impl Tree {
     /// These nodes, with nothing in them and no names.
     pub fn new(nodes: &[Kind]) -> Self {
-        let mut tree = Self { nodes: Vec::new() };
-        nodes.iter().for_each(|kind| drop(tree.add(kind.clone())));
-        tree
+        Self { nodes: nodes.iter().cloned().map(Contents::new).collect() }
     }
 
     /// One node more.
     pub fn add(&mut self, kind: Kind) -> Node {
-        self.nodes.push(Contents { kind, bytes: Vec::new(), attributes: BTreeMap::new(), names: BTreeMap::new() });
+        self.nodes.push(Contents::new(kind));
         Node(self.nodes.len() - 1)
     }
 

@@ -27,6 +27,8 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 
+pub(crate) use replay::READERS_TABLE;
+
 use crate::disk::History;
 
 /// Longer data in one call is an error: far above the windows of the daemons, far below what the machine holds.

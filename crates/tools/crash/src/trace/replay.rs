@@ -73,13 +73,16 @@ impl Replay {
                 self.descriptors.close_range(call.thread, number(call, 0)?, number(call, 1)?);
             }
             "fsync" | "fdatasync" | "syncfs" => self.sync_begins(index, call)?,
-            "write" => {
-                if self.open_file(call, 0)?.is_some_and(|file| file.target == Target::Marks) {
-                    let text = String::from_utf8(text::bytes(argument(call, 1)?)?)?;
-                    self.history.events.push(Event::Mark(text.trim_end().to_owned()));
-                }
-            }
+            "write" => self.mark(call)?,
             _ => {}
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, call: &Call<'_>) -> Result<()> {
+        if self.open_file(call, 0)?.is_some_and(|file| file.target == Target::Marks) {
+            let text = String::from_utf8(text::bytes(argument(call, 1)?)?)?;
+            self.history.events.push(Event::Mark(text.trim_end().to_owned()));
         }
         Ok(())
     }
