@@ -136,7 +136,8 @@ fn scratch_path(path: &Path) -> PathBuf {
 
 fn from_hex(text: &str) -> Option<Secret> {
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
-    let bytes: Vec<u8> = digits?.chunks(2).map(|pair| (pair[0] << 4 | pair.get(1).copied().unwrap_or(0)) as u8).collect();
+    let bytes: Vec<u8> =
+        digits?.chunks(2).map(|pair| (pair[0] << 4 | pair.get(1).copied().unwrap_or(0)) as u8).collect();
     (text.len() == 2 * KEY_BYTES).then(|| bytes.try_into().ok().map(Secret::from_bytes))?
 }
 

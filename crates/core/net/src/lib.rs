@@ -8,6 +8,8 @@ pub mod frames;
 pub mod handshake;
 pub mod metrics_http;
 mod random;
+#[cfg(test)]
+mod relay_tests;
 pub mod server;
 mod tls;
 mod transport;

@@ -13,7 +13,7 @@ use braid_net::{
     Blocking, Connection, Driver, Endpoint, Exchange, NetError, TlsPolicy, block_on,
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
-    server::{CallHandler, CallService, Listener, Peer, Responder},
+    server::{CallHandler, CallService, Handler, Listener, Peer, Responder, SendError, ServerConnection},
 };
 use braid_types::{Failure, Status};
 use braid_wire::{
@@ -153,7 +153,7 @@ fn one_exchange(connection: &mut [Connection], room: &mut [u8], timeout: Duratio
     batch[0].outcome.take().unwrap().map(|_| ())
 }
 
-fn against(script: fn(&mut braid_net::server::ServerConnection), timeout: Duration) -> NetError {
+fn against(script: fn(&mut ServerConnection), timeout: Duration) -> NetError {
     let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(script)));
     let mut connection = [connect(&endpoint(&listener, NodeKind::Iod, 1))];
     let error = one_exchange(&mut connection, &mut [0; 1000], timeout).unwrap_err();
@@ -168,7 +168,7 @@ fn frame(flags: FrameFlags, request_id: u64, payload_bytes: u32) -> FrameHeader 
 
 #[test]
 fn a_server_that_stays_silent_is_a_timeout() {
-    let silent = |connection: &mut braid_net::server::ServerConnection| {
+    let silent = |connection: &mut ServerConnection| {
         connection.next_header(None).unwrap();
         let _ = connection.next_header(None); // until the client gives up
     };
@@ -177,7 +177,7 @@ fn a_server_that_stays_silent_is_a_timeout() {
 
 #[test]
 fn a_server_that_dies_in_the_middle_of_a_frame_is_a_lost_connection() {
-    let dies = |connection: &mut braid_net::server::ServerConnection| {
+    let dies = |connection: &mut ServerConnection| {
         let header = connection.next_header(None).unwrap().unwrap();
         let mut half = frame(FrameFlags::DATA, header.request_id, 1000).to_bytes().to_vec();
         half.extend([0; 100]);
@@ -188,7 +188,7 @@ fn a_server_that_dies_in_the_middle_of_a_frame_is_a_lost_connection() {
 
 #[test]
 fn more_payload_than_was_asked_for_is_refused() {
-    let generous = |connection: &mut braid_net::server::ServerConnection| {
+    let generous = |connection: &mut ServerConnection| {
         let id = connection.next_header(None).unwrap().unwrap().request_id;
         connection.sender().send(&frame(FrameFlags::DATA, id, 1001), &[], &[IoSlice::new(&[0; 1001])]).unwrap();
         let _ = connection.next_header(None);
@@ -198,7 +198,7 @@ fn more_payload_than_was_asked_for_is_refused() {
 
 #[test]
 fn an_answer_to_a_call_that_was_not_made_is_refused() {
-    let confused = |connection: &mut braid_net::server::ServerConnection| {
+    let confused = |connection: &mut ServerConnection| {
         let id = connection.next_header(None).unwrap().unwrap().request_id;
         connection.sender().send(&frame(FrameFlags::DATA, id + 1, 0), &[], &[]).unwrap();
         let _ = connection.next_header(None);
@@ -431,4 +431,31 @@ fn stop_ends_waiting_connections_and_calls() {
         assert!(matches!(call.join().unwrap(), Err(NetError::ConnectionLost { .. })));
     });
     assert_eq!(listener.counters().connections, 0);
+}
+
+/// Sends and sends, and tells how it ended.
+struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
+
+impl Handler for Flood {
+    fn run(&self, connection: ServerConnection) {
+        let payload = vec![0; 256 * 1024];
+        let header = frame(FrameFlags::DATA, 1, payload.len() as u32);
+        let sent = loop {
+            if let Err(error) = connection.sender().send(&header, &[], &[IoSlice::new(&payload)]) {
+                break Err(error);
+            }
+        };
+        self.0.lock().unwrap().send(sent).unwrap();
+    }
+}
+
+#[test]
+fn a_client_that_does_not_read_does_not_hold_a_thread_for_ever() {
+    let (send, receive) = mpsc::channel();
+    let mut config = config(NodeKind::Mds, 0);
+    config.stall_timeout = SHORT;
+    let listener = listen(config, Arc::new(Flood(Mutex::new(send))));
+    let _silent = authenticated(&listener);
+    let ended = receive.recv_timeout(LONG).expect("the thread comes back");
+    assert!(matches!(ended, Err(SendError::Connection(_))), "{ended:?}");
 }

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use braid_layout::{Layout, LayoutMap, PartSet};
 use braid_store::NewObject;
-use braid_types::{
-    Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status,
-};
+use braid_types::{Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status};
 use braid_wire::{Capability, Rights, Secret, Wire};
 
 /// What a verified capability allows on this daemon.

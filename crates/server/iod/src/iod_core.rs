@@ -43,7 +43,7 @@ use crate::{
 /// The daemon's state that all connections share.
 #[derive(Debug)]
 pub struct IodCore<S> {
-    store: S,
+    store: Arc<S>,
     server_key: Secret,
     iod: AtomicU32,
     gate: Gate,
@@ -51,6 +51,13 @@ pub struct IodCore<S> {
     started: Duration,
     /// Nanoseconds from this machine's wall clock to the metadata server's.
     clock_offset: AtomicI64,
+}
+
+/// An open object with its facts.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) object: Arc<dyn Object>,
+    pub(crate) stat: ObjectStat,
 }
 
 /// What became of a request.
@@ -67,9 +74,9 @@ pub enum Begun<S> {
 }
 
 impl<S: ObjectStore> IodCore<S> {
-    /// A daemon over `store`. It serves no data before the first [`IodCore::serve_until`]. `now` is monotonic, as in
+    /// A daemon over `store`, which whoever simulates a crash keeps. It serves no data before the first [`IodCore::serve_until`]. `now` is monotonic, as in
     /// all calls.
-    pub fn new(store: S, server_key: Secret, now: Duration) -> Self {
+    pub fn new(store: Arc<S>, server_key: Secret, now: Duration) -> Self {
         Self {
             iod: AtomicU32::new(store.identity().iod.map_or(0, |iod| iod.0)),
             store,
@@ -158,7 +165,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The store under the daemon.
-    pub fn store(&self) -> &S {
+    pub fn store(&self) -> &Arc<S> {
         &self.store
     }
 
@@ -184,7 +191,7 @@ impl<S: ObjectStore> IodCore<S> {
 
     /// What a heartbeat says.
     pub fn vitals(&self) -> Result<Vitals, Failure> {
-        let space = ops::space(&self.store)?;
+        let space = ops::space(&*self.store)?;
         Ok(Vitals { space, verifier: self.store.write_verifier() })
     }
 
@@ -237,7 +244,7 @@ impl<S: ObjectStore> IodCore<S> {
     ///
     /// # Errors
     /// [`Status::ObjectLost`] when it should be; [`Status::StaleGeneration`] when it was truncated since (I5).
-    pub(crate) fn open(&self, grant: &Grant, place: &Place) -> Result<Option<(Arc<dyn Object>, ObjectStat)>, Failure> {
+    pub(crate) fn open(&self, grant: &Grant, place: &Place) -> Result<Option<Opened>, Failure> {
         let object = match self.store.open(place.object) {
             Err(why) if why.is_no_object() && !place.recorded => return Ok(None),
             opened => self.warned(opened)?,
@@ -248,7 +255,7 @@ impl<S: ObjectStore> IodCore<S> {
             let detail = format!("object {}: size generation {asked} is older than {current}", place.object);
             return Err(Failure::new(Status::StaleGeneration, detail));
         }
-        Ok(Some((object, stat)))
+        Ok(Some(Opened { object, stat }))
     }
 
     /// The object of a place to write to; made when it is not there and need not be (I11).
@@ -257,7 +264,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// As [`IodCore::open`], and the disk's.
     pub(crate) fn open_or_create(&self, grant: &Grant, place: &Place) -> Result<Arc<dyn Object>, Failure> {
         match self.open(grant, place)? {
-            Some((object, _)) => Ok(object),
+            Some(Opened { object, .. }) => Ok(object),
             None => self.warned(self.store.create(&grant.new_object(place.object))),
         }
     }

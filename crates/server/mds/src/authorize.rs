@@ -1,6 +1,6 @@
 //! Which key a peer must prove, and what that key may do.
 
-use braid_net::Authorizer;
+use braid_net::server::Authorizer;
 use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
 use braid_wire::{Credential, Role, Secret, Ticket, message::mds::KeyRights};
 

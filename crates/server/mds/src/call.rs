@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_meta::{Identity, Replay};
-use braid_net::Responder;
+use braid_net::server::Responder;
 use braid_types::{Failure, FileIndex, SessionId};
 use braid_wire::{Wire, encode_success, message::mds::Envelope};
 

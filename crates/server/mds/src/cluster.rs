@@ -11,8 +11,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use braid_meta::{IodRecord, IodState as Decided};
 use braid_types::{
-    ClusterUuid, Failure, IodId, MapEpoch, MdsEpoch, Status, WriteVerifier,
+    ByteCount, ClusterUuid, Failure, IodId, MapEpoch, MdsEpoch, Status, WriteVerifier,
     limits::{HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
 };
 use braid_wire::message::{
@@ -30,15 +31,6 @@ pub const IOD_ADDRESSES_MAX: usize = 16;
 pub const IOD_LABELS_MAX: usize = 64;
 /// Bytes of one address or label.
 pub const IOD_TEXT_BYTES_MAX: usize = 255;
-
-/// What is remembered of an I/O daemon over restarts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IodRecord {
-    /// Id, addresses, labels, wished state, space.
-    pub info: IodInfo,
-    /// The random bytes of its directory.
-    pub directory: [u8; 16],
-}
 
 /// An I/O daemon.
 #[derive(Clone, Debug)]
@@ -70,7 +62,7 @@ pub struct Cluster {
 impl Cluster {
     /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
     pub fn new(uuid: ClusterUuid, server: MdsEpoch, mds: Vec<String>, records: Vec<IodRecord>, now: Duration) -> Self {
-        let iods = records.into_iter().map(|record| (record.info.id, Iod::recorded(record, now))).collect();
+        let iods = records.into_iter().map(|record| (record.id, Iod::recorded(record, NO_SPACE, now))).collect();
         let mut cluster = Self { uuid, epoch: MapEpoch(server.0 << 32), mds, iods, candidates: Arc::new([]) };
         cluster.changed();
         cluster
@@ -124,12 +116,12 @@ impl Cluster {
         self.iods.get(&id).is_some_and(|iod| iod.info.state != IodState::Down)
     }
 
-    /// Takes in a daemon that says who it is; the record to keep, when it is new or moved.
+    /// Checks a daemon that says who it is.
     ///
     /// # Errors
     /// [`Status::NotPermitted`] for another cluster's directory or for an id of another directory,
     /// [`Status::LimitExceeded`], [`Status::Invalid`].
-    pub fn plan_registration(&self, call: &RegisterIod) -> Result<Registration, Failure> {
+    pub fn check_registration(&self, call: &RegisterIod) -> Result<(), Failure> {
         check_texts(call)?;
         if call.cluster != self.uuid {
             return Err(Failure::new(
@@ -137,45 +129,29 @@ impl Cluster {
                 format!("the directory belongs to cluster {}, this is cluster {}", call.cluster, self.uuid),
             ));
         }
-        let id = self.id_for(call)?;
-        let draining = self.iods.get(&id).is_some_and(|iod| iod.draining);
-        let state = if draining { IodState::Draining } else { IodState::Up };
-        let info = IodInfo {
-            id,
-            addresses: call.addresses.clone(),
-            labels: call.labels.clone(),
-            state,
-            space: call.space.clone(),
-        };
-        let known = self.iods.get(&id);
-        let moved = known.is_none_or(|iod| iod.info.addresses != info.addresses || iod.info.labels != info.labels);
-        Ok(Registration { record: IodRecord { info, directory: call.directory }, moved })
-    }
-
-    /// The second half of a registration, once its record is kept.
-    pub fn register(&mut self, registration: Registration, verifier: WriteVerifier, now: Duration) -> IodId {
-        let id = registration.record.info.id;
-        let mut iod = Iod::recorded(registration.record, now);
-        iod.verifier = Some(verifier);
-        let visible = registration.moved || self.iods.get(&id).is_none_or(|old| old.info.state != iod.info.state);
-        self.iods.insert(id, iod);
-        if visible { self.changed() } else { self.refresh() }
-        id
-    }
-
-    fn id_for(&self, call: &RegisterIod) -> Result<IodId, Failure> {
-        let by_directory = self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
-        match (call.id, by_directory) {
-            (IodId(0), Some(id)) => Ok(id),
+        let owner = self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        match (call.id, owner) {
+            (IodId(0), Some(_)) => Ok(()),
             (IodId(0), None) if self.iods.len() >= IODS_MAX => {
                 Err(Failure::new(Status::LimitExceeded, format!("a cluster has at most {IODS_MAX} I/O daemons")))
             }
-            (IodId(0), None) => Ok(IodId(self.iods.keys().next_back().map_or(1, |last| last.0 + 1))),
-            (id, Some(owner)) if id == owner => Ok(id),
+            (IodId(0), None) => Ok(()),
+            (id, Some(owner)) if id == owner => Ok(()),
             (id, Some(owner)) => Err(refused(id, &format!("its directory is that of I/O daemon {owner}"))),
             (id, None) if self.iods.contains_key(&id) => Err(refused(id, "the id belongs to another directory")),
             (id, None) => Err(refused(id, "the cluster never gave out this id; try: braid fsck")),
         }
+    }
+
+    /// Takes in a daemon whose record is kept.
+    pub fn register(&mut self, record: IodRecord, space: Space, verifier: WriteVerifier, now: Duration) {
+        let mut iod = Iod::recorded(record, space, now);
+        iod.verifier = Some(verifier);
+        let id = iod.info.id;
+        let seen = |info: &IodInfo| (info.addresses.clone(), info.labels.clone(), info.state);
+        let visible = self.iods.get(&id).is_none_or(|old| seen(&old.info) != seen(&iod.info));
+        self.iods.insert(id, iod);
+        if visible { self.changed() } else { self.refresh() }
     }
 
     /// A sign of life.
@@ -229,21 +205,21 @@ impl Cluster {
         changed
     }
 
-    /// Draining or up again, by an administrator; the record to keep.
+    /// Checks what an administrator asks.
     ///
     /// # Errors
     /// [`Status::NotFound`]; [`Status::Invalid`] for "down", which is observed and not set.
-    pub fn plan_state(&self, id: IodId, state: IodState) -> Result<IodRecord, Failure> {
-        let iod = self.iods.get(&id).ok_or_else(|| Failure::new(Status::NotFound, format!("I/O daemon {id}")))?;
+    pub fn check_state(&self, id: IodId, state: IodState) -> Result<(), Failure> {
+        if !self.iods.contains_key(&id) {
+            return Err(Failure::new(Status::NotFound, format!("I/O daemon {id}")));
+        }
         if state == IodState::Down {
             return Err(Failure::new(Status::Invalid, "down is what is seen, not what is set; try: draining"));
         }
-        let mut info = iod.info.clone();
-        info.state = state;
-        Ok(IodRecord { info, directory: iod.directory })
+        Ok(())
     }
 
-    /// The second half, once the record is kept.
+    /// Draining or up again, by an administrator, once the record is kept.
     pub fn set_state(&mut self, id: IodId, state: IodState) {
         if let Some(iod) = self.iods.get_mut(&id) {
             iod.draining = state == IodState::Draining;
@@ -277,22 +253,16 @@ impl Cluster {
     }
 }
 
-impl Iod {
-    fn recorded(record: IodRecord, now: Duration) -> Self {
-        let draining = record.info.state == IodState::Draining;
-        let mut info = record.info;
-        info.state = if draining { IodState::Draining } else { IodState::Up };
-        Self { info, directory: record.directory, verifier: None, heard: now, fence_applied: 0, draining }
-    }
-}
+/// Nothing is known of the disk of a daemon that has not spoken.
+const NO_SPACE: Space = Space { device: 0, total: ByteCount(0), available: ByteCount(0), files_free: 0 };
 
-/// A registration that was checked and not yet kept.
-#[derive(Debug)]
-pub struct Registration {
-    /// What to keep.
-    pub record: IodRecord,
-    /// Whether it is new, or its addresses or labels changed: only then it must be kept.
-    pub moved: bool,
+impl Iod {
+    fn recorded(record: IodRecord, space: Space, now: Duration) -> Self {
+        let draining = record.state != Decided::Active;
+        let state = if draining { IodState::Draining } else { IodState::Up };
+        let info = IodInfo { id: record.id, addresses: record.addresses, labels: record.labels, state, space };
+        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining }
+    }
 }
 
 fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
@@ -315,8 +285,6 @@ fn refused(id: IodId, why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use braid_types::ByteCount;
-
     use super::*;
 
     const UUID: ClusterUuid = ClusterUuid(*b"0123456789abcdef");
@@ -341,9 +309,15 @@ mod tests {
         Cluster::new(UUID, MdsEpoch(1), vec!["127.0.0.1:1".into()], Vec::new(), Duration::ZERO)
     }
 
+    /// What the store does with a registration: the directory keeps its id, a new one gets the next.
     fn join(cluster: &mut Cluster, call: &RegisterIod, now: Duration) -> IodId {
-        let plan = cluster.plan_registration(call).unwrap();
-        cluster.register(plan, call.verifier, now)
+        cluster.check_registration(call).unwrap();
+        let known = cluster.iods().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        let id = known.unwrap_or(IodId(cluster.iods().count() as u32 + 1));
+        let (uuid, addresses, labels) = (call.directory, call.addresses.clone(), call.labels.clone());
+        let record = IodRecord { id, uuid, addresses, labels, state: Decided::Active };
+        cluster.register(record, call.space.clone(), call.verifier, now);
+        id
     }
 
     #[test]
@@ -354,7 +328,7 @@ mod tests {
         assert_eq!(join(&mut cluster, &call(0, 1), Duration::ZERO), IodId(1), "the answer was lost: asked again");
         assert_eq!(join(&mut cluster, &call(2, 2), Duration::ZERO), IodId(2));
         for (id, directory) in [(1, 2), (2, 1), (1, 9), (5, 9)] {
-            let refused = cluster.plan_registration(&call(id, directory)).unwrap_err();
+            let refused = cluster.check_registration(&call(id, directory)).unwrap_err();
             assert_eq!(refused.status, Status::NotPermitted, "id {id} from directory {directory}");
         }
     }
@@ -362,7 +336,7 @@ mod tests {
     #[test]
     fn a_foreign_cluster_is_refused() {
         let foreign = RegisterIod { cluster: ClusterUuid([9; 16]), ..call(0, 1) };
-        assert_eq!(empty().plan_registration(&foreign).unwrap_err().status, Status::NotPermitted);
+        assert_eq!(empty().check_registration(&foreign).unwrap_err().status, Status::NotPermitted);
     }
 
     #[test]
@@ -389,8 +363,8 @@ mod tests {
     fn draining_outlasts_silence_and_down_cannot_be_set() {
         let mut cluster = empty();
         let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
-        assert_eq!(cluster.plan_state(id, IodState::Down).unwrap_err().status, Status::Invalid);
-        assert_eq!(cluster.plan_state(IodId(9), IodState::Up).unwrap_err().status, Status::NotFound);
+        assert_eq!(cluster.check_state(id, IodState::Down).unwrap_err().status, Status::Invalid);
+        assert_eq!(cluster.check_state(IodId(9), IodState::Up).unwrap_err().status, Status::NotFound);
         cluster.set_state(id, IodState::Draining);
         cluster.age(Duration::from_secs(60));
         cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::from_secs(61)).unwrap();

@@ -16,10 +16,11 @@ use std::{
 };
 
 use braid_meta::{Call as Change, Fetch, Identity, Inode};
-use braid_types::{FileIndex, Timestamp};
+use braid_types::{Failure, FileIndex, Timestamp};
 
 use crate::{
     core::{MdsCore, report},
+    objects::Found,
     size::Sizes,
 };
 
@@ -125,6 +126,19 @@ impl MdsCore {
         }
         state.collector.running = !batch.is_empty();
         batch
+    }
+
+    /// Records what an open file's daemons said, for fsync: with a writer the mark stays.
+    pub(crate) fn record_open(&self, inode: &Inode, found: &Found) -> Result<(), Failure> {
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        let state = self.state();
+        let mtime = state.written_at(inode, found.fetch.mtime);
+        if self.names.writers(inode.file).is_empty() {
+            // A writer may have come and gone since: the end of the mark is for the collector to decide.
+            return Ok(());
+        }
+        self.names.collect(&change, inode.file, &Fetch { mtime, ..found.fetch.clone() }).map(drop)
     }
 
     fn record_sizes(&self, sizes: Sizes) {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use braid_meta::Identity;
-use braid_net::Peer;
+use braid_net::server::Peer;
 use braid_types::{Failure, FileIndex, IodId, KeyId, SessionId, Status};
 use braid_wire::{Credential, Role, message::mds::KeyRights};
 

@@ -9,32 +9,34 @@
 //! ```
 //!
 //! Invariants: (1) no lock is held while an I/O daemon, the log or a waiter is called; (2) lock order:
-//! `state`, then nothing of this crate; the namespace locks itself and is called with or without `state`,
-//! but never calls back; (3) everything that waits is in a bounded queue and has an end (I8, I9).
+//! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use braid_meta::{ClientKey, Namespace};
-use braid_net::Responder;
+use braid_net::server::Responder;
 use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
+    census::Census,
     cluster::Cluster,
     collect::Collector,
     connection::Connection,
     deletion::Deleter,
+    ending::Ending,
     environment::Environment,
     fence::Fences,
     force::Forcer,
     gate::Gates,
+    intents::Intents,
     metrics::Counters,
     session::Sessions,
 };
@@ -48,6 +50,8 @@ pub struct MdsCore {
     pub(crate) names: Namespace,
     pub(crate) counters: Counters,
     pub(crate) started: Duration,
+    /// Closed gates: lets the calls of every other file pass without the lock.
+    pub(crate) gated: AtomicUsize,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -61,9 +65,15 @@ pub(crate) struct State {
     pub(crate) keys: HashMap<KeyId, ClientKey>,
     pub(crate) connections: HashMap<u64, Arc<Connection>>,
     pub(crate) gates: Gates,
+    pub(crate) intents: Intents,
+    pub(crate) endings: Vec<Ending>,
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,
+    pub(crate) census: Census,
+    pub(crate) ticks: u64,
+    /// A daemon came back since the last tick: what it held up is tried at once.
+    pub(crate) daemon_back: bool,
     /// The end of the grace period, while it lasts.
     pub(crate) grace_until: Option<Duration>,
 }
@@ -80,6 +90,7 @@ impl MdsCore {
             names,
             counters: Counters::default(),
             started,
+            gated: AtomicUsize::new(0),
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),
@@ -94,6 +105,14 @@ impl MdsCore {
     /// Which cluster it serves.
     pub fn cluster(&self) -> ClusterUuid {
         self.uuid
+    }
+
+    /// Forces the log: everything answered so far survives the loss of power (I6). Blocks.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn sync(&self) -> Result<(), Failure> {
+        self.names.sync()
     }
 
     pub(crate) fn now(&self) -> Duration {
@@ -112,13 +131,6 @@ impl MdsCore {
     /// Itself, to be kept by what goes on later; `None` while it is being dropped.
     pub(crate) fn arc(&self) -> Option<Arc<Self>> {
         self.me.upgrade()
-    }
-
-    /// Random bytes of the environment.
-    pub(crate) fn random<const N: usize>(&self) -> [u8; N] {
-        let mut out = [0; N];
-        self.env.random.fill(&mut out);
-        out
     }
 }
 

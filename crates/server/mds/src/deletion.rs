@@ -32,11 +32,18 @@ pub(crate) struct Deleter {
     more: bool,
 }
 
+impl Deleter {
+    /// Something may have been queued.
+    pub(crate) fn queued(&mut self) {
+        self.more = true;
+    }
+}
+
 impl MdsCore {
     /// After an operation that may have queued objects.
     pub(crate) fn kick_deletions<T>(&self, done: &Result<T, Failure>) {
         if done.is_ok() {
-            self.state().deleter.more = true;
+            self.state().deleter.queued();
         }
     }
 

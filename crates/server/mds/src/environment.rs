@@ -1,4 +1,5 @@
-//! What the server asks of the world: I/O daemons, threads, time, chance. The daemon answers with
+//! What the server asks of the world: I/O daemons, threads, time. It needs no chance:
+//! secrets are derived from the server key, ids are counted. The daemon answers with
 //! sockets and threads, the simulation with events of its scheduler, tests with what they please.
 
 use std::{sync::Arc, time::Duration};
@@ -33,12 +34,6 @@ pub trait Clock: Send + Sync + 'static {
     fn wall(&self) -> Timestamp;
 }
 
-/// Chance.
-pub trait Random: Send + Sync + 'static {
-    /// Fills `out` with bytes that nobody can guess.
-    fn fill(&self, out: &mut [u8]);
-}
-
 /// All of them.
 #[derive(Clone)]
 pub struct Environment {
@@ -48,8 +43,6 @@ pub struct Environment {
     pub spawner: Arc<dyn Spawner>,
     /// Time.
     pub clock: Arc<dyn Clock>,
-    /// Chance.
-    pub random: Arc<dyn Random>,
 }
 
 impl std::fmt::Debug for Environment {

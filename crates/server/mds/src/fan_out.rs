@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use braid_net::{Answer, NetError};
 use braid_types::{Failure, IodId, Status};
-use braid_wire::{Call as WireCall, Wire, decode_outcome};
+use braid_wire::{Call as WireCall, decode_outcome};
 
 use crate::core::MdsCore;
 

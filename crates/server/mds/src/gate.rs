@@ -86,9 +86,4 @@ impl Gates {
         }
         expired
     }
-
-    /// Calls that wait at all gates.
-    pub(crate) fn waiting(&self) -> usize {
-        self.0.values().map(|gate| gate.waiting.len()).sum()
-    }
 }

@@ -1,6 +1,13 @@
 //! What the server counts, and its page for Prometheus.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::{
+    fmt::Write,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+
+use braid_wire::message::types::IodState;
+
+use crate::core::MdsCore;
 
 /// Counters since the start.
 #[derive(Debug, Default)]
@@ -28,4 +35,46 @@ pub(crate) fn resident_bytes() -> u64 {
         .ok()
         .and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
     pages.unwrap_or(0) * PAGE_BYTES
+}
+
+impl MdsCore {
+    /// The page for Prometheus.
+    pub fn prometheus(&self) -> String {
+        let mut page = String::new();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        for (name, help, value) in [
+            ("calls_total", "Calls that came.", count(&counters.calls)),
+            ("errors_total", "Calls that failed by the server's own fault.", count(&counters.errors)),
+            ("sizes_collected_total", "Files whose size was collected.", count(&counters.collected)),
+            ("files_deleted_total", "Files whose objects were deleted.", count(&counters.deleted)),
+            ("sessions_fenced_total", "Sessions that were fenced.", count(&counters.fenced)),
+            ("log_forces_total", "Forces of the log.", count(&counters.forces)),
+        ] {
+            metric(&mut page, name, "counter", help, value);
+        }
+        let Ok(status) = self.status() else { return page };
+        let up = status.map.iods.iter().filter(|iod| iod.state != IodState::Down).count() as u64;
+        for (name, help, value) in [
+            ("connections", "Connections open.", u64::from(counters.connections.load(Ordering::Relaxed))),
+            ("sessions", "Client sessions.", u64::from(status.sessions)),
+            ("open_files", "Open files.", status.open_files),
+            ("sizes_in_objects", "Files whose size is in their objects.", status.sizes_in_objects),
+            ("deletions_pending", "Files whose objects wait to be deleted.", status.deletions_pending),
+            ("intents_pending", "Truncates and punches under way.", status.intents_pending),
+            ("grace", "1 in the grace period after a restart.", u64::from(status.grace)),
+            ("epoch", "The server's epoch.", status.epoch.0),
+            ("iods", "I/O daemons that ever joined.", status.map.iods.len() as u64),
+            ("iods_up", "I/O daemons that are up.", up),
+            ("memory_bytes", "Resident memory.", resident_bytes()),
+        ] {
+            metric(&mut page, name, "gauge", help, value);
+        }
+        page
+    }
+}
+
+fn metric(page: &mut String, name: &str, kind: &str, help: &str, value: u64) {
+    // Writing to a String does not fail.
+    let _ = writeln!(page, "# HELP braid_mds_{name} {help}\n# TYPE braid_mds_{name} {kind}\nbraid_mds_{name} {value}");
 }

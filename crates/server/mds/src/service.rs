@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use braid_net::{CallService, Peer, Responder};
+use braid_net::server::{CallService, Peer, Responder};
 use braid_types::{Failure, Status};
 use braid_wire::{
     Role, Wire, WireError, encode_failure,
@@ -28,6 +28,7 @@ impl CallService for MdsCore {
 
     fn connected(&self, peer: &Peer) -> Result<Connection, Failure> {
         let (rights, root) = self.rights_of(&peer.credential)?;
+        self.counters.connections.fetch_add(1, Ordering::Relaxed);
         Ok(Connection::new(peer.clone(), rights, root))
     }
 
@@ -43,6 +44,7 @@ impl CallService for MdsCore {
     }
 
     fn disconnected(&self, connection: &Arc<Connection>) {
+        self.counters.connections.fetch_sub(1, Ordering::Relaxed);
         self.state().connections.remove(&connection.peer.connection);
     }
 }
@@ -100,7 +102,13 @@ impl MdsCore {
 
     /// Does an operation from its beginning.
     pub(crate) fn run(&self, call: Call, request: MdsRequest) {
-        match ops::perform(self, call, &request) {
+        let flow = ops::perform(self, call, &request);
+        self.settle(flow, request);
+    }
+
+    /// Ends, parks or leaves alone a call that an operation gave back.
+    pub(crate) fn settle(&self, flow: Flow, request: MdsRequest) {
+        match flow {
             Flow::Answer(call, body) => self.answer(call, body),
             Flow::Fail(call, failure) => self.fail(call, &failure),
             Flow::Later => {}
@@ -116,27 +124,23 @@ impl MdsCore {
         }
     }
 
-    /// Ends a call.
-    pub(crate) fn finish(&self, call: Call, outcome: Result<Vec<u8>, Failure>) {
-        match outcome {
-            Ok(body) => self.answer(call, body),
-            Err(failure) => self.fail(call, &failure),
-        }
-    }
-
     /// Ends a call with a failure.
     pub(crate) fn fail(&self, call: Call, failure: &Failure) {
         self.count(failure);
-        self.answer(call, encode_failure(failure));
+        self.end(call, encode_failure(failure), false);
+    }
+
+    fn answer(&self, call: Call, body: Vec<u8>) {
+        self.end(call, body, true);
     }
 
     /// Ends a call with the body of its final frame; retries that wait for it get the same.
-    pub(crate) fn answer(&self, call: Call, body: Vec<u8>) {
+    fn end(&self, call: Call, body: Vec<u8>, done: bool) {
         if call.envelope.sequence != 0
             && let Some(session) = call.session
         {
             let waiters = match self.state().sessions.live_mut(session) {
-                Some(live) => live.answered(call.envelope.slot, call.envelope.sequence, &body),
+                Some(live) => live.answered(call.envelope.slot, call.envelope.sequence, done.then_some(&body[..])),
                 None => Vec::new(),
             };
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));

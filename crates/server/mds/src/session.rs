@@ -6,14 +6,16 @@
 //!        └── reclaim, within the grace period ── recorded (server restarted)
 //! ```
 //!
-//! Invariants: (1) a session is never used twice: its id is `server epoch << 32 | counter`; (2) it
+//! Invariants: (1) a session's id is never used twice; (2) it
 //! belongs to one owner, and nobody else may join or reclaim it; (3) in a slot sequences only rise,
 //! one call is in flight, and the newest answer is kept until the next call.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use braid_types::{Failure, FileIndex, KeyId, MdsEpoch, SessionId, Status};
+use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
 use braid_wire::Rights;
+
+use crate::connection::Pulse;
 
 /// Replay slots of a session: as many calls as a client has in flight at once.
 pub const SESSION_SLOTS: u32 = 64;
@@ -51,8 +53,8 @@ pub struct Session<W> {
     pub owner: Owner,
     /// Who the client says it is.
     pub client: String,
-    /// When it was last heard, on the server's monotonic clock.
-    pub heard: Duration,
+    /// When it was last heard, and whether it ended: looked at without the server's lock.
+    pub(crate) pulse: Arc<Pulse>,
     /// It was made by an earlier run of the server: the store may hold answers of its slots.
     pub reclaimed: bool,
     /// What it has open, by handle.
@@ -89,8 +91,8 @@ pub enum Admission<W> {
 impl<W> Session<W> {
     /// A session with nothing open.
     pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
-        let opens = HashMap::new();
-        Self { id, owner, client, heard: now, reclaimed, opens, next_open: 1, slots: Vec::new() }
+        let (pulse, opens) = (Arc::new(Pulse::new(id, now)), HashMap::new());
+        Self { id, owner, client, pulse, reclaimed, opens, next_open: 1, slots: Vec::new() }
     }
 
     /// Takes a call into its slot.
@@ -196,8 +198,6 @@ impl<W> Slot<W> {
 /// Every session, live and recorded.
 #[derive(Debug)]
 pub struct Sessions<W> {
-    epoch: MdsEpoch,
-    counter: u64,
     live: HashMap<SessionId, Session<W>>,
     /// Of an earlier run, not reclaimed yet.
     recorded: HashMap<SessionId, Owner>,
@@ -205,20 +205,19 @@ pub struct Sessions<W> {
 
 impl<W> Sessions<W> {
     /// The sessions that an earlier run of the server recorded wait to be reclaimed.
-    pub fn new(epoch: MdsEpoch, recorded: HashMap<SessionId, Owner>) -> Self {
-        Self { epoch, counter: 0, live: HashMap::new(), recorded }
+    pub fn new(recorded: HashMap<SessionId, Owner>) -> Self {
+        Self { live: HashMap::new(), recorded }
     }
 
-    /// An id that was never used.
+    /// Whether there is room for one more.
     ///
     /// # Errors
-    /// [`Status::TooManyOpen`] when there are too many sessions.
-    pub fn next_id(&mut self) -> Result<SessionId, Failure> {
-        if self.live.len() >= SESSIONS_MAX {
-            return Err(Failure::new(Status::TooManyOpen, format!("at most {SESSIONS_MAX} sessions")));
+    /// [`Status::TooManyOpen`].
+    pub fn check_room(&self) -> Result<(), Failure> {
+        if self.live.len() < SESSIONS_MAX {
+            return Ok(());
         }
-        self.counter += 1;
-        Ok(SessionId(self.epoch.0 << 32 | self.counter))
+        Err(Failure::new(Status::TooManyOpen, format!("at most {SESSIONS_MAX} sessions")))
     }
 
     /// Adds a session.
@@ -331,13 +330,5 @@ mod tests {
         let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
         session.take_up(41, open).unwrap();
         assert_eq!(session.open(open), Ok(42));
-    }
-
-    #[test]
-    fn session_ids_rise_over_restarts() {
-        let mut first = Sessions::<u32>::new(MdsEpoch(1), HashMap::new());
-        let mut second = Sessions::<u32>::new(MdsEpoch(2), HashMap::new());
-        let (a, b, c) = (first.next_id().unwrap(), first.next_id().unwrap(), second.next_id().unwrap());
-        assert!(a < b && b < c);
     }
 }

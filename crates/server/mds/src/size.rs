@@ -61,7 +61,14 @@ impl MdsCore {
                 // A truncate began meanwhile: what the daemons said may be half of it.
                 _ if core.is_gated(file) => Flow::Gate(call, file),
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
-                    let attributes = core.state().merged(&inode, &found);
+                    let alone = matches!(core.names.needs_collecting(file), Ok(true));
+                    let mut state = core.state();
+                    let attributes = state.merged(&inode, &found);
+                    if alone {
+                        // A mark that a restart left behind ends when somebody looks.
+                        state.collector.add(file);
+                    }
+                    drop(state);
                     then(core, call, attributes)
                 }
                 Some((_, Ok(_))) => return core.run(call, request),

@@ -10,7 +10,7 @@ pub(crate) struct Encoder(Vec<u8>);
 impl Encoder {
     /// Begins a record with its version byte.
     pub(crate) fn new(version: u8) -> Self {
-        let mut bytes = Vec::with_capacity(192);
+        let mut bytes = Vec::with_capacity(320);
         bytes.push(version);
         Self(bytes)
     }

@@ -28,6 +28,7 @@ mod cache;
 mod codec;
 mod identity;
 mod key;
+mod layouts;
 mod namespace;
 mod opens;
 mod ops;
@@ -49,5 +50,6 @@ pub use record::{
     IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal, PrincipalKind, RecordError, SessionRecord,
 };
 pub use store::{
-    Batch, Change, Engine, EngineOptions, Faults, Fence, MemoryStore, MetaStore, Sequence, StoreError, View, Visit,
+    Batch, Change, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence, StoreError,
+    View, Visit,
 };

@@ -12,9 +12,10 @@ use braid_types::{ClusterUuid, Failure, FileIndex, MapEpoch, MdsEpoch, SessionId
 use crate::cache::InodeCache;
 use crate::identity::{Call, Replay};
 use crate::key::{self, Kind};
+use crate::layouts::Layouts;
 use crate::opens::{OpenFile, Opens};
 use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded};
-use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError};
+use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx};
 
 /// How the namespace divides memory.
@@ -35,6 +36,7 @@ impl Default for Options {
 pub struct Namespace {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) cache: InodeCache,
+    pub(crate) layouts: Layouts,
     pub(crate) fence: Fence,
     pub(crate) shards: u16,
     writer: Mutex<Writer>,
@@ -101,7 +103,14 @@ impl Namespace {
         let opens = load_opens(&*store, cluster.shards)?;
         let writer = Writer { counters: HashMap::new(), next_shard: 0, opens, replays: HashMap::new(), cluster };
         let cache = InodeCache::new(options.cached_inodes_max);
-        Ok(Self { store, cache, fence, shards: cluster.shards, writer: Mutex::new(writer) })
+        Ok(Self {
+            store,
+            cache,
+            layouts: Layouts::default(),
+            fence,
+            shards: cluster.shards,
+            writer: Mutex::new(writer),
+        })
     }
 
     /// This server's epoch.
@@ -177,12 +186,27 @@ impl Namespace {
 
     /// An inode, from memory or the store; `None` when there is none.
     pub(crate) fn find_inode(&self, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
+        self.find_inode_by(file, |key| self.store.get(key))
+    }
+
+    /// As `find_inode`, for who holds a view: a thread takes no second one.
+    pub(crate) fn find_inode_in(&self, view: &dyn View, file: FileIndex) -> Result<Option<Arc<Inode>>, Failure> {
+        self.find_inode_by(file, |key| view.get(key))
+    }
+
+    fn find_inode_by(
+        &self,
+        file: FileIndex,
+        read: impl FnOnce(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
+    ) -> Result<Option<Arc<Inode>>, Failure> {
         let missed = match self.cache.get(file) {
             Ok(inode) => return Ok(Some(inode)),
             Err(missed) => missed,
         };
-        let Some(bytes) = self.store.get(&key::inode(file))? else { return Ok(None) };
-        let inode = Arc::new(Inode::decode(file, &bytes)?);
+        let Some(bytes) = read(&key::inode(file))? else { return Ok(None) };
+        let mut inode = Inode::decode(file, &bytes)?;
+        inode.layout = inode.layout.map(|layout| self.layouts.share(layout));
+        let inode = Arc::new(inode);
         self.cache.add(inode.clone(), missed);
         Ok(Some(inode))
     }

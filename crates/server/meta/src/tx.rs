@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use braid_layout::Layout;
 use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
 
 use crate::identity::Replay;
@@ -112,6 +113,11 @@ impl<'a> Tx<'a> {
         }
     }
 
+    /// The one copy in memory of a layout.
+    pub(crate) fn share_layout(&self, layout: Layout) -> Arc<Layout> {
+        self.ns.layouts.share(Arc::new(layout))
+    }
+
     /// Reads a key as it was before this transaction.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         Ok(self.ns.store.get(key)?)
@@ -215,7 +221,8 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again.
+    /// Commits what was gathered. With nothing to change, nothing is committed, and a retry just asks again. An open
+    /// changes something even where it leaves no record: its retry must not count twice.
     pub(crate) fn commit(
         mut self,
         replay: Option<Replay>,
@@ -229,7 +236,7 @@ impl<'a> Tx<'a> {
                 None => self.batch.remove(key::inode(*file)),
             }
         }
-        if !self.batch.is_empty() {
+        if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
             if let Some(Replay { session, slot, sequence }) = replay {
                 let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
                 self.batch.put(key::replay(home, session, slot), recorded.encode());

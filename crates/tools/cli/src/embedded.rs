@@ -53,15 +53,11 @@ impl Embedded {
             .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
         let tls = connect::tls(file.cluster.tls.unwrap_or_default());
-        let mds = servers::start_mds(MdsConfig {
-            dir: dir.join("mds"),
-            cluster: uuid,
-            listen: file.mds.listen.clone(),
-            server_key: secret.clone(),
-            tls,
-            prometheus: file.mds.metrics.clone(),
-        })?;
-        let address = mds.addresses().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut config = MdsConfig::new(dir.join("mds"), file.mds.listen.clone(), secret.clone());
+        config.tls = tls;
+        config.prometheus = file.mds.metrics.clone();
+        let mds = servers::start_mds(config)?;
+        let address = mds.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
         let cluster = Self { iods, mds, address: address.join(",") };
         cluster.settle(dir, uuid, address, &secret)?;

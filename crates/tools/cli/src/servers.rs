@@ -21,16 +21,14 @@ const IOD_LISTEN_DEFAULT: &str = "127.0.0.1:7701";
 pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.mds;
     let stop = stop_signal()?;
-    let config = MdsConfig {
-        dir: wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or braid init DIR")?,
-        cluster: cluster(settings)?,
-        listen: listen(&args.listen, section, &settings.mds.value.join(",")),
-        server_key: server_key(&args.server_key, section)?,
-        tls: connect::tls(settings.tls.value),
-        prometheus: args.metrics.clone().or_else(|| section.metrics.clone()),
-    };
+    let dir = wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or braid init DIR")?;
+    let listen = listen(&args.listen, section, &settings.mds.value.join(","));
+    let mut config = MdsConfig::new(dir, listen, server_key(&args.server_key, section)?);
+    config.advertise = section.advertise.clone();
+    config.tls = connect::tls(settings.tls.value);
+    config.prometheus = args.metrics.clone().or_else(|| section.metrics.clone());
     let mut mds = start_mds(config)?;
-    out.line(format!("metadata server listens on {}", addresses(mds.addresses())));
+    out.line(format!("metadata server listens on {}", addresses(mds.local_addrs())));
     let _ = stop.recv();
     mds.stop();
     Ok(())
@@ -79,16 +77,19 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
         braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
     config.tls = connect::tls(settings.tls.value);
     config.timeout = settings.timeout.value;
-    let agent = braid_client::agent::Agent::start(&socket, config)?;
+    let agent = braid_client::agent::Agent::bind(&socket, config)?;
+    let stopper = agent.stopper();
+    std::thread::spawn(move || {
+        let _ = stop.recv();
+        stopper.stop();
+    });
     out.line(format!("the agent listens on {}", socket.display()));
-    let _ = stop.recv();
-    drop(agent);
-    Ok(())
+    Ok(agent.run()?)
 }
 
 /// Starts a metadata server, with what to try when it does not.
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
-    let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
+    let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
     Mds::start(config).map_err(|e| {
         Fault::failed(format!("starting the metadata server of {dir} on {listen}"), &e)
             .hint(start_hint(&e.to_string(), "braid init DIR"))

@@ -1,6 +1,6 @@
 //! A client of a cluster, for async programs.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use braid_net::Driver;
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
@@ -23,9 +23,14 @@ use crate::{
 };
 
 /// A client of a cluster. Cheap to clone; clones share connections.
-#[derive(Debug)]
 pub struct Client<D: Driver> {
     caller: Caller<D>,
+}
+
+impl<D: Driver> fmt::Debug for Client<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.caller.fmt(f)
+    }
 }
 
 impl<D: Driver> Clone for Client<D> {

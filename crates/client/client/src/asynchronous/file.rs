@@ -1,6 +1,7 @@
 //! An open file, for async programs.
 
 use std::{
+    fmt,
     io::{IoSlice, IoSliceMut},
     sync::Arc,
 };
@@ -17,10 +18,15 @@ use crate::{
 };
 
 /// An open file. It has no cursor: calls that run at the same time would fight over it.
-#[derive(Debug)]
 pub struct File<D: Driver> {
     file: Arc<OpenFile<D>>,
     view: FileView,
+}
+
+impl<D: Driver> fmt::Debug for File<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.file.fmt(f)
+    }
 }
 
 impl<D: Driver> Clone for File<D> {

@@ -6,8 +6,8 @@ use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
         AgentCheck, AgentCheckReply, FsckFile, FsckFiles, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply,
-        FsckOrphans, FsckShards, GetClusterMap, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights,
-        MdsStatus, MdsStatusReply, SetIodState,
+        FsckOrphans, FsckShards, GetClusterMap, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus,
+        MdsStatusReply, SetIodState,
     },
     types::{At, ClusterMap, Identity, IodState},
 };

@@ -120,4 +120,3 @@ impl<D: Driver> OpenFile<D> {
         Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
     }
 }
-

@@ -42,9 +42,11 @@ impl Remedy {
         match error.status() {
             Status::AuthenticationFailed | Status::NoSession | Status::StaleEpoch => Self::Reclaim(error),
             // Another daemon at an old address answers what does not fit: the map is fetched and it is tried again.
-            Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing | Status::Malformed => {
-                Self::Wait(error)
-            }
+            Status::Unreachable
+            | Status::ConnectionLost
+            | Status::TryAgain
+            | Status::NotServing
+            | Status::Malformed => Self::Wait(error),
             _ => Self::Fail(error),
         }
     }

@@ -83,7 +83,12 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    async fn call_free<C: Call + Sync>(self: &Arc<Self>, identity: u32, call: &C, deadline: Duration) -> Result<C::Reply>
+    async fn call_free<C: Call + Sync>(
+        self: &Arc<Self>,
+        identity: u32,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
@@ -98,7 +103,12 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    async fn call_once<C: Call + Sync>(self: &Arc<Self>, identity: u32, call: &C, deadline: Duration) -> Result<C::Reply>
+    async fn call_once<C: Call + Sync>(
+        self: &Arc<Self>,
+        identity: u32,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {

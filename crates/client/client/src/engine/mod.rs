@@ -55,9 +55,9 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
-pub use service::TICK;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
+pub use service::TICK;
 pub use view::FileView;
 
 use crate::{

@@ -3,9 +3,7 @@
 use braid_net::Driver;
 use braid_wire::message::{
     FileKind,
-    mds::{
-        MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Rename, RenameMode, Unlink,
-    },
+    mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Rename, RenameMode, Unlink},
     types::{At, Attributes},
 };
 

@@ -56,7 +56,6 @@ pub(crate) struct Grant<D: Driver> {
     pub(crate) attributes: Attributes,
 }
 
-
 impl<D: Driver> OpenFile<D> {
     pub(crate) fn new(caller: Caller<D>, shown: String, rights: Rights, opened: Opened) -> Result<Self> {
         let (file, open_id) = (opened.attributes.file, opened.open_id);

@@ -183,12 +183,7 @@ struct ReadRound<'r, 'b, 'd, D: Driver> {
 }
 
 impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
-    fn new(
-        grant: &'r Grant<D>,
-        round: &'r [Planned],
-        buffers: &'b mut [IoSliceMut<'d>],
-        end: &'r mut End,
-    ) -> Self {
+    fn new(grant: &'r Grant<D>, round: &'r [Planned], buffers: &'b mut [IoSliceMut<'d>], end: &'r mut End) -> Self {
         let staged = round.iter().map(|planned| match planned.memory {
             Memory::Staged => vec![0; planned.payload as usize],
             Memory::Pieces(_) => Vec::new(),

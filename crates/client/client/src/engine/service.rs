@@ -108,11 +108,18 @@ impl<D: Driver> Engine<D> {
     }
 
     /// One attempt on a connection, outside of any retry.
-    async fn call_on<C: Call + Sync>(&self, link: &Link<D>, call: C, envelope: bool, deadline: Duration) -> Result<C::Reply>
+    async fn call_on<C: Call + Sync>(
+        &self,
+        link: &Link<D>,
+        call: C,
+        envelope: bool,
+        deadline: Duration,
+    ) -> Result<C::Reply>
     where
         C::Reply: Send,
     {
-        let body = if envelope { enveloped(&braid_wire::message::mds::Envelope::PLAIN, &call) } else { call.to_bytes() };
+        let body =
+            if envelope { enveloped(&braid_wire::message::mds::Envelope::PLAIN, &call) } else { call.to_bytes() };
         let answer = self.driver.call(&link.shared, C::OP, &body, deadline).await?;
         decode_outcome::<C::Reply>(&answer.body)
             .map_err(|error| Error::broken(&link.server, error))?

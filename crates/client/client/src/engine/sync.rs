@@ -8,19 +8,11 @@
 //! one succeeds; (2) a verifier other than the one in the table is a loss; (3) a loss is reported once, at the
 //! next sync or close.
 
-use std::{
-    collections::BTreeMap,
-    sync::Mutex,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use braid_net::Driver;
 use braid_types::{IodId, Status, WriteVerifier};
-use braid_wire::message::{
-    iod::FlushReply,
-    mds::FsyncFile,
-    types::Attributes,
-};
+use braid_wire::message::{iod::FlushReply, mds::FsyncFile, types::Attributes};
 
 use super::{OpenFile, close::lost, gate::lock, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop};
 use crate::error::{Error, Result};
@@ -110,7 +102,8 @@ impl<D: Driver> OpenFile<D> {
                 return Ok(());
             }
             let targets: Vec<usize> = known.iter().map(|(target, ..)| *target).collect();
-            let replies: Result<Vec<FlushReply>, Stop> = self.ask_targets(&grant, &targets, Body::Flush, deadline).await;
+            let replies: Result<Vec<FlushReply>, Stop> =
+                self.ask_targets(&grant, &targets, Body::Flush, deadline).await;
             match replies {
                 Ok(replies) => {
                     for ((target, iod, before), reply) in known.into_iter().zip(replies) {

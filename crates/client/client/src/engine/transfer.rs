@@ -7,13 +7,7 @@ use braid_types::Status;
 use braid_wire::{Wire, decode_outcome};
 
 use super::{
-    OpenFile,
-    backoff::Backoff,
-    iod_batch::IodCall,
-    iod_body::Body,
-    iod_error::Remedy,
-    link::waited,
-    open_file::Grant,
+    OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, link::waited, open_file::Grant,
 };
 use crate::error::{Error, Result};
 
@@ -213,4 +207,3 @@ pub(crate) fn reply<R: Wire>(server: &str, answer: &Answer) -> Result<R> {
     let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server, error))?;
     outcome.map_err(|failure| Error::refused(server, failure))
 }
-

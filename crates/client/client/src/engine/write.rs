@@ -38,7 +38,8 @@ impl<D: Driver> OpenFile<D> {
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
         if request.bytes < bytes {
-            let why = format!("{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}");
+            let why =
+                format!("{bytes} bytes from position {start} go past the end of the view or byte {FILE_BYTES_MAX}");
             return Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset"));
         }
         if bytes == 0 {
@@ -55,12 +56,7 @@ impl<D: Driver> OpenFile<D> {
         Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
     }
 
-    async fn write_request(
-        &self,
-        request: &Request,
-        buffers: &[IoSlice<'_>],
-        deadline: Duration,
-    ) -> Result<(), Stop> {
+    async fn write_request(&self, request: &Request, buffers: &[IoSlice<'_>], deadline: Duration) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {

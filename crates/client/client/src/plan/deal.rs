@@ -112,11 +112,11 @@ mod tests {
             }).collect();
 
             let shared: Vec<IoSlice<'_>> = user.iter().map(|buffer| IoSlice::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal(&shared, &lists).iter().map(|slices| slices.concat()).collect();
+            let got: Vec<Vec<u8>> = deal(&shared, &lists).iter().map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect()).collect();
             prop_assert_eq!(&got, &wanted);
 
             let mut own: Vec<IoSliceMut<'_>> = user.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
-            let got: Vec<Vec<u8>> = deal_mut(&mut own, &lists).iter().map(|slices| slices.concat()).collect();
+            let got: Vec<Vec<u8>> = deal_mut(&mut own, &lists).iter().map(|slices| slices.iter().flat_map(|slice| slice.to_vec()).collect()).collect();
             prop_assert_eq!(&got, &wanted);
         }
     }

@@ -16,7 +16,7 @@ use std::{
     io::{self, ErrorKind, IoSlice},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, Thread},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use braid_wire::{FrameFlags, FrameHeader};
@@ -30,10 +30,6 @@ use crate::{
 
 /// What one recv takes: some hundreds of small replies.
 const RECEIVE_BYTES: usize = 32 * 1024;
-/// How long a send to a server that reads nothing may take before the connection is given up. Longer than any
-/// caller's deadline would keep the others from theirs.
-const SEND_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// See the module.
 #[derive(Debug)]
 pub struct Shared {
@@ -51,6 +47,8 @@ struct State {
     /// Calls in flight; their count is at most the credits.
     calls: HashMap<u64, Waiting>,
     out: Vec<u8>,
+    /// Something of `out`, or of what TLS made of it, is still to be sent.
+    has_unsent: bool,
     sending: bool,
     /// The leader has taken it when it is `None`.
     receiver: Option<FrameBuffer>,
@@ -74,6 +72,7 @@ impl Shared {
             next_id: 1,
             calls: HashMap::new(),
             out: Vec::new(),
+            has_unsent: false,
             sending: false,
             receiver: Some(FrameBuffer::new(RECEIVE_BYTES)),
             broken: None,
@@ -95,7 +94,7 @@ impl Shared {
         state.next_id += 1;
         state.calls.insert(id, Waiting::For { op, thread: thread::current() });
         push_frame(&mut state.out, op, FrameFlags::REQUEST, id, body);
-        let state = self.send(state);
+        state.has_unsent = true;
         self.wait(state, id, begin, deadline)
     }
 
@@ -116,28 +115,42 @@ impl Shared {
         }
     }
 
-    /// Sends what has gathered, unless another thread is at it: that one sends ours too.
-    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        if state.sending {
-            return state;
-        }
+    /// Sends what has gathered, also what others add meanwhile. What could not be sent by the deadline stays for the
+    /// next thread.
+    fn send<'a>(&'a self, mut state: MutexGuard<'a, State>, deadline: Instant) -> MutexGuard<'a, State> {
         state.sending = true;
-        while !state.out.is_empty() && state.broken.is_none() {
-            let frames = std::mem::take(&mut state.out);
+        let mut outcome = Ok(());
+        while state.has_unsent && outcome.is_ok() && state.broken.is_none() {
+            state.has_unsent = false;
+            let mut frames = std::mem::take(&mut state.out);
             drop(state);
-            let wait = Wait::Until(Instant::now() + SEND_TIMEOUT);
-            let sent = self.transport.send_all(&mut [IoSlice::new(&frames)], false, wait);
+            let sent;
+            (sent, outcome) = self.send_some(&frames, Wait::Until(deadline));
             state = self.lock();
-            if state.out.is_empty() {
-                state.out = frames;
-                state.out.clear();
-            }
-            if let Err(error) = sent {
-                self.fail(&mut state, self.lost(&error));
-            }
+            frames.drain(..sent);
+            frames.append(&mut state.out);
+            state.out = frames;
+            state.has_unsent |= outcome.is_err();
         }
         state.sending = false;
+        match outcome {
+            Err(error) if error.kind() == ErrorKind::TimedOut => wake_one(&state),
+            Err(error) => self.fail(&mut state, self.lost(&error)),
+            Ok(()) => {}
+        }
         state
+    }
+
+    /// How many of the bytes need not be sent again, and whether all are on their way.
+    fn send_some(&self, frames: &[u8], wait: Wait) -> (usize, io::Result<()>) {
+        let mut sent = 0;
+        while sent < frames.len() {
+            match self.transport.send(&[IoSlice::new(&frames[sent..])], false, wait) {
+                Ok(bytes) => sent += bytes,
+                Err(error) => return (sent, Err(error)),
+            }
+        }
+        (sent, self.transport.flush(wait))
     }
 
     fn wait<'a>(
@@ -158,8 +171,12 @@ impl Shared {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.calls.insert(id, Waiting::Abandoned);
-                pass_on_lead(&state);
+                pass_on(&state);
                 return Err(self.timed_out(begin));
+            }
+            if state.has_unsent && !state.sending {
+                state = self.send(state, deadline);
+                continue; // the answer may have come meanwhile
             }
             state = match state.receiver.take() {
                 Some(receiver) => self.lead(state, receiver, deadline),
@@ -176,7 +193,7 @@ impl Shared {
         let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
             return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
         };
-        pass_on_lead(&state);
+        pass_on(&state);
         if state.calls.len() + 1 == self.credits {
             self.credit.notify_one();
         }
@@ -269,13 +286,18 @@ impl Shared {
     }
 }
 
-/// Wakes one waiter, unless there is a leader or nobody waits.
-fn pass_on_lead(state: &State) {
-    if state.receiver.is_none() {
-        return;
+/// Lets a waiter lead on, or send what is left, unless somebody is at it.
+fn pass_on(state: &State) {
+    if state.receiver.is_some() || state.has_unsent && !state.sending {
+        wake_one(state);
     }
+}
+
+/// Wakes a waiter, if there is one, to lead or to send.
+fn wake_one(state: &State) {
+    let me = thread::current().id();
     let next = state.calls.values().find_map(|waiting| match waiting {
-        Waiting::For { thread, .. } => Some(thread),
+        Waiting::For { thread, .. } if thread.id() != me => Some(thread),
         _ => None,
     });
     if let Some(thread) = next {

@@ -1,6 +1,6 @@
 //! What a daemon is started with.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{io, net::SocketAddr, path::PathBuf};
 
 use braid_net::{Endpoint, TlsPolicy};
 use braid_types::ClusterUuid;
@@ -46,11 +46,22 @@ impl IodConfig {
         }
     }
 
-    pub(super) fn advertised(&self, listening: &[SocketAddr]) -> Vec<String> {
-        if self.advertise.is_empty() {
-            listening.iter().map(SocketAddr::to_string).collect()
-        } else {
-            self.advertise.clone()
+    /// What the metadata server is told.
+    ///
+    /// # Errors
+    /// When nobody could connect to that.
+    pub(super) fn advertised(&self, listening: &[SocketAddr]) -> io::Result<Vec<String>> {
+        if !self.advertise.is_empty() {
+            return Ok(self.advertise.clone());
+        }
+        match listening.iter().find(|address| address.ip().is_unspecified()) {
+            Some(address) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "nobody can connect to {address}; try: name the addresses to advertise, one for each network card"
+                ),
+            )),
+            None => Ok(listening.iter().map(SocketAddr::to_string).collect()),
         }
     }
 

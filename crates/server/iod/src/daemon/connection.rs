@@ -27,10 +27,7 @@ use braid_net::{
 };
 use braid_store::LocalStore;
 use braid_types::{Failure, Status};
-use braid_wire::{
-    Call, FrameFlags, FrameHeader, Role, Wire,
-    message::Cancel,
-};
+use braid_wire::{Call, FrameFlags, FrameHeader, Role, Wire, message::Cancel};
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
@@ -127,10 +124,9 @@ impl<'a> Serving<'a> {
     }
 
     fn turn(&mut self) -> Result<(), End> {
-        if self.jobs.is_empty() || self.connection.pending() {
-            if let Some(header) = self.connection.next_header(None)? {
-                self.take(&header)?;
-            }
+        let arrived = self.jobs.is_empty() || self.connection.pending();
+        if arrived && let Some(header) = self.connection.next_header(None)? {
+            self.take(&header)?;
         }
         match self.jobs.pop_front() {
             Some(reading) => self.slice(reading),

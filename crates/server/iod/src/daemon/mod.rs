@@ -23,7 +23,7 @@ use braid_net::{
     server::{Listener, ServerConfig},
 };
 use braid_store::{LocalOptions, LocalStore, ObjectStore, StoreError};
-use braid_types::{Failure, IodId};
+use braid_types::IodId;
 use braid_wire::NodeKind;
 
 pub use config::IodConfig;
@@ -80,13 +80,13 @@ impl Iod {
         let directory = directory_id::read_or_make(&config.dir)?;
         let iod = store.identity().iod.unwrap_or_default();
         let clock = Clock::start();
-        let core = Arc::new(IodCore::new(store, config.server_key.clone(), clock.now()));
+        let core = Arc::new(IodCore::new(Arc::new(store), config.server_key.clone(), clock.now()));
 
         let mut server = ServerConfig::new(NodeKind::Iod, iod.0, config.cluster);
         server.tls = config.tls;
         let listener = Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
         let listener = Arc::new(listener);
-        let addresses = config.advertised(listener.local_addrs());
+        let addresses = config.advertised(listener.local_addrs())?;
         tracing::info!(%iod, dir = %config.dir.display(), ?addresses, "I/O daemon started");
 
         let daemon = Arc::new(Daemon {
@@ -158,11 +158,4 @@ impl Drop for Iod {
 fn serve_metrics(address: &str, daemon: &Arc<Daemon>) -> io::Result<MetricsServer> {
     let daemon = daemon.clone();
     MetricsServer::start(address, move || daemon.core.prometheus(daemon.clock.now()))
-}
-
-/// A failure of the store as an error of starting.
-impl From<Failure> for StartError {
-    fn from(failure: Failure) -> Self {
-        Self::Io(io::Error::other(failure))
-    }
 }

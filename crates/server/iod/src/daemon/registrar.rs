@@ -47,7 +47,8 @@ impl Registrar {
     ) -> io::Result<Self> {
         let shared = Arc::new(Signals::default());
         let (driver, signals) = (Blocking::new(), shared.clone());
-        let mut run = Run { daemon, listener, registration, endpoint, driver, connection: None, signals, silent: false };
+        let mut run =
+            Run { daemon, listener, registration, endpoint, driver, connection: None, signals, silent: false };
         let thread = thread::Builder::new().name("iod-registrar".into()).spawn(move || run.run())?;
         Ok(Self { thread: Some(thread), shared })
     }

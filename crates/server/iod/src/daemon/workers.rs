@@ -45,12 +45,7 @@ struct Task {
 }
 
 impl Workers {
-    pub(super) fn start(
-        name: &str,
-        count: usize,
-        core: &Arc<IodCore<LocalStore>>,
-        clock: Clock,
-    ) -> io::Result<Self> {
+    pub(super) fn start(name: &str, count: usize, core: &Arc<IodCore<LocalStore>>, clock: Clock) -> io::Result<Self> {
         let (queue, tasks) = sync_channel(QUEUE_MAX);
         let tasks = Arc::new(Mutex::new(tasks));
         let worker = Worker { core: core.clone(), clock };

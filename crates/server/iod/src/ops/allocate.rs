@@ -60,7 +60,7 @@ fn one<S: ObjectStore>(
     let _pass = core.pass(grant, session, now)?;
     if keep_size {
         // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
-        high = high.min(core.open(grant, place)?.map_or(0, |(_, stat)| stat.size));
+        high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));
     }
     if low >= high {
         return Ok(());

@@ -24,8 +24,8 @@ pub(super) fn begin<S: ObjectStore>(
 
 fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, Failure> {
     for place in &grant.places {
-        if let Some((object, _)) = core.open(grant, place)? {
-            core.warned(object.flush())?;
+        if let Some(opened) = core.open(grant, place)? {
+            core.warned(opened.object.flush())?;
         }
     }
     // Read after the last disk has answered: a loss that any of the flushes met shows in it.

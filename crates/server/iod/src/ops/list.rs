@@ -1,8 +1,8 @@
 //! List objects with their records, for fsck.
 
 use braid_layout::Layout;
-use braid_store::ObjectStore;
-use braid_types::{ByteCount, Failure, ObjectId, SizeGeneration, Status};
+use braid_store::{LAYOUT_BYTES_MAX, ObjectStore};
+use braid_types::{ByteCount, Failure, ObjectId, SizeGeneration, Status, limits::FRAME_BODY_BYTES_MAX};
 use braid_wire::{
     Wire,
     message::{
@@ -20,22 +20,22 @@ pub const LIST_OBJECTS_MAX: u32 = 128;
 /// first of them say so, and after they were moved the next run names the rest.
 pub const STRANGER_BYTES_MAX: usize = 64 * 1024;
 
+// A full answer fits: ids, sizes and owners take less than 64 bytes beside a layout.
+const _: () =
+    assert!(LIST_OBJECTS_MAX as usize * (LAYOUT_BYTES_MAX + 64) + STRANGER_BYTES_MAX + 64 <= FRAME_BODY_BYTES_MAX);
+
 pub(super) fn begin<S: ObjectStore>(list: ListObjects) -> Result<Work<S>, Failure> {
     let cursor = match list.cursor.as_slice() {
         [] => None,
-        bytes => {
-            Some(ObjectId::from_bytes(bytes).map_err(|_| Failure::new(Status::Invalid, "not a cursor of this daemon"))?)
-        }
+        bytes => Some(
+            ObjectId::from_bytes(bytes).map_err(|_| Failure::new(Status::Invalid, "not a cursor of this daemon"))?,
+        ),
     };
     let limit = list.count_max.clamp(1, LIST_OBJECTS_MAX) as usize;
     Ok(Work::new("ListObjects", move |core, _| run(core, cursor, limit)))
 }
 
-fn run<S: ObjectStore>(
-    core: &IodCore<S>,
-    cursor: Option<ObjectId>,
-    limit: usize,
-) -> Result<ListObjectsReply, Failure> {
+fn run<S: ObjectStore>(core: &IodCore<S>, cursor: Option<ObjectId>, limit: usize) -> Result<ListObjectsReply, Failure> {
     let page = core.warned(core.store().list(cursor, limit))?;
     let mut objects = Vec::with_capacity(page.objects.len());
     for id in page.objects {

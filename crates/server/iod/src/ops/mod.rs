@@ -87,7 +87,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::CollectSizes(collect) => answer(collect::collect(core, &collect)),
         IodRequest::Fence(fence) => answer(fence::fence(core, &fence)),
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
-        IodRequest::DiskSpace(_) => answer(space(core.store())),
+        IodRequest::DiskSpace(_) => answer(space(&**core.store())),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all())),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),

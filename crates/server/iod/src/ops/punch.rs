@@ -17,7 +17,9 @@ use crate::{
 pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, punch: Punch) -> Result<Work<S>, Failure> {
     let grant = core.mds_grant(&punch.capability)?;
     let end = range_end(punch.offset, punch.bytes)?;
-    Ok(Work::new("Punch", move |core, _| grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))))
+    Ok(Work::new("Punch", move |core, _| {
+        grant.places.iter().try_for_each(|place| one(core, &grant, place, &punch, end))
+    }))
 }
 
 fn one<S: ObjectStore>(

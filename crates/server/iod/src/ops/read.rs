@@ -19,10 +19,7 @@ use std::{
 
 use braid_layout::{Access, LayoutError, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
-use braid_types::{
-    ByteCount, Failure, SessionId, Status,
-    limits::JOB_SLICE_ACCESSES_MAX,
-};
+use braid_types::{ByteCount, Failure, SessionId, Status, limits::JOB_SLICE_ACCESSES_MAX};
 use braid_wire::{
     Rights,
     message::iod::{ObjectEnd, Read, ReadReply},
@@ -90,9 +87,9 @@ pub(super) fn begin<S: ObjectStore>(
     let mut ends = Vec::with_capacity(grant.places.len());
     for place in &grant.places {
         let opened = core.open(&grant, place)?;
-        let bytes = opened.as_ref().map_or(0, |(_, stat)| stat.size);
+        let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
         ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
-        objects.push(opened.map(|(object, _)| object));
+        objects.push(opened.map(|opened| opened.object));
     }
     let file_end = file_end(&grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
     Ok(Box::new(ReadJob {

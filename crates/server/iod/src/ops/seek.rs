@@ -41,9 +41,9 @@ fn one<S: ObjectStore>(
     let part = place.object.part;
     let from = ObjectOffset(grant.map.object_bytes(seek.offset.0, part).map_err(invalid)?);
     let found = match (core.open(grant, place)?, seek.what) {
-        (Some((object, _)), SeekWhat::Data) => core.warned(object.next_data(from))?,
+        (Some(opened), SeekWhat::Data) => core.warned(opened.object.next_data(from))?,
         // Behind its end an object is a hole.
-        (Some((object, _)), _) => Some(core.warned(object.next_hole(from))?.unwrap_or(from)),
+        (Some(opened), _) => Some(core.warned(opened.object.next_hole(from))?.unwrap_or(from)),
         (None, SeekWhat::Data) => None,
         (None, _) => Some(from),
     };

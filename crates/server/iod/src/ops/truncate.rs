@@ -9,10 +9,11 @@ use braid_wire::message::{
     types::ObjectInfo,
 };
 
-use super::Work;
+use super::{Work, collect::check_count};
 use crate::{grant::Grant, iod_core::IodCore};
 
 pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, truncate: Truncate) -> Result<Work<S>, Failure> {
+    check_count(truncate.objects.len())?;
     let grant = core.mds_grant(&truncate.capability)?;
     for length in &truncate.objects {
         grant.place(length.object)?;

@@ -15,10 +15,7 @@ use std::{
 
 use braid_layout::{Access, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
-use braid_types::{
-    ByteCount, Failure, ObjectOffset, SessionId, Status, WriteVerifier,
-    limits::JOB_SLICE_ACCESSES_MAX,
-};
+use braid_types::{ByteCount, Failure, ObjectOffset, SessionId, Status, WriteVerifier, limits::JOB_SLICE_ACCESSES_MAX};
 use braid_wire::{
     Rights,
     message::iod::{Write, WriteReply},

@@ -1,6 +1,6 @@
 //! A daemon with a store in memory, capabilities that the metadata server might have signed, and clients.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use braid_iod::{ConnectionState, Gathered, IodCore, Peer};
 use braid_layout::{Distribution, Layout, Request};
@@ -28,7 +28,7 @@ pub fn server_key() -> Secret {
 /// A daemon that is registered and serves.
 pub fn daemon(iod: u32) -> IodCore<MemStore> {
     let store = MemStore::new(ClusterUuid([9; 16]), Some(IodId(iod)), 1);
-    let core = IodCore::new(store, server_key(), NOW);
+    let core = IodCore::new(Arc::new(store), server_key(), NOW);
     core.serve_until(Some(NOW + SERVES_FOR));
     core
 }

@@ -1,9 +1,11 @@
 //! The I/O daemon's tests: through its core with a store in memory, and through a real socket.
 
 mod capabilities;
+mod cluster;
 mod data;
 mod faults;
 mod harness;
 mod management;
 mod model;
 mod slices;
+mod sockets;

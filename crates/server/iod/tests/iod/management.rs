@@ -7,7 +7,8 @@ use braid_wire::{
     message::{
         DaemonStatus,
         iod::{
-            CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes, Punch, Truncate,
+            CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes, Punch,
+            Truncate,
         },
     },
 };
@@ -148,6 +149,15 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
+}
+
+#[test]
+fn a_list_whose_answer_would_not_fit_is_refused() {
+    let core = daemon(1);
+    let mut collect = CollectSizes { objects: vec![object(0); 16_384], flush: false };
+    assert_eq!(Client::mds(&core).call(&collect).unwrap().objects.len(), 16_384);
+    collect.objects.push(object(0));
+    assert_eq!(refusal(Client::mds(&core).call(&collect)), Status::LimitExceeded);
 }
 
 #[test]

@@ -18,9 +18,10 @@ fn distribution(parts: u16) -> BoxedStrategy<Distribution> {
         strips: strips.into_iter().map(|(part, bytes)| Strip { part, bytes }).collect(),
     });
     let widths: Vec<u16> = (1..=parts).filter(|width| parts.is_multiple_of(*width)).collect();
-    let grouped = (1u64..5000, prop::sample::select(widths), 1u32..4).prop_map(
-        |(stripe_size, group_width, group_depth)| Distribution::Grouped { stripe_size, group_width, group_depth },
-    );
+    let grouped =
+        (1u64..5000, prop::sample::select(widths), 1u32..4).prop_map(|(stripe_size, group_width, group_depth)| {
+            Distribution::Grouped { stripe_size, group_width, group_depth }
+        });
     if parts == 1 {
         prop_oneof![stripe, strips, grouped, Just(Distribution::Single)].boxed()
     } else {
@@ -29,7 +30,8 @@ fn distribution(parts: u16) -> BoxedStrategy<Distribution> {
 }
 
 fn layout() -> impl Strategy<Value = Layout> {
-    (1u16..7).prop_flat_map(|parts| (distribution(parts), 0..parts, prop::collection::vec(1..=IODS, usize::from(parts))))
+    (1u16..7)
+        .prop_flat_map(|parts| (distribution(parts), 0..parts, prop::collection::vec(1..=IODS, usize::from(parts))))
         .prop_map(|(distribution, first_part, iods)| {
             let mut layout = Layout::one(distribution, iods.into_iter().map(IodId));
             layout.components[0].first_part = first_part;
@@ -54,16 +56,18 @@ fn request() -> impl Strategy<Value = Request> {
     });
     let list = prop::collection::vec((1u64..3000, 1u64..500), 1..20).prop_map(|runs| {
         let mut offset = 0;
-        let extents: Vec<_> = runs.into_iter().map(|(gap, bytes)| {
-            let extent = Extent { offset: offset + gap, bytes };
-            offset += gap + bytes;
-            extent
-        }).collect();
+        let extents: Vec<_> = runs
+            .into_iter()
+            .map(|(gap, bytes)| {
+                let extent = Extent { offset: offset + gap, bytes };
+                offset += gap + bytes;
+                extent
+            })
+            .collect();
         Request::list(extents)
     });
-    prop_oneof![plain, strided, nested, list].prop_filter("within the model", |request| {
-        file_offsets(request).last().is_none_or(|last| *last < FILE_BYTES)
-    })
+    prop_oneof![plain, strided, nested, list]
+        .prop_filter("within the model", |request| file_offsets(request).last().is_none_or(|last| *last < FILE_BYTES))
 }
 
 /// The file offset of every byte of a request, by its view's definition.
@@ -133,7 +137,7 @@ impl Cluster {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn what_is_written_through_daemons_is_read_as_from_one_file(
         layout in layout(),

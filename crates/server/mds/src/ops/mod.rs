@@ -92,7 +92,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::ReadDirectory(r) => core.read_directory(call, r),
         R::Access(r) => core.access(call, r),
         R::Create(r) => core.create(call, r),
-        R::Open(r) => core.open(call, r),
+        R::Open(r) => core.open_file(call, r),
         R::Close(r) => core.close(call, r),
         R::RenewCapability(r) => core.renew_capability(call, r),
         R::FsyncFile(r) => core.fsync_file(call, r),

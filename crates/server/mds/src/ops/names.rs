@@ -3,7 +3,7 @@
 use braid_meta::{NodeArgs, RenameMode as StoredMode};
 use braid_types::{Failure, Status};
 use braid_wire::message::{
-    mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, RemoveDirectory, Rename, RenameMode, Unlink},
+    mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Rename, RenameMode, Unlink},
     types::{At, Attributes},
 };
 
@@ -54,7 +54,10 @@ impl MdsCore {
             self.names.link(&self.change(&call), file, directory, &name)
         });
         match made {
-            Ok(inode) => self.attributes_of(call, inode, |attributes: Attributes| attributes),
+            Ok(inode) => {
+                let again = MdsRequest::MakeLink(r.clone());
+                self.attributes_of(call, inode, || again, |attributes: Attributes| attributes)
+            }
             Err(failure) => Flow::Fail(call, failure),
         }
     }

@@ -102,20 +102,20 @@ fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Resu
     owner_only(who, old)?;
     new.mode = mode;
     // POSIX chmod(): nobody sets sgid for a group that it is not in.
-    if !who.is_root() && !old.is_directory() && !who.in_group(new.group) {
+    if !who.is_root() && !who.in_group(new.group) {
         new.mode &= !0o2000;
     }
     Ok(())
 }
 
-/// POSIX utimensat(): now for both needs ownership or leave to write; anything else ownership.
+/// POSIX utimensat(): now for both needs ownership or leave to write; anything else, also now for one, ownership.
 fn times(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
     let (atime, mtime) = (changes.atime, changes.mtime);
     if atime.is_none() && mtime.is_none() {
         return Ok(());
     }
-    let explicit = [atime, mtime].iter().any(|time| matches!(time, Some(SetTime::To(_))));
-    if explicit {
+    let both_now = (atime, mtime) == (Some(SetTime::Now), Some(SetTime::Now));
+    if !both_now {
         owner_only(call.who, old)?;
     } else if owner_only(call.who, old).is_err() {
         permit(call.who, old, Want::WRITE)?;

@@ -100,7 +100,7 @@ where
     if !layout_fits(&layout) {
         return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
     }
-    inode.layout = Some(Arc::new(layout));
+    inode.layout = Some(tx.share_layout(layout));
     if let Some(open) = args.open {
         // Who makes a file may open it whatever its mode says (POSIX open()).
         open::note(tx, &mut inode, open)?;

@@ -60,7 +60,8 @@ impl Namespace {
                 return Err(Failure::new(Status::Busy, "the file was written or is open; try: copy it"));
             }
             let version = inode.layout.as_ref().map_or(0, |old| old.version.0) + 1;
-            inode.layout = Some(Arc::new(Layout { version: braid_types::LayoutVersion(version), ..layout }));
+            let version = braid_types::LayoutVersion(version);
+            inode.layout = Some(tx.share_layout(Layout { version, ..layout }));
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

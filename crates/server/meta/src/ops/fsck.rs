@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use braid_types::{Failure, FileIndex, ShardId};
 
+use super::make;
 use super::readdir::PAGE_ENTRIES_MAX;
 use crate::identity::Call;
 use crate::key::{self, Kind};
@@ -56,6 +57,24 @@ impl Namespace {
             inode.size = size.unwrap_or(inode.size);
             inode.parts = parts.unwrap_or(std::mem::take(&mut inode.parts));
             inode.nlink = nlink.unwrap_or(inode.nlink);
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Gives a file that no name leads to one in a directory: lost+found. Its link count stays as recorded: a file
+    /// that lost its only name has one. Root's alone.
+    pub fn adopt(&self, call: &Call<'_>, file: FileIndex, directory: FileIndex, name: &[u8]) -> Result<(), Failure> {
+        self.change(call, Op::Mend, directory, |tx| {
+            if !call.who.is_root() {
+                return Err(braid_types::Status::NotPermitted.into());
+            }
+            let mut inode = (*tx.inode(file)?).clone();
+            let place = make::free_name(tx, call, directory, name)?;
+            make::add_name(tx, &place.directory, name, file, inode.kind);
+            inode.parent = directory;
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)

@@ -6,28 +6,34 @@ use braid_types::{Failure, FileIndex, Status};
 
 use super::name;
 use crate::identity::{Identity, Want, permit};
+use crate::key;
 use crate::namespace::Namespace;
-use crate::record::Inode;
+use crate::record::{Inode, decode_entry};
+use crate::store::View;
 
 impl Namespace {
     /// The file that a name in a directory leads to; `.` and `..` too. A symbolic link is not followed.
     pub fn lookup(&self, who: &Identity, directory: FileIndex, name: &[u8]) -> Result<Arc<Inode>, Failure> {
         let directory = self.directory(directory)?;
         permit(who, &directory, Want::EXECUTE)?;
-        self.step(&directory, name)?.ok_or_else(|| Status::NotFound.into())
+        self.step(&*self.store.view()?, &directory, name)?.ok_or_else(|| Status::NotFound.into())
     }
 
     /// One step down (or up) from a directory that may be searched.
-    pub(super) fn step(&self, directory: &Arc<Inode>, name: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
+    pub(super) fn step(
+        &self,
+        view: &dyn View,
+        directory: &Arc<Inode>,
+        name: &[u8],
+    ) -> Result<Option<Arc<Inode>>, Failure> {
         match name {
             b"" => return Ok(None),
             b"." => return Ok(Some(directory.clone())),
-            b".." => return self.find_inode(directory.parent),
+            b".." => return self.find_inode_in(view, directory.parent),
             _ => name::check_bytes(name)?,
         }
-        match self.find_entry(directory.file, name)? {
-            // Unlinked between the two reads: then the name is gone.
-            Some(entry) => self.find_inode(entry.file),
+        match view.get(&key::entry(directory.file, name))? {
+            Some(bytes) => self.find_inode_in(view, decode_entry(&bytes)?.file),
             None => Ok(None),
         }
     }

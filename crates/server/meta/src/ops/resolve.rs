@@ -7,8 +7,10 @@ use braid_types::{Failure, FileIndex, Status};
 
 use super::name;
 use crate::identity::{Identity, Want, permit};
+use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode};
+use crate::store::View;
 
 /// A place where a name is or may be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,6 +26,8 @@ pub struct NameSlot {
 /// A walk along a path: where it stands, and what is still to go, the next component last.
 struct Walk<'n> {
     namespace: &'n Namespace,
+    /// One view for the whole walk: it sees no rename half, and is not begun anew at each step.
+    view: Box<dyn View + 'n>,
     at: Arc<Inode>,
     /// Components to go, last first.
     rest: Vec<Vec<u8>>,
@@ -86,7 +90,7 @@ impl Namespace {
         if inode.kind != FileKind::Symlink {
             return Err(Status::Invalid.into());
         }
-        self.store.get(&crate::key::symlink(file))?.ok_or_else(|| Status::StaleHandle.into())
+        self.store.get(&key::symlink(file))?.ok_or_else(|| Status::StaleHandle.into())
     }
 }
 
@@ -96,7 +100,9 @@ impl<'n> Walk<'n> {
             return Err(Status::NotFound.into());
         }
         let start = if path.starts_with(b"/") { FileIndex::ROOT } else { from };
-        let mut walk = Self { namespace, at: namespace.inode(start)?, rest: Vec::new(), links: 0 };
+        let view = namespace.store.view()?;
+        let at = namespace.find_inode_in(&*view, start)?.ok_or(Status::StaleHandle)?;
+        let mut walk = Self { namespace, view, at, rest: Vec::new(), links: 0 };
         walk.push(path)?;
         Ok(walk)
     }
@@ -114,7 +120,7 @@ impl<'n> Walk<'n> {
     /// What a component leads to. Search permission is asked of every directory on the way.
     fn look(&self, who: &Identity, component: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
         self.search(who)?;
-        self.namespace.step(&self.at, component)
+        self.namespace.step(&*self.view, &self.at, component)
     }
 
     fn search(&self, who: &Identity) -> Result<(), Failure> {
@@ -130,9 +136,9 @@ impl<'n> Walk<'n> {
         if self.links > SYMLINK_DEPTH_MAX {
             return Err(Status::TooManyLinks.into());
         }
-        let target = self.namespace.readlink(link.file).map_err(|_| Status::NotFound)?;
+        let target = self.view.get(&key::symlink(link.file))?.ok_or(Status::NotFound)?;
         if target.starts_with(b"/") {
-            self.at = self.namespace.inode(FileIndex::ROOT)?;
+            self.at = self.namespace.find_inode_in(&*self.view, FileIndex::ROOT)?.ok_or(Status::StaleHandle)?;
         }
         self.push(&target)
     }

@@ -16,7 +16,7 @@ use braid_types::FileIndex;
 
 impl Namespace {
     /// Begins a session with an id that was never used, on record before it is told to anybody.
-    pub fn begin_session(&self, key: KeyId, client: &str) -> Result<SessionRecord, Failure> {
+    pub fn begin_session(&self, key: KeyId, user: Option<u64>, client: &str) -> Result<SessionRecord, Failure> {
         let who = Identity::root();
         let call = Call { who: &who, now: Timestamp::default(), replay: None };
         let mut begun = None;
@@ -25,7 +25,7 @@ impl Namespace {
             let session = SessionId(cluster.next_session);
             cluster.next_session += 1;
             tx.set_cluster(cluster);
-            let record = SessionRecord { session, key, epoch: cluster.epoch, client: client.to_owned() };
+            let record = SessionRecord { session, key, user, epoch: cluster.epoch, client: client.to_owned() };
             tx.batch.put(key::session(session), record.encode());
             begun = Some(record);
             Ok(Outcome::Done)
@@ -87,7 +87,7 @@ impl Namespace {
             let range = key::replays_of(ShardId(shard), session);
             let mut batch = Batch::new();
             self.store.view()?.scan(&range.from, &range.end, &mut |key, _| {
-                batch.remove(key.to_vec());
+                batch.remove(key);
                 ControlFlow::Continue(())
             })?;
             if !batch.is_empty() {

@@ -33,7 +33,7 @@ impl Namespace {
             // Nobody looks at the mode of a symbolic link.
             let mut inode = make::inode(call.who, &place.directory, file, FileKind::Symlink, 0o777, tx.now);
             inode.size = target.len() as u64;
-            tx.batch.put(key::symlink(file), target.to_vec());
+            tx.batch.put(key::symlink(file), target);
             Ok(Outcome::Created(make::add(tx, place, name, inode)))
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())

@@ -61,7 +61,7 @@ impl Namespace {
                 (_, false) => self.check_room(file, name)?,
                 _ => {}
             }
-            tx.batch.put(key::xattr(file, name), value.to_vec());
+            tx.batch.put(key::xattr(file, name), value);
             inode.has_xattrs = true;
             inode.touch(tx.now);
             tx.put_inode(inode);

@@ -14,6 +14,8 @@ pub struct SessionRecord {
     pub session: SessionId,
     /// The key that proved it.
     pub key: KeyId,
+    /// The user of the ticket that proved it; `None` for the holder of the key itself.
+    pub user: Option<u64>,
     /// The epoch of the metadata server that opened it.
     pub epoch: MdsEpoch,
     /// What the client calls itself: host and process, for people.
@@ -23,15 +25,22 @@ pub struct SessionRecord {
 impl SessionRecord {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
-        out.u64(self.key.0).u64(self.epoch.0).bytes(self.client.as_bytes());
+        out.u64(self.key.0).u8(u8::from(self.user.is_some())).u64(self.user.unwrap_or(0));
+        out.u64(self.epoch.0).bytes(self.client.as_bytes());
         out.finish()
     }
 
     pub(crate) fn decode(session: SessionId, bytes: &[u8]) -> Result<Self, RecordError> {
         let mut from = Decoder::new("session", VERSION, bytes)?;
-        let (key, epoch) = (KeyId(from.u64()?), MdsEpoch(from.u64()?));
+        let key = KeyId(from.u64()?);
+        let user = match (from.u8()?, from.u64()?) {
+            (0, 0) => None,
+            (1, user) => Some(user),
+            _ => return Err(from.broken()),
+        };
+        let epoch = MdsEpoch(from.u64()?);
         let client = String::from_utf8(from.bytes()?.to_vec()).map_err(|_| from.broken())?;
         from.finish()?;
-        Ok(Self { session, key, epoch, client })
+        Ok(Self { session, key, user, epoch, client })
     }
 }

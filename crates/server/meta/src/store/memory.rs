@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
-use super::{Batch, Change, Fence, MetaStore, Sequence, StoreError, View, Visit};
+use super::{Batch, Fence, MetaStore, Sequence, StoreError, View, Visit};
 
 /// Which calls of a [`MemoryStore`] fail. Calls are counted from 0 for each kind.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +57,7 @@ struct State {
     /// What is on the disk for certain.
     synced: Map,
     /// Batches committed since, oldest first.
-    unsynced: Vec<Vec<Change>>,
+    unsynced: Vec<Batch>,
     committed: u64,
     fence: u64,
     faults: Faults,
@@ -90,7 +90,7 @@ impl MemoryStore {
         let mut map = state.synced.clone();
         let kept = kept.min(state.unsynced.len());
         let lost = (state.unsynced.len() - kept) as u64;
-        state.unsynced[..kept].iter().for_each(|changes| apply(&mut map, changes));
+        state.unsynced[..kept].iter().for_each(|batch| apply(&mut map, batch));
         let fresh =
             State { synced: map.clone(), committed: state.committed - lost, fence: state.fence, ..State::default() };
         Self { map: RwLock::new(map), state: Mutex::new(fresh) }
@@ -115,11 +115,11 @@ impl MemoryStore {
     }
 }
 
-fn apply(map: &mut Map, changes: &[Change]) {
-    for change in changes {
-        match &change.value {
-            Some(value) => map.insert(change.key.clone(), value.clone()),
-            None => map.remove(&change.key),
+fn apply(map: &mut Map, batch: &Batch) {
+    for change in batch.changes() {
+        match change.value {
+            Some(value) => map.insert(change.key.to_vec(), value.to_vec()),
+            None => map.remove(change.key),
         };
     }
 }
@@ -156,9 +156,8 @@ impl MetaStore for MemoryStore {
         state.commit_fault()?;
         state.fence = fence.0;
         state.committed += 1;
-        let changes = batch.into_changes();
-        apply(&mut self.map.write().unwrap_or_else(std::sync::PoisonError::into_inner), &changes);
-        state.unsynced.push(changes);
+        apply(&mut self.map.write().unwrap_or_else(std::sync::PoisonError::into_inner), &batch);
+        state.unsynced.push(batch);
         Ok(Sequence(state.committed))
     }
 
@@ -174,7 +173,7 @@ impl MetaStore for MemoryStore {
             return Err(injected("sync"));
         }
         let batches = std::mem::take(&mut state.unsynced);
-        batches.iter().for_each(|changes| apply(&mut state.synced, changes));
+        batches.iter().for_each(|batch| apply(&mut state.synced, batch));
         Ok(())
     }
 

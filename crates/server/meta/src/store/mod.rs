@@ -96,65 +96,105 @@ impl StoreError {
     }
 }
 
-/// One change of one key.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+/// One change of one key: its new value, or `None` to remove it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Change<'a> {
     /// The key.
-    pub key: Vec<u8>,
+    pub key: &'a [u8],
     /// Its new value; `None` removes it.
-    pub value: Option<Vec<u8>>,
+    pub value: Option<&'a [u8]>,
 }
 
 /// Changes that happen together. A later change of a key wins over an earlier one.
+///
+/// Held as the log has them, so that a commit copies them once: for each change key length `u16`, value length `u32`
+/// (all ones: removed), key, value.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Batch {
-    changes: Vec<Change>,
-    bytes: usize,
+    body: Vec<u8>,
+    count: u32,
 }
 
-/// What a change costs in the log beside its key and value, in bytes.
-pub(crate) const CHANGE_OVERHEAD_BYTES: usize = 8;
+/// Marks a removed key where a value's length stands.
+const REMOVED: u32 = u32::MAX;
+/// The longest key, in bytes: LMDB's limit. A name of 255 bytes makes one of 266.
+pub const KEY_BYTES_MAX: usize = 511;
 
 impl Batch {
     /// A batch without changes.
     pub fn new() -> Self {
-        Self { changes: Vec::with_capacity(8), bytes: 0 }
+        Self { body: Vec::with_capacity(1024), count: 0 }
     }
 
-    /// Sets `key` to `value`.
-    pub fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.bytes += key.len() + value.len() + CHANGE_OVERHEAD_BYTES;
-        self.changes.push(Change { key, value: Some(value) });
+    /// Sets `key`, of at most [`KEY_BYTES_MAX`], to `value`.
+    pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) {
+        let value = value.as_ref();
+        self.push(key.as_ref(), value.len() as u32, value);
     }
 
     /// Removes `key`; nothing happens when it is not there.
-    pub fn remove(&mut self, key: Vec<u8>) {
-        self.bytes += key.len() + CHANGE_OVERHEAD_BYTES;
-        self.changes.push(Change { key, value: None });
+    pub fn remove(&mut self, key: impl AsRef<[u8]>) {
+        self.push(key.as_ref(), REMOVED, &[]);
+    }
+
+    fn push(&mut self, key: &[u8], value_bytes: u32, value: &[u8]) {
+        assert!(!key.is_empty() && key.len() <= KEY_BYTES_MAX, "keys come from key.rs, whose longest fits");
+        self.body.extend_from_slice(&(key.len() as u16).to_le_bytes());
+        self.body.extend_from_slice(&value_bytes.to_le_bytes());
+        self.body.extend_from_slice(key);
+        self.body.extend_from_slice(value);
+        self.count += 1;
     }
 
     /// Whether nothing would change.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.count == 0
     }
 
     /// Its size in the log, in bytes.
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.body.len()
     }
 
     /// The changes in order.
-    pub fn changes(&self) -> &[Change] {
-        &self.changes
+    pub fn changes(&self) -> impl Iterator<Item = Change<'_>> {
+        let mut rest = &self.body[..];
+        std::iter::from_fn(move || {
+            let (change, after) = split_change(rest)?;
+            rest = after;
+            Some(change)
+        })
     }
 
-    pub(crate) fn into_changes(self) -> Vec<Change> {
-        self.changes
+    /// Count and body, as the log has them.
+    pub(crate) fn raw(&self) -> (u32, &[u8]) {
+        (self.count, &self.body)
+    }
+
+    /// The batch with this count and body; `None` when they do not agree.
+    pub(crate) fn from_raw(count: u32, body: &[u8]) -> Option<Self> {
+        let mut rest = body;
+        for _ in 0..count {
+            rest = split_change(rest).filter(|(change, _)| !change.key.is_empty())?.1;
+        }
+        rest.is_empty().then(|| Self { body: body.to_vec(), count })
     }
 
     pub(crate) fn check_size(&self) -> Result<(), StoreError> {
-        if self.bytes > BATCH_BYTES_MAX { Err(StoreError::BatchTooLarge { bytes: self.bytes }) } else { Ok(()) }
+        if self.bytes() > BATCH_BYTES_MAX { Err(StoreError::BatchTooLarge { bytes: self.bytes() }) } else { Ok(()) }
     }
+}
+
+fn split_change(bytes: &[u8]) -> Option<(Change<'_>, &[u8])> {
+    let (key_bytes, rest) = bytes.split_first_chunk::<2>()?;
+    let (value_bytes, rest) = rest.split_first_chunk::<4>()?;
+    let (key, rest) = rest.split_at_checked(usize::from(u16::from_le_bytes(*key_bytes)))?;
+    let value_bytes = u32::from_le_bytes(*value_bytes);
+    if value_bytes == REMOVED {
+        return Some((Change { key, value: None }, rest));
+    }
+    let (value, rest) = rest.split_at_checked(value_bytes as usize)?;
+    Some((Change { key, value: Some(value) }, rest))
 }
 
 /// What a scan hands each key and value to; `Break` ends the scan.

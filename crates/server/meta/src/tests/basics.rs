@@ -216,16 +216,16 @@ fn keys_daemons_and_sessions_outlive_a_restart_and_ids_are_never_reused() {
     let moved = ns.register_iod([1; 16], &["b:1".into()], &[]).unwrap();
     assert_eq!(moved.id, iod.id);
     assert!(ns.cluster().map_epoch > epoch);
-    let session = ns.begin_session(key.id, "host").unwrap();
+    let session = ns.begin_session(key.id, None, "host").unwrap();
     ns.revoke_client_key(key.id).unwrap();
     let old = ns.epoch();
     let ns = open(Arc::new(store.kill()));
     assert!(ns.epoch() > old);
     assert!(ns.client_key(key.id).unwrap().unwrap().revoked);
     assert_eq!(ns.iods().unwrap(), [moved]);
-    assert_eq!(ns.sessions().unwrap(), [session.clone()]);
+    assert_eq!(ns.sessions().unwrap(), std::slice::from_ref(&session));
     ns.end_session(session.session, at(1)).unwrap();
-    assert!(ns.begin_session(key.id, "host").unwrap().session > session.session);
+    assert!(ns.begin_session(key.id, None, "host").unwrap().session > session.session);
     assert_eq!(ns.session(session.session).unwrap(), None);
 }
 
@@ -235,4 +235,43 @@ fn an_older_server_cannot_commit_after_a_newer_one_started() {
     let root = Identity::root();
     let _new = open(store);
     assert_eq!(status(create(&old, &call(&root), ROOT, b"late")), Status::NotServing);
+}
+
+#[test]
+fn a_file_without_a_name_is_adopted_by_lost_and_found() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let lost = ns.mkdir(&call(&root), ROOT, b"lost+found", 0o700).unwrap().file;
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    assert_eq!(status(ns.adopt(&call(&user(5)), file, lost, b"x")), Status::NotPermitted);
+    ns.adopt(&call(&root), file, lost, b"x").unwrap();
+    let found = ns.lookup(&root, lost, b"x").unwrap();
+    assert_eq!((found.file, found.nlink, found.parent), (file, 1, lost));
+}
+
+#[test]
+fn threads_that_change_the_same_directories_lose_nothing() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let dirs: Vec<_> = (0..4).map(|n| ns.mkdir(&call(&root), ROOT, &[b'd', b'0' + n], 0o755).unwrap().file).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..8u32 {
+            let (ns, dirs) = (&ns, &dirs);
+            scope.spawn(move || {
+                let root = Identity::root();
+                for n in 0..100u32 {
+                    let name = format!("t{thread}-{n}").into_bytes();
+                    let dir = dirs[(n % 4) as usize];
+                    create(ns, &replayed(&root, thread, u64::from(n) + 1), dir, &name).unwrap();
+                    assert!(ns.lookup(&root, dir, &name).is_ok(), "what was acknowledged is seen");
+                    let listed = names(ns, dir);
+                    assert!(listed.contains(&name));
+                }
+            });
+        }
+    });
+    for dir in dirs {
+        assert_eq!(ns.getattr(dir).unwrap().size, 200);
+        assert_eq!(names(&ns, dir).len(), 200);
+    }
 }

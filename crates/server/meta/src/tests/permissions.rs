@@ -143,6 +143,8 @@ fn times_now_need_write_permission_and_others_ownership() {
     let now = Changes { atime: Some(crate::SetTime::Now), mtime: Some(crate::SetTime::Now), ..Changes::default() };
     let then = Changes { mtime: Some(crate::SetTime::To(at(1))), ..Changes::default() };
     ns.setattr(&call(&writer), file, &now).unwrap();
+    let one = Changes { atime: Some(crate::SetTime::Now), ..Changes::default() };
+    assert_eq!(status(ns.setattr(&call(&writer), file, &one)), Status::NotPermitted, "now for one is the owner's");
     assert_eq!(status(ns.setattr(&call(&reader), file, &now)), Status::PermissionDenied);
     assert_eq!(status(ns.setattr(&call(&writer), file, &then)), Status::NotPermitted);
     ns.setattr(&call(&owner), file, &then).unwrap();

@@ -117,6 +117,20 @@ fn an_operation_whose_commit_failed_leaves_no_trace_and_its_retry_is_done() {
 }
 
 #[test]
+fn a_retried_open_for_reading_counts_once() {
+    let (_, ns) = setup();
+    let root = Identity::root();
+    let file = found(&ns, b"f");
+    let args = OpenArgs { session: SessionId(9), access: Access::READ };
+    for _ in 0..3 {
+        ns.open_file(&replayed(&root, 1, 1), file, args).unwrap();
+    }
+    assert_eq!(ns.open_files_of(SessionId(9))[0].readers, 1);
+    ns.close_file(&replayed(&root, 1, 2), file, args).unwrap();
+    assert_eq!(ns.open_file_count(), 0);
+}
+
+#[test]
 fn a_sequence_that_was_used_for_something_else_is_refused() {
     let (_, ns) = memory();
     let root = Identity::root();

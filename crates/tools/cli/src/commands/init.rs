@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use braid_client::KeyFile;
-use braid_types::{ClusterUuid, KeyId};
+use braid_mds::Mds;
+use braid_types::{ClusterUuid, KeyId, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
@@ -51,7 +52,7 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
     std::fs::create_dir(dir.join("keys")).map_err(fail)?;
     let key = KeyFile { id: KeyId(0), name: "server".into(), admin: true, secret: new.server_key.clone() };
     key.save(&dir.join("keys/server.key"))?;
-    braid_mds::init(&dir.join("mds"), new.uuid).map_err(|e| Fault::failed(doing(), e))?;
+    Mds::init(&dir.join("mds"), new.uuid, SHARDS_DEFAULT).map_err(|e| Fault::failed(doing(), e))?;
     write_config(dir, &new.uuid, listen)?;
     Ok(new)
 }

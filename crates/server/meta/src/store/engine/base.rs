@@ -1,7 +1,9 @@
 //! The base: an LMDB file that holds everything folded out of the log, with the sequence it reaches to.
 //!
-//! LMDB is copy-on-write and each fold is one synced transaction, so after any crash the file holds exactly the
-//! batches up to the sequence stored with them.
+//! 1. LMDB is copy-on-write and every transaction here is synced, so after any crash the file is as one left it.
+//! 2. A fold is several transactions, or the pages that it touches would not fit the memory of a small server. The
+//!    last one stores the sequence. A crash between them leaves newer values of some keys under an older sequence:
+//!    harmless, since the log that holds every batch of the fold was synced before it began, and is replayed over it.
 
 use std::ops::{Bound, ControlFlow};
 use std::path::Path;
@@ -17,6 +19,9 @@ use crate::store::{Fence, Sequence, StoreError};
 const MAP_BYTES: usize = if cfg!(all(unix, target_pointer_width = "64")) { 1 << 40 } else { 1 << 30 };
 /// Views that may live at the same time, one a thread.
 const READERS_MAX: u32 = 1024;
+/// Keys that one transaction of a fold writes. Each may touch a page of its own, which LMDB holds in memory until it
+/// commits: at most 8 MiB. Keys come in order, so no page is touched by two transactions but at their edge.
+const FOLD_KEYS_MAX: usize = 2048;
 /// Where the base keeps its own facts. Namespace keys begin with a shard and a letter, and are longer.
 const STATE_KEY: &[u8] = b"\xff\xff\0";
 /// Format of the state record and of what the base holds.
@@ -69,10 +74,14 @@ impl Base {
         }
     }
 
-    /// Writes an overlay that ends at `state`, synced.
+    /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced (invariant 2).
     pub(super) fn fold(&self, overlay: &Overlay, state: State) -> Result<(), StoreError> {
         let mut txn = self.env.write_txn().map_err(failed("begin a fold"))?;
-        for (key, value) in overlay.iter() {
+        for (n, (key, value)) in overlay.iter().enumerate() {
+            if n % FOLD_KEYS_MAX == FOLD_KEYS_MAX - 1 {
+                txn.commit().map_err(failed("commit a part of a fold"))?;
+                txn = self.env.write_txn().map_err(failed("go on with a fold"))?;
+            }
             self.set(&mut txn, key, value)?;
         }
         let record = [&VERSION.to_le_bytes()[..], &state.folded.0.to_le_bytes(), &state.fence.0.to_le_bytes()].concat();

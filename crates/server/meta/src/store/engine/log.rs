@@ -18,14 +18,12 @@ use std::path::{Path, PathBuf};
 
 use braid_types::limits::BATCH_BYTES_MAX;
 
-use crate::store::{Batch, Change, Fence, Sequence, StoreError};
+use crate::store::{Batch, Fence, Sequence, StoreError};
 
 const MAGIC: &[u8; 8] = b"BRAIDLOG";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 32;
 const RECORD_HEADER_BYTES: usize = 24;
-/// Marks a removed key where a value's length stands.
-const REMOVED: u32 = u32::MAX;
 
 /// A segment that is being written.
 pub(super) struct Segment {
@@ -40,7 +38,7 @@ pub(super) struct Segment {
 pub(super) struct Record {
     pub(super) sequence: Sequence,
     pub(super) fence: Fence,
-    pub(super) changes: Vec<Change>,
+    pub(super) batch: Batch,
 }
 
 impl Segment {
@@ -58,7 +56,7 @@ impl Segment {
     /// Appends one record. On an error the segment is cut back to where it was; `Stopped` when that failed too.
     pub(super) fn append(&mut self, batch: &Batch, sequence: Sequence, fence: Fence) -> Result<(), StoreError> {
         self.buffer.clear();
-        encode(&mut self.buffer, batch.changes(), sequence, fence);
+        encode(&mut self.buffer, batch, sequence, fence);
         match self.file.write_all(&self.buffer) {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
@@ -94,17 +92,13 @@ fn header(first: Sequence) -> [u8; HEADER_BYTES] {
     header
 }
 
-fn encode(out: &mut Vec<u8>, changes: &[Change], sequence: Sequence, fence: Fence) {
+fn encode(out: &mut Vec<u8>, batch: &Batch, sequence: Sequence, fence: Fence) {
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&sequence.0.to_le_bytes());
     out.extend_from_slice(&fence.0.to_le_bytes());
-    out.extend_from_slice(&(changes.len() as u32).to_le_bytes());
-    for Change { key, value } in changes {
-        out.extend_from_slice(&(key.len() as u16).to_le_bytes());
-        out.extend_from_slice(&value.as_ref().map_or(REMOVED, |v| v.len() as u32).to_le_bytes());
-        out.extend_from_slice(key);
-        out.extend_from_slice(value.as_deref().unwrap_or_default());
-    }
+    let (count, changes) = batch.raw();
+    out.extend_from_slice(&count.to_le_bytes());
+    out.extend_from_slice(changes);
     let body = (out.len() - RECORD_HEADER_BYTES) as u32;
     let crc = crc32c::crc32c(&out[8..]);
     out[..4].copy_from_slice(&body.to_le_bytes());
@@ -171,25 +165,9 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     if crc32c::crc32c(checked) != crc {
         return None;
     }
-    let changes = decode_changes(&bytes[RECORD_HEADER_BYTES..end])?;
-    Some((Record { sequence: Sequence(number(8)), fence: Fence(number(16)), changes }, &bytes[end..]))
-}
-
-fn decode_changes(body: &[u8]) -> Option<Vec<Change>> {
-    let (count, mut rest) = body.split_first_chunk::<4>()?;
-    let count = u32::from_le_bytes(*count) as usize;
-    let mut changes = Vec::with_capacity(count.min(body.len() / 6));
-    for _ in 0..count {
-        let (key_bytes, after) = rest.split_first_chunk::<2>()?;
-        let (value_bytes, after) = after.split_first_chunk::<4>()?;
-        let (key, after) = after.split_at_checked(usize::from(u16::from_le_bytes(*key_bytes)))?;
-        let value_bytes = u32::from_le_bytes(*value_bytes);
-        let held = if value_bytes == REMOVED { 0 } else { value_bytes as usize };
-        let (value, after) = after.split_at_checked(held)?;
-        changes.push(Change { key: key.to_vec(), value: (value_bytes != REMOVED).then(|| value.to_vec()) });
-        rest = after;
-    }
-    rest.is_empty().then_some(changes)
+    let (count, changes) = bytes[RECORD_HEADER_BYTES..end].split_first_chunk::<4>()?;
+    let batch = Batch::from_raw(u32::from_le_bytes(*count), changes)?;
+    Some((Record { sequence: Sequence(number(8)), fence: Fence(number(16)), batch }, &bytes[end..]))
 }
 
 /// Makes names made or removed in `directory` last. Windows keeps them with the files.

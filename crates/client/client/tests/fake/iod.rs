@@ -1,0 +1,196 @@
+//! The I/O daemons of the cluster in memory: capabilities and handles, objects, ends, verifiers.
+
+use std::{io::IoSliceMut, time::Duration};
+
+use braid_layout::{PartSet, Request};
+use braid_net::{Answer, Exchange, NetError};
+use braid_types::{ByteCount, Failure, PartIndex, Status, Timestamp};
+use braid_wire::{
+    Capability, Rights, encode_failure, encode_success,
+    message::{
+        iod::{FlushReply, IodRequest, ObjectEnd, ReadReply, SeekWhat, WriteReply},
+        types::ObjectInfo,
+    },
+};
+
+use super::{Cluster, Connection, Fault, lost};
+
+impl Cluster {
+    pub fn exchange(
+        &mut self,
+        connection: &mut Connection,
+        exchange: &mut Exchange<'_>,
+        deadline: Duration,
+    ) -> Result<Answer, NetError> {
+        let server = format!("I/O daemon {} at test", connection.iod);
+        if connection.dead || self.down.contains(&connection.iod) {
+            connection.dead = true;
+            return Err(lost(&server));
+        }
+        let fault = self.take_fault(exchange.op);
+        if fault == Some(Fault::RequestLost) {
+            connection.dead = true;
+            return Err(lost(&server));
+        }
+        if let Some(Fault::Refused(status)) = fault {
+            if status == Status::UnknownHandle {
+                connection.handles.clear();
+            }
+            return Ok(Answer { body: encode_failure(&status.into()), payload_bytes: 0 });
+        }
+        let sent: Vec<u8> = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
+        let answer = self.iod_do(connection, exchange, sent);
+        match fault {
+            Some(Fault::ReplyLost) => {
+                connection.dead = true;
+                Err(lost(&server))
+            }
+            Some(Fault::ReplyLate) => {
+                (self.now, connection.dead) = (deadline, true);
+                Err(NetError::TimedOut { server, waited: deadline })
+            }
+            _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
+        }
+    }
+
+    fn iod_do(
+        &mut self,
+        connection: &mut Connection,
+        exchange: &mut Exchange<'_>,
+        sent: Vec<u8>,
+    ) -> Result<Answer, Failure> {
+        let request =
+            IodRequest::decode(exchange.op, &exchange.body).expect("a call of a daemon").expect("well formed");
+        let iod = connection.iod;
+        let verifier = self.verifiers[&iod];
+        let body = match request {
+            IodRequest::Read(call) => {
+                let grant = self.grant(connection, call.handle, call.present, Rights::READ)?;
+                return Ok(self.read(connection, &grant, &call.request, &mut exchange.recv));
+            }
+            IodRequest::Write(call) => {
+                let grant = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
+                self.write(connection, &grant, &call.request, &sent);
+                encode_success(&WriteReply { bytes: ByteCount(sent.len() as u64), verifier })
+            }
+            IodRequest::Flush(call) => {
+                self.grant(connection, call.handle, call.present, Rights::WRITE)?;
+                encode_success(&FlushReply { verifier })
+            }
+            IodRequest::ObjectSizes(call) => {
+                let grant = self.grant(connection, call.handle, call.present, Rights(0))?;
+                let info = |end: ObjectEnd| ObjectInfo {
+                    part: end.part,
+                    exists: end.bytes.0 > 0,
+                    bytes: end.bytes,
+                    bytes_used: end.bytes,
+                    mtime: Timestamp::default(),
+                };
+                encode_success(&self.ends(connection, &grant).into_iter().map(info).collect::<Vec<_>>())
+            }
+            IodRequest::Allocate(call) => {
+                self.grant(connection, call.handle, call.present, Rights::WRITE)?;
+                encode_success(&FlushReply { verifier })
+            }
+            IodRequest::Seek(call) => {
+                self.grant(connection, call.handle, call.present, Rights::READ)?;
+                let found = (call.what == SeekWhat::Data).then_some(call.offset);
+                encode_success(&found)
+            }
+            other => panic!("the cluster in memory does not know {}", other.name()),
+        };
+        self.exchanges.push((iod, exchange.op, sent.len() as u64));
+        Ok(Answer { body, payload_bytes: 0 })
+    }
+
+    fn grant(
+        &mut self,
+        connection: &mut Connection,
+        handle: u32,
+        present: Vec<u8>,
+        wanted: Rights,
+    ) -> Result<Capability, Failure> {
+        if self.fenced.contains(&connection.session) {
+            return Err(Status::Fenced.into());
+        }
+        if !present.is_empty() {
+            self.presents += 1;
+            connection.handles.insert(handle, present);
+        }
+        let signed = connection.handles.get(&handle).ok_or(Failure::from(Status::UnknownHandle))?;
+        let grant = Capability::verify(signed, &self.server_key).ok_or(Failure::from(Status::BadCapability))?;
+        if grant.session != connection.session || !grant.rights.allow(wanted) {
+            return Err(Status::BadCapability.into());
+        }
+        if grant.epoch != self.epoch {
+            return Err(Status::StaleEpoch.into());
+        }
+        let file = self.files.values().find(|file| file.index == grant.file);
+        match file {
+            Some(file) if file.size_generation > grant.size_generation => Err(Status::StaleGeneration.into()),
+            Some(_) => Ok(grant),
+            None => Err(Status::StaleHandle.into()),
+        }
+    }
+
+    fn parts(&self, connection: &Connection, grant: &Capability) -> PartSet {
+        let here = grant.layout.placements().filter(|(_, placement)| placement.iods[0] == connection.iod);
+        here.map(|(part, _)| part).collect()
+    }
+
+    fn ends(&self, connection: &Connection, grant: &Capability) -> Vec<ObjectEnd> {
+        let end = |part: PartIndex| {
+            let object = self.objects.get(&(connection.iod, grant.file, part));
+            ObjectEnd { part, bytes: ByteCount(object.map_or(0, |object| object.len() as u64)) }
+        };
+        self.parts(connection, grant).iter().map(end).collect()
+    }
+
+    fn read(
+        &mut self,
+        connection: &Connection,
+        grant: &Capability,
+        request: &Request,
+        recv: &mut [IoSliceMut<'_>],
+    ) -> Answer {
+        let parts = self.parts(connection, grant);
+        let (mut payload, mut keep) = (Vec::new(), 0);
+        for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
+            let object = self.objects.get(&(connection.iod, grant.file, access.part));
+            for at in access.object_offset.0..access.object_offset.0 + access.bytes {
+                let byte = object.and_then(|object| object.get(at as usize));
+                payload.push(byte.copied().unwrap_or(0));
+                keep = if byte.is_some() { payload.len() } else { keep };
+            }
+        }
+        if !self.pad_reads {
+            payload.truncate(keep);
+        }
+        let room: usize = recv.iter().map(|slice| slice.len()).sum();
+        assert!(payload.len() <= room, "{} payload bytes, room for {room}", payload.len());
+        let mut rest = &payload[..];
+        for slice in recv {
+            let taken = rest.len().min(slice.len());
+            slice[..taken].copy_from_slice(&rest[..taken]);
+            rest = &rest[taken..];
+        }
+        let bytes = payload.len() as u64;
+        self.exchanges.push((connection.iod, 0x0200, bytes));
+        let reply = ReadReply { bytes: ByteCount(bytes), ends: self.ends(connection, grant) };
+        Answer { body: encode_success(&reply), payload_bytes: bytes }
+    }
+
+    fn write(&mut self, connection: &Connection, grant: &Capability, request: &Request, sent: &[u8]) {
+        let parts = self.parts(connection, grant);
+        let mut rest = sent;
+        for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
+            let object = self.objects.entry((connection.iod, grant.file, access.part)).or_default();
+            let (from, to) = (access.object_offset.0 as usize, (access.object_offset.0 + access.bytes) as usize);
+            object.resize(object.len().max(to), 0);
+            let (bytes, after) = rest.split_at(access.bytes as usize);
+            object[from..to].copy_from_slice(bytes);
+            rest = after;
+        }
+        assert!(rest.is_empty(), "{} payload bytes too many", rest.len());
+    }
+}

@@ -1,0 +1,261 @@
+//! A whole cluster in memory behind the client's `Driver`: one metadata server and some I/O daemons, with
+//! faults that a test puts in the way. Its clock moves only when somebody sleeps or a call is lost.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+pub mod iod;
+pub mod mds;
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    future::{Future, ready},
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use braid_client::{Config, Credential, asynchronous::Client};
+use braid_layout::{Distribution, Layout};
+use braid_net::{Answer, Driver, Endpoint, Exchange, NetError};
+use braid_types::{FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier};
+use braid_wire::{Credential as Proved, NodeKind, Rights, Secret};
+
+/// What happens to the next call with a given `op`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fault {
+    /// The connection ends before the server sees it.
+    RequestLost,
+    /// The server does it, and the connection ends before the answer.
+    ReplyLost,
+    /// The server does it, and the answer never comes.
+    ReplyLate,
+    /// The server refuses.
+    Refused(Status),
+    /// The metadata server restarts after doing it, before the answer.
+    RestartAfter,
+    /// The metadata server forgets the session before it sees the call.
+    SessionForgotten,
+}
+
+pub struct FakeFile {
+    pub index: FileIndex,
+    pub layout: Layout,
+    pub size_generation: SizeGeneration,
+    pub existing_parts: Vec<u8>,
+}
+
+pub struct Cluster {
+    pub now: Duration,
+    pub server_key: Secret,
+    pub epoch: MdsEpoch,
+    pub map_epoch: MapEpoch,
+    pub layout: Layout,
+    pub files: BTreeMap<Vec<u8>, FakeFile>,
+    pub directories: HashSet<Vec<u8>>,
+    pub objects: HashMap<(IodId, FileIndex, PartIndex), Vec<u8>>,
+    pub verifiers: HashMap<IodId, WriteVerifier>,
+    pub fenced: HashSet<SessionId>,
+    pub down: HashSet<IodId>,
+    pub mds_down: bool,
+    pub sessions: HashSet<SessionId>,
+    pub next_session: u64,
+    pub next_open: u64,
+    pub replay: HashMap<(SessionId, u32), (u64, Vec<u8>)>,
+    pub done: Vec<&'static str>,
+    pub faults: Vec<(u16, Fault)>,
+    /// Daemons fill reads up with zeros instead of ending early.
+    pub pad_reads: bool,
+    /// (daemon, op, payload bytes) of every exchange.
+    pub exchanges: Vec<(IodId, u16, u64)>,
+    pub mds_calls: Vec<u16>,
+    pub connects: usize,
+    pub presents: usize,
+    pub addresses_used: Vec<String>,
+    pub addresses: HashMap<IodId, Vec<String>>,
+    pub closed: Vec<u64>,
+    pub largest_round: u64,
+}
+
+#[derive(Clone)]
+pub struct Fake(Arc<Mutex<Cluster>>);
+
+pub struct Connection {
+    iod: IodId,
+    session: SessionId,
+    handles: HashMap<u32, Vec<u8>>,
+    dead: bool,
+}
+
+pub struct Shared {
+    session: Mutex<Option<SessionId>>,
+    epoch: MdsEpoch,
+    server: String,
+    dead: Mutex<bool>,
+}
+
+impl Fake {
+    pub fn new(layout: Layout) -> Self {
+        let mut iods: Vec<IodId> = layout.placements().map(|(_, placement)| placement.iods[0]).collect();
+        iods.sort_unstable();
+        iods.dedup();
+        let addresses = iods.iter().map(|iod| (*iod, vec![format!("iod{iod}:1"), format!("iod{iod}:2")])).collect();
+        Self(Arc::new(Mutex::new(Cluster {
+            now: Duration::ZERO,
+            server_key: Secret::from_bytes([7; 32]),
+            epoch: MdsEpoch(1),
+            map_epoch: MapEpoch(1),
+            layout,
+            files: BTreeMap::new(),
+            directories: HashSet::new(),
+            objects: HashMap::new(),
+            verifiers: iods.iter().map(|iod| (*iod, WriteVerifier(1))).collect(),
+            fenced: HashSet::new(),
+            down: HashSet::new(),
+            mds_down: false,
+            sessions: HashSet::new(),
+            next_session: 0,
+            next_open: 0,
+            replay: HashMap::new(),
+            done: Vec::new(),
+            faults: Vec::new(),
+            pad_reads: false,
+            exchanges: Vec::new(),
+            mds_calls: Vec::new(),
+            connects: 0,
+            presents: 0,
+            addresses_used: Vec::new(),
+            addresses,
+            closed: Vec::new(),
+            largest_round: 0,
+        })))
+    }
+
+    /// Strips of 4 KiB over daemons 1, 2 and 3.
+    pub fn striped() -> Self {
+        Self::new(Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=3).map(IodId)))
+    }
+
+    pub fn cluster(&self) -> MutexGuard<'_, Cluster> {
+        self.0.lock().unwrap()
+    }
+
+    pub fn client(&self) -> Client<Self> {
+        let secret = self.cluster().server_key.clone();
+        Client::over(self.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)))
+    }
+
+    /// The next call with this `op` meets a fault.
+    pub fn fault(&self, op: u16, fault: Fault) {
+        self.cluster().faults.push((op, fault));
+    }
+}
+
+impl Cluster {
+    pub fn take_fault(&mut self, op: u16) -> Option<Fault> {
+        let at = self.faults.iter().position(|(of, _)| *of == op)?;
+        Some(self.faults.remove(at).1)
+    }
+
+    pub fn restart_mds(&mut self) {
+        self.epoch.0 += 1;
+    }
+
+    pub fn requests_to(&self, iod: IodId, op: u16) -> usize {
+        self.exchanges.iter().filter(|(to, of, _)| (*to, *of) == (iod, op)).count()
+    }
+
+    /// A capability for a file as the metadata server would sign it.
+    pub fn capability(&self, file: &FakeFile, rights: Rights, session: SessionId) -> Vec<u8> {
+        braid_wire::Capability {
+            file: file.index,
+            size_generation: file.size_generation,
+            rights,
+            session,
+            epoch: self.epoch,
+            owner: (0, 0),
+            layout: file.layout.clone(),
+            existing_parts: file.existing_parts.clone(),
+        }
+        .sign(&self.server_key)
+    }
+}
+
+fn unreachable(endpoint: &Endpoint) -> NetError {
+    NetError::Unreachable { server: endpoint.name(), waited: Duration::ZERO, why: "connection refused".into() }
+}
+
+fn lost(server: &str) -> NetError {
+    NetError::ConnectionLost { server: server.into(), why: "reset".into() }
+}
+
+impl Driver for Fake {
+    type Connection = Connection;
+    type Shared = Shared;
+
+    fn connect(&self, endpoint: &Endpoint, _: Duration) -> impl Future<Output = Result<Connection, NetError>> + Send {
+        let mut cluster = self.cluster();
+        let iod = IodId(endpoint.node_id);
+        assert_eq!(endpoint.node, NodeKind::Iod);
+        let Proved::Session { session, .. } = endpoint.credential else { panic!("a daemon is shown a session") };
+        assert_eq!(endpoint.credential.secret(&cluster.server_key), endpoint.secret, "the session's own secret");
+        let known = cluster.addresses[&iod].clone();
+        let result = if cluster.down.contains(&iod) || !known.contains(&endpoint.addresses[0]) {
+            Err(unreachable(endpoint))
+        } else {
+            cluster.connects += 1;
+            cluster.addresses_used.push(endpoint.addresses[0].clone());
+            Ok(Connection { iod, session, handles: HashMap::new(), dead: false })
+        };
+        ready(result)
+    }
+
+    fn connect_shared(
+        &self,
+        endpoint: &Endpoint,
+        _: Duration,
+    ) -> impl Future<Output = Result<Shared, NetError>> + Send {
+        let cluster = self.cluster();
+        ready(match cluster.mds_down {
+            true => Err(unreachable(endpoint)),
+            false => Ok(Shared {
+                session: Mutex::new(None),
+                epoch: cluster.epoch,
+                server: endpoint.name(),
+                dead: Mutex::new(false),
+            }),
+        })
+    }
+
+    fn exchange(
+        &self,
+        connections: &mut [Connection],
+        batch: &mut [Exchange<'_>],
+        deadline: Duration,
+    ) -> impl Future<Output = ()> + Send {
+        let mut cluster = self.cluster();
+        let wanted = batch.iter().map(|e| e.recv.iter().map(|slice| slice.len() as u64).sum::<u64>()).sum();
+        cluster.largest_round = cluster.largest_round.max(wanted);
+        for exchange in batch {
+            let connection = &mut connections[exchange.connection];
+            exchange.outcome = Some(cluster.exchange(connection, exchange, deadline));
+        }
+        ready(())
+    }
+
+    fn call(
+        &self,
+        connection: &Shared,
+        op: u16,
+        body: &[u8],
+        deadline: Duration,
+    ) -> impl Future<Output = Result<Answer, NetError>> + Send {
+        ready(self.cluster().mds_call(connection, op, body, deadline))
+    }
+
+    fn now(&self) -> Duration {
+        self.cluster().now
+    }
+
+    fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {
+        self.cluster().now += time;
+        ready(())
+    }
+}

@@ -1,0 +1,56 @@
+//! How many files there are: counted in the background, a page of inodes at a time, because no operation
+//! should pay for a number that only `df -i` asks for.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_types::{FileIndex, ShardId};
+
+use crate::core::{MdsCore, report};
+
+/// Inodes counted in one tick: a page of the store.
+const PAGE: usize = 1024;
+/// Time from the end of one count to the start of the next.
+const REST: Duration = Duration::from_secs(60);
+
+/// A count that is under way, and the last one.
+#[derive(Debug, Default)]
+pub(crate) struct Census {
+    files: u64,
+    counted: u64,
+    shard: u16,
+    after: Option<FileIndex>,
+    next: Duration,
+}
+
+impl Census {
+    /// Files at the last count; while the first is under way, those counted so far.
+    pub(crate) fn files(&self) -> u64 {
+        self.files.max(self.counted)
+    }
+}
+
+impl MdsCore {
+    /// Counts one page further.
+    pub(crate) fn count_files(self: &Arc<Self>, now: Duration) {
+        let (shard, after) = {
+            let census = &self.state().census;
+            if now < census.next {
+                return;
+            }
+            (census.shard, census.after)
+        };
+        let page = self.names.files(ShardId(shard), after, PAGE).unwrap_or_else(|failure| {
+            report("counting files", &failure);
+            Vec::new()
+        });
+        let census = &mut self.state().census;
+        census.counted += page.len() as u64;
+        census.after = page.last().map(|(file, _)| *file);
+        if census.after.is_none() {
+            census.shard += 1;
+        }
+        if census.shard >= self.names.shards() {
+            *census = Census { files: census.counted, next: now + REST, ..Census::default() };
+        }
+    }
+}

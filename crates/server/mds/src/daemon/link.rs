@@ -1,0 +1,201 @@
+//! The way to the I/O daemons over sockets: a bounded queue and two threads for each daemon, so that one that
+//! hangs holds up nobody else, and a long collection does not hold up a `stat`.
+//!
+//! Invariants: (1) every call ends, with an answer or an error that names the daemon, in at most
+//! [`CONNECT_TIMEOUT`] + [`CALL_TIMEOUT`] after its turn came (I8); (2) a queue that is full refuses at once (I9).
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, SyncSender, TrySendError},
+    },
+    thread,
+    time::Duration,
+};
+
+use braid_net::{Answer, Blocking, Driver, Endpoint, NetError, Shared, TlsPolicy, block_on};
+use braid_types::{ClusterUuid, IodId};
+use braid_wire::{Credential, NodeKind, Role, Secret};
+
+use crate::{IodLink, LinkDone};
+
+/// How long a connection may take: a daemon that lives answers at once.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long an answer may take: a daemon may have to force a full disk queue first. Below the client's 30 s, so that
+/// the reason still reaches it.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// Calls that wait for one daemon.
+const QUEUE_MAX: usize = 4096;
+/// Threads for each daemon.
+const THREADS: usize = 2;
+
+struct Job {
+    op: u16,
+    body: Vec<u8>,
+    done: LinkDone,
+}
+
+/// One daemon: where it is, and its queue.
+struct Lane {
+    jobs: SyncSender<Job>,
+    place: Arc<Mutex<Place>>,
+}
+
+struct Place {
+    endpoint: Endpoint,
+    /// The connection that both threads share; `None` until it is needed, and after it broke.
+    shared: Option<Arc<Shared>>,
+}
+
+pub(super) struct SocketLink {
+    key: Secret,
+    tls: TlsPolicy,
+    driver: Blocking,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    cluster: Option<ClusterUuid>,
+    lanes: HashMap<IodId, Lane>,
+    stopped: bool,
+}
+
+impl SocketLink {
+    pub(super) fn new(key: Secret, tls: TlsPolicy) -> Self {
+        Self { key, tls, driver: Blocking::new(), state: Mutex::default() }
+    }
+
+    pub(super) fn set_cluster(&self, cluster: ClusterUuid) {
+        let mut state = lock(&self.state);
+        state.cluster = Some(cluster);
+        state.lanes.values().for_each(|lane| lock(&lane.place).endpoint.cluster = Some(cluster));
+    }
+
+    /// Takes no more calls; those under way end with their own bounds.
+    pub(super) fn stop(&self) {
+        let mut state = lock(&self.state);
+        state.stopped = true;
+        state.lanes.clear();
+    }
+
+    fn endpoint(&self, iod: IodId, addresses: &[String], cluster: Option<ClusterUuid>) -> Endpoint {
+        Endpoint {
+            node: NodeKind::Iod,
+            node_id: iod.0,
+            cluster,
+            addresses: addresses.to_vec(),
+            role: Role::Mds,
+            credential: Credential::Server,
+            secret: self.key.clone(),
+            tls: self.tls,
+        }
+    }
+
+    fn open_lane(&self, iod: IodId, endpoint: Endpoint) -> std::io::Result<Lane> {
+        let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
+        let (queue, place) = (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(Place { endpoint, shared: None })));
+        for _ in 0..THREADS {
+            let (driver, queue, place) = (self.driver, queue.clone(), place.clone());
+            thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || work(driver, &queue, &place))?;
+        }
+        Ok(Lane { jobs, place })
+    }
+}
+
+impl std::fmt::Debug for SocketLink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SocketLink")
+    }
+}
+
+impl IodLink for SocketLink {
+    fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone) {
+        let jobs = lock(&self.state).lanes.get(&iod).map(|lane| lane.jobs.clone());
+        let Some(jobs) = jobs else { return done(Err(refused(iod, "its address is not known"))) };
+        match jobs.try_send(Job { op, body, done }) {
+            Ok(()) => {}
+            Err(TrySendError::Full(job)) => (job.done)(Err(refused(iod, "too many calls wait for it"))),
+            Err(TrySendError::Disconnected(job)) => (job.done)(Err(refused(iod, "the server stops"))),
+        }
+    }
+
+    fn locate(&self, iod: IodId, addresses: &[String]) {
+        let mut state = lock(&self.state);
+        if state.stopped {
+            return;
+        }
+        let endpoint = self.endpoint(iod, addresses, state.cluster);
+        if let Some(lane) = state.lanes.get(&iod) {
+            let mut place = lock(&lane.place);
+            if place.endpoint.addresses != endpoint.addresses {
+                place.shared = None;
+            }
+            place.endpoint = endpoint;
+            return;
+        }
+        match self.open_lane(iod, endpoint) {
+            Ok(lane) => drop(state.lanes.insert(iod, lane)),
+            Err(error) => tracing::error!(%iod, %error, "no thread for an I/O daemon"),
+        }
+    }
+}
+
+fn work(driver: Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
+    loop {
+        let job = lock(queue).recv();
+        let Ok(job) = job else { return };
+        (job.done)(ask(driver, place, job.op, &job.body));
+    }
+}
+
+/// One call. A connection that broke may have been broken for long (the daemon restarted): it is tried once more on
+/// a new one; every call of the server may be repeated.
+fn ask(driver: Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
+    let kept = lock(place).shared.clone();
+    if let Some(shared) = kept {
+        match block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT)) {
+            Err(NetError::ConnectionLost { .. }) => forget(place, &shared),
+            Err(error) => {
+                forget(place, &shared);
+                return Err(error);
+            }
+            answer => return answer,
+        }
+    }
+    let shared = connect(driver, place)?;
+    let answer = block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT));
+    if answer.is_err() {
+        forget(place, &shared);
+    }
+    answer
+}
+
+fn connect(driver: Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetError> {
+    let endpoint = {
+        let place = lock(place);
+        if let Some(shared) = &place.shared {
+            return Ok(shared.clone());
+        }
+        place.endpoint.clone()
+    };
+    let shared = Arc::new(block_on(driver.connect_shared(&endpoint, driver.now() + CONNECT_TIMEOUT))?);
+    lock(place).shared = Some(shared.clone());
+    Ok(shared)
+}
+
+fn forget(place: &Mutex<Place>, broken: &Arc<Shared>) {
+    let mut place = lock(place);
+    if place.shared.as_ref().is_some_and(|shared| Arc::ptr_eq(shared, broken)) {
+        place.shared = None;
+    }
+}
+
+fn refused(iod: IodId, why: &str) -> NetError {
+    NetError::Unreachable { server: format!("I/O daemon {iod}"), waited: Duration::ZERO, why: why.to_owned() }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,51 @@
+//! The thread that forces the log. Calls that wait share a force, so one thread is enough, and its queue holds
+//! at most the next one.
+
+use std::{
+    io,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{self, SyncSender},
+    },
+    thread::{self, JoinHandle},
+};
+
+use crate::Spawner;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Jobs that wait: the core has one at a time, the next is spawned by the one before.
+const JOBS_MAX: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct LogThread {
+    jobs: Mutex<Option<SyncSender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl LogThread {
+    pub(super) fn start() -> io::Result<Self> {
+        let (jobs, queue) = mpsc::sync_channel::<Job>(JOBS_MAX);
+        let run = move || queue.into_iter().for_each(|job| job());
+        let thread = thread::Builder::new().name("mds-log".into()).spawn(run)?;
+        Ok(Self { jobs: Mutex::new(Some(jobs)), thread: Mutex::new(Some(thread)) })
+    }
+
+    /// Ends the thread once what waits is done.
+    pub(super) fn stop(&self) {
+        drop(self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(thread) = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = thread.join(); // a job that panicked has been reported where it did
+        }
+    }
+}
+
+impl Spawner for LogThread {
+    fn spawn(&self, job: Job) {
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // After the stop nobody waits any more: a job that is dropped drops its responders, which say so.
+        if let Some(jobs) = jobs {
+            let _ = jobs.send(job);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The metadata server as a process runs it: sockets and threads around [`MdsCore`].
+//!
+//! | thread | does |
+//! |---|---|
+//! | one for each address and connection | reads calls, answers them inline |
+//! | `mds-tick` | [`MdsCore::tick`] every [`crate::TICK_MS`] |
+//! | `mds-log` | forces the log for those that wait |
+//! | `mds-iod-ID`, two for each I/O daemon | asks it; a daemon that hangs holds up nobody else |
+//! | `braid-metrics` | answers Prometheus |
+
+mod clock;
+mod link;
+mod log;
+
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::{Arc, mpsc},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use braid_meta::{Engine, EngineOptions, MetaStore, Namespace};
+use braid_net::{
+    TlsPolicy,
+    metrics_http::MetricsServer,
+    server::{CallHandler, Listener, ServerConfig},
+};
+use braid_types::{ClusterUuid, Failure, Timestamp};
+use braid_wire::{NodeKind, Secret};
+
+use crate::{CoreConfig, Environment, MdsCore, TICK_MS};
+use clock::SystemClock;
+use link::SocketLink;
+use log::LogThread;
+
+/// How a metadata server is run.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct MdsConfig {
+    /// The directory of the namespace, made by [`Mds::init`].
+    pub directory: PathBuf,
+    /// Where it listens, `host:port`; port 0 lets the system choose.
+    pub listen: Vec<String>,
+    /// What clients are told instead of the addresses listened on: needed behind a wildcard address.
+    pub advertise: Vec<String>,
+    /// The server key.
+    pub server_key: Secret,
+    /// When connections use TLS.
+    pub tls: TlsPolicy,
+    /// Where Prometheus is answered, `host:port`.
+    pub prometheus: Option<String>,
+    /// Connections at a time.
+    pub connections_max: Option<usize>,
+}
+
+impl MdsConfig {
+    /// A server of `directory` that listens on `listen`.
+    pub fn new(directory: impl Into<PathBuf>, listen: Vec<String>, server_key: Secret) -> Self {
+        Self {
+            directory: directory.into(),
+            listen,
+            advertise: Vec::new(),
+            server_key,
+            tls: TlsPolicy::default(),
+            prometheus: None,
+            connections_max: None,
+        }
+    }
+}
+
+/// Why a metadata server does not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Its directory.
+    #[error("metadata directory {}: {failure}", directory.display())]
+    Directory {
+        /// Which.
+        directory: PathBuf,
+        /// What is wrong with it.
+        failure: Failure,
+    },
+    /// An address or a thread.
+    #[error("metadata server: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A running metadata server. Dropping it stops it.
+#[derive(Debug)]
+pub struct Mds {
+    core: Arc<MdsCore>,
+    listener: Listener,
+    link: Arc<SocketLink>,
+    log: Arc<LogThread>,
+    metrics: Option<MetricsServer>,
+    ticker: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Mds {
+    /// Makes an empty namespace with `shards` virtual shards for the cluster `uuid`.
+    ///
+    /// # Errors
+    /// [`StartError::Directory`] when the directory cannot be made or holds a namespace already.
+    pub fn init(directory: &Path, uuid: ClusterUuid, shards: u16) -> Result<(), StartError> {
+        let explain = |failure| StartError::Directory { directory: directory.to_owned(), failure };
+        let store = Engine::open(directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        Namespace::format(&store, uuid, shards, Timestamp::now()).map_err(explain)
+    }
+
+    /// Starts the server: recovers what the last run left, listens, and answers.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub fn start(config: MdsConfig) -> Result<Self, StartError> {
+        let explain = |failure| StartError::Directory { directory: config.directory.clone(), failure };
+        let store = Engine::open(&config.directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        let store: Arc<dyn MetaStore> = Arc::new(store);
+        let link = Arc::new(SocketLink::new(config.server_key.clone(), config.tls));
+        let log = Arc::new(LogThread::start()?);
+        let env = Environment { link: link.clone(), spawner: log.clone(), clock: Arc::new(SystemClock::new()) };
+        let core = MdsCore::open(store, CoreConfig::new(config.server_key.clone()), env).map_err(explain)?;
+        link.set_cluster(core.cluster());
+        let mut server = ServerConfig::new(NodeKind::Mds, 0, core.cluster());
+        server.tls = config.tls;
+        server.connections_max = config.connections_max.unwrap_or(server.connections_max);
+        let listener = Listener::bind(&config.listen, server, core.clone())?;
+        core.set_addresses(advertised(&config.advertise, listener.local_addrs()));
+        listener.serve(Arc::new(CallHandler::new(core.clone())))?;
+        let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &core)).transpose()?;
+        let ticker = Some(start_ticker(core.clone())?);
+        Ok(Self { core, listener, link, log, metrics, ticker })
+    }
+
+    /// The addresses that it listens on, with the ports that the system chose.
+    pub fn local_addrs(&self) -> &[SocketAddr] {
+        self.listener.local_addrs()
+    }
+
+    /// Where Prometheus is answered.
+    pub fn metrics_addr(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(MetricsServer::local_addr)
+    }
+
+    /// The server itself.
+    pub fn core(&self) -> &Arc<MdsCore> {
+        &self.core
+    }
+
+    /// Ends every connection and thread, in bounded time (I8), and forces the log. Again is harmless.
+    pub fn stop(&mut self) {
+        if let Some((stop, thread)) = self.ticker.take() {
+            drop(stop);
+            let _ = thread.join(); // a tick that panicked has been reported where it did
+        }
+        if let Some(metrics) = &mut self.metrics {
+            metrics.stop();
+        }
+        self.listener.stop();
+        self.link.stop();
+        self.log.stop();
+        if let Err(failure) = self.core.sync() {
+            crate::core::report("forcing the log at the end", &failure);
+        }
+    }
+}
+
+impl Drop for Mds {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
+    if wanted.is_empty() { listening.iter().map(SocketAddr::to_string).collect() } else { wanted.to_vec() }
+}
+
+fn serve_metrics(address: &str, core: &Arc<MdsCore>) -> io::Result<MetricsServer> {
+    let core = Arc::downgrade(core);
+    MetricsServer::start(address, move || core.upgrade().map_or_else(String::new, |core| core.prometheus()))
+}
+
+fn start_ticker(core: Arc<MdsCore>) -> io::Result<(mpsc::Sender<()>, JoinHandle<()>)> {
+    let (stop, stopped) = mpsc::channel::<()>();
+    let tick = Duration::from_millis(TICK_MS);
+    let run = move || {
+        while stopped.recv_timeout(tick) == Err(mpsc::RecvTimeoutError::Timeout) {
+            core.tick();
+        }
+    };
+    Ok((stop, thread::Builder::new().name("mds-tick".into()).spawn(run)?))
+}

@@ -1,0 +1,158 @@
+//! The end of sessions: at once when the client says so, else behind a fence (I4).
+//!
+//! ```text
+//!   silence, revoked key ─> no more calls ─> fence to every daemon ─> it holds ─> closed, sizes collected
+//!   CloseSession ─────────────────────────────────────────────────────────────> closed, sizes collected
+//!   not reclaimed ─> epoch_min rises, which is a fence ─────────────> it holds ─> closed, orphans reaped
+//! ```
+//!
+//! Invariant: what a session had open for writing stays open in the store until its fence holds on every
+//! daemon: so no size is collected, and no orphan deleted, that it might still write.
+
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use braid_meta::{Call as Change, Identity};
+use braid_types::{Failure, IodId, SessionId, limits::SESSION_SILENT_MS};
+use braid_wire::message::iod::Fence;
+
+use crate::{
+    core::{MdsCore, State, report},
+    fan_out::Replies,
+};
+
+/// Sessions whose fence is on its way.
+#[derive(Debug)]
+pub(crate) struct Ending {
+    fence: u64,
+    sessions: Vec<SessionId>,
+    /// The end of the grace period: orphans that nobody took up go with it.
+    after_grace: bool,
+}
+
+impl MdsCore {
+    /// Ends a session that says so itself.
+    pub(crate) fn end_at_once(self: &Arc<Self>, id: SessionId) {
+        if self.state().cut_off(id) {
+            self.close_all(&[id], false);
+        }
+    }
+
+    /// Ends sessions that can no more be trusted to have stopped.
+    pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
+        let (fence, sessions) = {
+            let mut state = self.state();
+            let sessions: Vec<SessionId> = ids.iter().copied().filter(|id| state.cut_off(*id)).collect();
+            if sessions.is_empty() {
+                return;
+            }
+            let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
+            state.endings.push(Ending { fence, sessions: sessions.clone(), after_grace: false });
+            (fence, sessions)
+        };
+        self.counters.fenced.fetch_add(sessions.len() as u64, Ordering::Relaxed);
+        tracing::warn!(count = sessions.len(), fence, "sessions end and are fenced");
+        self.push_fence(fence, sessions);
+    }
+
+    /// Sessions that were silent too long.
+    pub(crate) fn end_silent(self: &Arc<Self>, now: Duration) {
+        let silent = self.state().sessions.select(|session| session.pulse.silent_ms(now) > SESSION_SILENT_MS);
+        self.end_fenced(&silent);
+    }
+
+    /// The grace period is over: who did not come back is gone, and capabilities of older epochs with them.
+    pub(crate) fn end_grace(self: &Arc<Self>, now: Duration) {
+        let (fence, count) = {
+            let mut state = self.state();
+            if state.grace_until.is_none_or(|until| now < until) {
+                return;
+            }
+            state.grace_until = None;
+            let sessions = state.sessions.give_up_recorded();
+            let fence = state.fences.raise_epoch_min(self.epoch);
+            let count = sessions.len();
+            state.endings.push(Ending { fence, sessions, after_grace: true });
+            (fence, count)
+        };
+        tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");
+        self.push_fence(fence, Vec::new());
+    }
+
+    /// Tells every daemon of a fence now; those that cannot be asked hear of it with their next heartbeat.
+    fn push_fence(self: &Arc<Self>, fence: u64, sessions: Vec<SessionId>) {
+        let calls = {
+            let state = self.state();
+            let epoch_min = state.fences.epoch_min();
+            let call = |iod: IodId| (iod, Fence { sessions: sessions.clone(), fence, epoch_min });
+            // A daemon that has not confirmed the fences before this one must hear of all: its heartbeat tells it.
+            let up_to_date = |iod: &&crate::cluster::Iod| iod.fence_applied.saturating_add(sessions.len().max(1) as u64) >= fence;
+            state.cluster.iods().filter(up_to_date).map(|iod| call(iod.info.id)).collect::<Vec<_>>()
+        };
+        self.ask_all(calls, move |core, replies: Replies<()>| {
+            for (iod, reply) in replies {
+                match reply {
+                    Ok(()) => core.state().cluster.confirm_fence(iod, fence),
+                    Err(failure) => report("pushing a fence", &failure),
+                }
+            }
+            core.finish_endings();
+        });
+    }
+
+    /// Closes what sessions had open whose fence holds by now.
+    pub(crate) fn finish_endings(self: &Arc<Self>) {
+        let now = self.now();
+        let holding = {
+            let mut state = self.state();
+            let State { endings, cluster, .. } = &mut *state;
+            let holds = |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
+            let (holding, waiting) = std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
+            *endings = waiting;
+            holding
+        };
+        for ending in holding {
+            self.close_all(&ending.sessions, ending.after_grace);
+        }
+    }
+
+    fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
+        let wall = self.env.clock.wall();
+        for session in sessions {
+            match self.names.end_session(*session, wall) {
+                Ok(files) => {
+                    let collector = &mut self.state().collector;
+                    files.into_iter().for_each(|file| collector.add(file));
+                }
+                Err(failure) => report(&format!("closing what session {session} had open"), &failure),
+            }
+        }
+        if after_grace && let Err(failure) = self.take_stock() {
+            report("after the grace period", &failure);
+        }
+        self.state().deleter.queued();
+        self.collect();
+        self.delete_queued(false);
+    }
+
+    /// After the grace period: orphans that nobody took up go.
+    fn take_stock(self: &Arc<Self>) -> Result<(), Failure> {
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        for file in self.names.orphans()? {
+            self.names.reap_orphan(&change, file)?;
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Takes a session out of the living: none of its calls is served any more.
+    fn cut_off(&mut self, id: SessionId) -> bool {
+        let Some(session) = self.sessions.remove(id) else { return false };
+        session.pulse.end();
+        true
+    }
+}

@@ -1,0 +1,221 @@
+//! Carrying out truncates and punches (I5). ADR 0004 has the table of what a crash after each step leaves.
+//!
+//! ```text
+//!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
+//!                                       | one is down: the call is told, the gate stays closed
+//!                                       `──────── again with the next tick
+//! ```
+//!
+//! Invariants: (1) a gate is closed before the intent is begun and opened after it is finished; (2) no capability of
+//! the new generation is given out in between; (3) doing a step twice is doing it once: the generation is the same.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, atomic::Ordering},
+};
+
+use braid_meta::{Call as Change, Identity, Inode, Intent, IntentKind, Parts};
+use braid_types::{ByteCount, Failure, FileIndex, FileOffset, IodId, ObjectId, SessionId, Status};
+use braid_wire::{
+    Capability, Rights,
+    message::{
+        iod::{ObjectLength, Punch, Truncate},
+        types::ObjectInfo,
+    },
+};
+
+use crate::{
+    core::{MdsCore, report},
+    objects,
+};
+
+/// Objects in one `Truncate`: far below the limit of a message.
+const TRUNCATE_OBJECTS_MAX: usize = 8192;
+
+/// What goes on when an intent is finished, or could not be for now.
+pub(crate) type IntentDone = Box<dyn FnOnce(&Arc<MdsCore>, Result<Arc<Inode>, Failure>) + Send>;
+
+/// Intents that are under way.
+#[derive(Debug, Default)]
+pub(crate) struct Intents {
+    /// To be done again with the next tick: a daemon could not be asked.
+    stalled: BTreeMap<FileIndex, Intent>,
+    running: BTreeSet<FileIndex>,
+}
+
+impl Intents {
+    /// Intents that are not finished.
+    pub(crate) fn len(&self) -> usize {
+        self.stalled.len() + self.running.len()
+    }
+}
+
+impl MdsCore {
+    /// Closes a file's gate; false when it is closed already.
+    pub(crate) fn close_gate(&self, file: FileIndex) -> bool {
+        let closed = self.state().gates.close(file);
+        if closed {
+            self.gated.fetch_add(1, Ordering::AcqRel);
+        }
+        closed
+    }
+
+    /// Opens a file's gate and begins again whatever waited there.
+    pub(crate) fn open_gate(&self, file: FileIndex) {
+        let waiting = {
+            let mut state = self.state();
+            if state.gates.is_closed(file) {
+                self.gated.fetch_sub(1, Ordering::AcqRel);
+            }
+            state.gates.open(file)
+        };
+        waiting.into_iter().for_each(|(call, request)| self.run(call, request));
+    }
+
+    /// Takes up the intents that an earlier run of the server began.
+    pub(crate) fn recover_intents(self: &Arc<Self>) -> Result<(), Failure> {
+        for intent in self.names.intents()? {
+            self.close_gate(intent.file);
+            self.state().intents.stalled.insert(intent.file, intent);
+        }
+        Ok(())
+    }
+
+    /// Does the intents again that a daemon held up.
+    pub(crate) fn retry_intents(self: &Arc<Self>) {
+        let stalled = std::mem::take(&mut self.state().intents.stalled);
+        for intent in stalled.into_values() {
+            self.carry_out(intent, Box::new(|_, outcome| {
+                if let Err(failure) = outcome {
+                    tracing::debug!(%failure, "a truncate still waits");
+                }
+            }));
+        }
+    }
+
+    /// Does an intent on every daemon of its file, finishes it, and opens the gate.
+    pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
+        self.state().intents.running.insert(intent.file);
+        let asked = self.names.getattr(intent.file).and_then(|inode| {
+            let layout = inode.layout.clone();
+            let layout = layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
+            Ok((inode, layout))
+        });
+        let (inode, layout) = match asked {
+            Ok(found) => found,
+            // The file went: its objects go with it.
+            Err(failure) if failure.status == Status::StaleHandle => return self.give_up(intent, failure, done),
+            Err(failure) => return self.stall(intent, failure, done),
+        };
+        let capability = self.own_capability(&inode, intent);
+        match intent.kind {
+            IntentKind::Truncate { size } => {
+                let calls = match truncates(&inode, &layout, size, intent, &capability) {
+                    Ok(calls) => calls,
+                    Err(failure) => return self.stall(intent, failure, done),
+                };
+                self.ask_all(calls, move |core, replies| {
+                    let infos = replies.into_iter().map(|(_, reply)| reply).collect::<Result<Vec<_>, _>>();
+                    core.carried_out(intent, infos.map(|infos| existing(infos.into_iter().flatten())), done);
+                });
+            }
+            IntentKind::Punch { offset, bytes } => {
+                let (offset, bytes, size_generation) = (FileOffset(offset), ByteCount(bytes), intent.generation);
+                let call = Punch { capability, offset, bytes, size_generation };
+                let calls = objects::daemons(&layout).into_iter().map(|iod| (iod, call.clone())).collect();
+                self.ask_all(calls, move |core, replies| {
+                    let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
+                    core.carried_out(intent, done_all.map(|()| Parts::none()), done);
+                });
+            }
+        }
+    }
+
+    fn carried_out(self: &Arc<Self>, intent: Intent, parts: Result<Parts, Failure>, done: IntentDone) {
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        let finished = parts.and_then(|parts| self.names.finish_intent(&change, &intent, &parts));
+        match finished {
+            Ok(inode) => {
+                let to_collect = matches!(self.names.needs_collecting(intent.file), Ok(true));
+                {
+                    let mut state = self.state();
+                    state.intents.running.remove(&intent.file);
+                    state.collector.disturb(intent.file);
+                    if to_collect {
+                        state.collector.add(intent.file);
+                    }
+                }
+                self.open_gate(intent.file);
+                done(self, Ok(inode));
+                self.collect();
+            }
+            Err(failure) if failure.status == Status::StaleHandle => self.give_up(intent, failure, done),
+            Err(failure) => self.stall(intent, failure, done),
+        }
+    }
+
+    /// The gate stays closed until a daemon is back; who asked is told which.
+    fn stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
+        report(&format!("a truncate of file {} waits", intent.file), &failure);
+        {
+            let mut state = self.state();
+            state.intents.running.remove(&intent.file);
+            state.intents.stalled.insert(intent.file, intent);
+            state.gates.blame(intent.file, failure.clone());
+        }
+        done(self, Err(failure));
+    }
+
+    fn give_up(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
+        self.state().intents.running.remove(&intent.file);
+        self.open_gate(intent.file);
+        done(self, Err(failure));
+    }
+
+    /// A capability of the server for itself: session 0 belongs to no client.
+    fn own_capability(&self, inode: &Inode, intent: Intent) -> Vec<u8> {
+        let Some(layout) = &inode.layout else { return Vec::new() };
+        Capability {
+            file: inode.file,
+            size_generation: intent.generation,
+            rights: Rights::READ_WRITE,
+            session: SessionId(0),
+            epoch: self.epoch,
+            owner: (inode.owner.id, inode.group.id),
+            layout: (**layout).clone(),
+            existing_parts: inode.parts.as_bytes().to_vec(),
+        }
+        .sign(&self.key)
+    }
+}
+
+/// What each daemon is asked for a truncate: every object gets the length that the file's new size gives it.
+fn truncates(
+    inode: &Inode,
+    layout: &braid_layout::Layout,
+    size: u64,
+    intent: Intent,
+    capability: &[u8],
+) -> Result<Vec<(IodId, Truncate)>, Failure> {
+    let corrupted = |error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file));
+    let map = layout.map().map_err(corrupted)?;
+    let mut wanted = BTreeMap::<IodId, Vec<ObjectLength>>::new();
+    for (part, placement) in objects::parts(layout) {
+        let object = ObjectId { file: inode.file, part, generation: placement.generation };
+        let bytes = ByteCount(map.object_bytes(size, part).map_err(corrupted)?);
+        for iod in &placement.iods {
+            wanted.entry(*iod).or_default().push(ObjectLength { object, bytes });
+        }
+    }
+    let size_generation = intent.generation;
+    let call = |objects: &[ObjectLength]| Truncate { objects: objects.to_vec(), size_generation, capability: capability.to_vec() };
+    let calls = wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
+    Ok(calls.collect())
+}
+
+fn existing(infos: impl Iterator<Item = ObjectInfo>) -> Parts {
+    let mut parts = Parts::none();
+    infos.filter(|info| info.exists).for_each(|info| parts.insert(info.part));
+    parts
+}

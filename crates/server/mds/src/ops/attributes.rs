@@ -1,0 +1,153 @@
+//! Attributes: change them; a size is an intent (I5).
+
+use std::sync::Arc;
+
+use braid_meta::{Changes, Inode, IntentKind, Principal, SetTime as StoredTime};
+use braid_types::{Failure, FileIndex, Status};
+use braid_wire::message::mds::{AttributeChanges, MdsRequest, SetAttributes, SetTime};
+
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+};
+
+impl MdsCore {
+    pub(super) fn set_attributes(&self, call: Call, r: &SetAttributes) -> Flow {
+        let inode = match self.file_at(&call, &r.at, r.follow) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let again = r.clone();
+        match r.changes.bytes {
+            Some(size) => self.set_size(call, inode, size.0, again),
+            None => {
+                let changed = self.set_others(&call, &inode, &r.changes, true);
+                match changed {
+                    Ok(inode) => {
+                        self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes)
+                    }
+                    Err(failure) => Flow::Fail(call, failure),
+                }
+            }
+        }
+    }
+
+    /// The record of the call goes with the size; what else is changed is absolute and may be done again.
+    fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> Flow {
+        if self.is_gated(inode.file) {
+            return Flow::Gate(call, inode.file);
+        }
+        let file = inode.file;
+        let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
+        let others = AttributeChanges { bytes: None, ..r.changes.clone() };
+        let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
+        let prepared = allowed.and_then(|()| {
+            let nothing = others == AttributeChanges::none();
+            if nothing { Ok(inode) } else { self.set_others(&call, &inode, &others, false) }
+        });
+        if let Err(failure) = prepared {
+            return Flow::Fail(call, failure);
+        }
+        let replay = call.replay();
+        let request = MdsRequest::SetAttributes(r);
+        let again = request.clone();
+        self.intend(call, file, IntentKind::Truncate { size }, opened, replay, request, move |core, call, inode| {
+            core.attributes_of(call, inode, || again, |attributes| attributes)
+        })
+    }
+
+    fn set_others(
+        &self,
+        call: &Call,
+        inode: &Arc<Inode>,
+        changes: &AttributeChanges,
+        record: bool,
+    ) -> Result<Arc<Inode>, Failure> {
+        let mut change = self.change(call);
+        if !record {
+            change.replay = None;
+        }
+        let stored = Changes {
+            mode: changes.mode.map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid)).transpose()?,
+            owner: changes.uid.map(Principal::posix),
+            group: changes.gid.map(Principal::posix),
+            atime: changes.atime.as_ref().map(time),
+            mtime: changes.mtime.as_ref().map(time),
+            flags: changes.flags.map(u64::from),
+        };
+        let changed = self.names.setattr(&change, inode.file, &stored)?;
+        if changes.mtime.is_some() && changed.size_in_objects {
+            self.state().collector.time_was_set(inode.file, change.now);
+        }
+        Ok(changed)
+    }
+
+    /// Makes a file empty, for O_TRUNC.
+    pub(super) fn make_empty(
+        &self,
+        call: Call,
+        file: FileIndex,
+        request: MdsRequest,
+        then: impl FnOnce(&Self, Call, Arc<Inode>) -> Flow + Send + 'static,
+    ) -> Flow {
+        if self.is_gated(file) {
+            return Flow::Gate(call, file);
+        }
+        match self.names.getattr(file) {
+            Ok(inode) if inode.size == 0 && !inode.size_in_objects && inode.parts.is_empty() => then(self, call, inode),
+            Ok(_) => self.intend(call, file, IntentKind::Truncate { size: 0 }, false, None, request, then),
+            Err(failure) => Flow::Fail(call, failure),
+        }
+    }
+
+    /// Begins an intent behind the file's gate and goes on when it is finished. ADR 0004 numbers the steps.
+    #[allow(clippy::too_many_arguments)]
+    pub(super) fn intend(
+        &self,
+        call: Call,
+        file: FileIndex,
+        kind: IntentKind,
+        opened: bool,
+        replay: Option<braid_meta::Replay>,
+        request: MdsRequest,
+        then: impl FnOnce(&Self, Call, Arc<Inode>) -> Flow + Send + 'static,
+    ) -> Flow {
+        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        if !self.close_gate(file) {
+            return Flow::Gate(call, file);
+        }
+        let change = braid_meta::Call { replay, ..self.change(&call) };
+        let begun = self.names.begin_intent(&change, file, kind, opened).and_then(|intent| {
+            // A retry is answered from the record: its intent may be finished already.
+            let stands = self.names.intent(file)?.is_some_and(|standing| standing.generation == intent.generation);
+            Ok((intent, stands))
+        });
+        match begun {
+            Ok((intent, true)) => {
+                me.carry_out(intent, Box::new(move |core, outcome| {
+                    let flow = match outcome {
+                        Ok(inode) => then(core, call, inode),
+                        Err(failure) => Flow::Fail(call, failure),
+                    };
+                    core.settle(flow, request);
+                }));
+                Flow::Later
+            }
+            Ok((_, false)) => {
+                self.open_gate(file);
+                match self.names.getattr(file) {
+                    Ok(inode) => then(self, call, inode),
+                    Err(failure) => Flow::Fail(call, failure),
+                }
+            }
+            Err(failure) => {
+                self.open_gate(file);
+                Flow::Fail(call, failure)
+            }
+        }
+    }
+}
+
+fn time(set: &SetTime) -> StoredTime {
+    set.time.map_or(StoredTime::Now, StoredTime::To)
+}

@@ -1,0 +1,106 @@
+//! Create: name, inode, layout, open and mark in one batch (I5, I7).
+
+use braid_layout::Layout;
+use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs};
+use braid_types::{Failure, FileIndex, Status};
+use braid_wire::{
+    Rights,
+    message::{
+        mds::{Create, CreateReply, MdsRequest},
+        types::{Attributes, LayoutWish},
+    },
+};
+
+use super::open::{access, may_open, session_of};
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+    placement::{Candidate, Choice},
+};
+
+impl MdsCore {
+    pub(super) fn create(&self, call: Call, r: &Create) -> Flow {
+        // A final link is followed only without O_EXCL (POSIX open()).
+        let slot = match self.slot_at(&call, &r.at, !r.exclusive) {
+            Ok(slot) if slot.wants_directory => return Flow::Fail(call, Status::IsDirectory.into()),
+            Ok(slot) => (slot.directory, slot.name),
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        // First as if the name were free: what is not there needs no daemon asked.
+        match self.make_file(&call, &slot, r, true) {
+            Ok(made) => {
+                let attributes = convert::attributes(&made.inode);
+                self.created(call, &made, attributes, r.rights)
+            }
+            Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
+            Err(failure) => Flow::Fail(call, failure),
+        }
+    }
+
+    /// The name is taken: the file that has it is opened, once its size is known.
+    fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> Flow {
+        let known = self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
+            Some(rights) => may_open(&call, inode, rights),
+            None => Ok(inode),
+        });
+        let inode = match known {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
+        let go_on = move |core: &Self, call: Call, attributes| match core.make_file(&call, &slot, &request, false) {
+            Ok(made) => core.created(call, &made, attributes, request.rights),
+            Err(failure) => Flow::Fail(call, failure),
+        };
+        if r.truncate {
+            let file = inode.file;
+            return self.make_empty(call, file, again, move |core, call, inode| {
+                let attributes = convert::attributes(&inode);
+                go_on(core, call, attributes)
+            });
+        }
+        self.with_true_size(call, inode, || again, go_on)
+    }
+
+    fn make_file(
+        &self,
+        call: &Call,
+        slot: &(FileIndex, Vec<u8>),
+        r: &Create,
+        exclusive: bool,
+    ) -> Result<Created, Failure> {
+        let session = call.session.unwrap_or_default();
+        let open = r.rights.map(|rights| OpenArgs { session, access: access(rights) });
+        // Taken before: the closure runs under the namespace's lock, and must not take ours.
+        let iods = self.state().cluster.candidates();
+        let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
+        let args = CreateArgs { mode: convert::mode(r.mode), exclusive, open, place };
+        self.names.create(&self.change(call), slot.0, &slot.1, args)
+    }
+
+    fn created(&self, call: Call, made: &Created, known: Attributes, rights: Option<Rights>) -> Flow {
+        let now = convert::attributes(&made.inode);
+        let attributes = Attributes { bytes: known.bytes, bytes_used: known.bytes_used, mtime: known.mtime, ..now };
+        let opened = rights.map(|rights| {
+            let session = session_of(&call)?;
+            self.opened(session, &made.inode, attributes.clone(), rights)
+        });
+        let reply = opened.transpose().map(|opened| CreateReply { attributes, created: made.created, opened });
+        Flow::from(call, reply)
+    }
+
+    /// The layout of a new file.
+    pub(super) fn place(
+        &self,
+        iods: &[Candidate],
+        default: Option<&DirectoryDefault>,
+        wish: &LayoutWish,
+        uid: u64,
+    ) -> Result<Layout, Failure> {
+        let inherited = default.map_or_else(LayoutWish::none, convert::wish);
+        let layout = Choice { wish, inherited: &inherited, iods, turn: self.turn(), uid }.layout()?;
+        layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
+        Ok(layout)
+    }
+}

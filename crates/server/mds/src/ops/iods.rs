@@ -1,0 +1,80 @@
+//! I/O daemons: register, live, drain.
+
+use braid_types::{Failure, IodId, Status};
+use braid_wire::message::{
+    mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SetIodState},
+    types::IodState,
+};
+
+use crate::{
+    call::{Call, Flow},
+    core::{MdsCore, State},
+};
+
+impl MdsCore {
+    pub(super) fn register_iod(&self, call: Call, r: &RegisterIod) -> Flow {
+        let registered = self.register(&call, r);
+        Flow::from(call, registered)
+    }
+
+    fn register(&self, call: &Call, r: &RegisterIod) -> Result<RegisterIodReply, Failure> {
+        // One lock from the check to the record: two directories must not get one id.
+        let mut state = self.state();
+        state.cluster.check_registration(r)?;
+        let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
+        // An id that was told must not be given to another directory after a loss of power.
+        self.names.sync()?;
+        let id = record.id;
+        state.cluster.register(record, r.space.clone(), r.verifier, call.came);
+        state.daemon_back = true;
+        let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
+        drop(state);
+        self.env.link.locate(id, &r.addresses);
+        call.connection.set_iod(id);
+        tracing::info!(%id, addresses = ?r.addresses, "an I/O daemon registered");
+        Ok(reply)
+    }
+
+    pub(super) fn heartbeat(&self, call: Call, r: &Heartbeat) -> Flow {
+        let reply = self.beat(&call, r);
+        Flow::from(call, reply)
+    }
+
+    fn beat(&self, call: &Call, r: &Heartbeat) -> Result<HeartbeatReply, Failure> {
+        let id = call.connection.iod().ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
+        let mut state = self.state();
+        let was_down = !state.cluster.is_heard(id);
+        let applied = r.fence_applied.min(state.fences.newest());
+        state.cluster.heartbeat(id, r.space.clone(), r.verifier, applied, call.came)?;
+        state.daemon_back |= was_down;
+        Ok(self.heartbeat_reply(&state, id))
+    }
+
+    fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
+        let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
+        HeartbeatReply {
+            epoch: self.epoch,
+            epoch_min: state.fences.epoch_min(),
+            map_epoch: state.cluster.epoch(),
+            now: self.env.clock.wall(),
+            fence: state.fences.newest(),
+            fenced: state.fences.after(applied),
+        }
+    }
+
+    pub(super) fn set_iod_state(&self, call: Call, r: &SetIodState) -> Flow {
+        let set = self.change_iod_state(r.iod, r.state);
+        Flow::from(call, set)
+    }
+
+    fn change_iod_state(&self, id: IodId, state: IodState) -> Result<(), Failure> {
+        self.state().cluster.check_state(id, state)?;
+        let stored = match state {
+            IodState::Draining => braid_meta::IodState::Draining,
+            _ => braid_meta::IodState::Active,
+        };
+        self.names.set_iod_state(id, stored)?;
+        self.state().cluster.set_state(id, state);
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! Layouts: show, and set the default of a directory or the layout of a file that was never written.
+
+use std::sync::Arc;
+
+use braid_meta::Inode;
+use braid_types::{Failure, Status};
+use braid_wire::message::{
+    mds::{LayoutSet, LayoutShow, LayoutShowReply},
+    types::LayoutWish,
+};
+
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+    placement,
+};
+
+impl MdsCore {
+    pub(super) fn layout_show(&self, call: Call, r: &LayoutShow) -> Flow {
+        let shown = self.file_at(&call, &r.at, true).and_then(|inode| self.show(&inode));
+        Flow::from(call, shown)
+    }
+
+    fn show(&self, inode: &Inode) -> Result<LayoutShowReply, Failure> {
+        let directory = if inode.is_directory() { inode.file } else { inode.parent };
+        let default = match self.names.directory_default(directory) {
+            Ok(default) => default,
+            // The parent is a hint: the directory may be gone.
+            Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => None,
+            Err(failure) => return Err(failure),
+        };
+        let wish = default.as_ref().map_or_else(LayoutWish::none, convert::wish);
+        let layout = inode.layout.as_deref().cloned();
+        Ok(LayoutShowReply { layout, wish, existing_parts: inode.parts.as_bytes().to_vec() })
+    }
+
+    pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> Flow {
+        let set = self.file_at(&call, &r.at, true).and_then(|inode| {
+            if inode.is_directory() { self.set_default(&call, &inode, &r.wish) } else { self.set_layout(&call, &inode, &r.wish) }
+        });
+        Flow::from(call, set)
+    }
+
+    fn set_default(&self, call: &Call, inode: &Inode, wish: &LayoutWish) -> Result<(), Failure> {
+        let none = *wish == LayoutWish::none();
+        placement::check_default(wish)?;
+        let default = (!none).then(|| convert::default(wish));
+        self.names.set_directory_default(&self.change(call), inode.file, default.as_ref())
+    }
+
+    fn set_layout(&self, call: &Call, inode: &Arc<Inode>, wish: &LayoutWish) -> Result<(), Failure> {
+        let default = self.names.directory_default(inode.parent).unwrap_or(None);
+        let iods = self.state().cluster.candidates();
+        let layout = self.place(&iods, default.as_ref(), wish, inode.owner.id)?;
+        self.names.set_layout(&self.change(call), inode.file, layout).map(drop)
+    }
+}

@@ -1,0 +1,79 @@
+//! Listings, resumed by cookie.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use braid_meta::{DirectoryPage, Inode, ListedEntry};
+use braid_types::{FileIndex, Status, limits::FRAME_BODY_BYTES_MAX};
+use braid_wire::{
+    encode_success,
+    message::{
+        mds::{MdsRequest, ReadDirectory, ReadDirectoryReply},
+        types::{Attributes, DirectoryEntry},
+    },
+};
+
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+};
+
+/// What one entry takes on the wire beside its name: cookie, lengths, index, kind, mark.
+const ENTRY_BYTES: usize = 22;
+/// What attributes take on the wire.
+const ATTRIBUTES_BYTES: usize = 160;
+/// What the store counts for an entry beside its name.
+const STORE_ENTRY_BYTES: usize = 64;
+
+impl MdsCore {
+    pub(super) fn read_directory(&self, call: Call, r: &ReadDirectory) -> Flow {
+        // An entry with attributes takes up to three times what the store counts for it.
+        let most = FRAME_BODY_BYTES_MAX / ((ENTRY_BYTES + ATTRIBUTES_BYTES) / STORE_ENTRY_BYTES + 2);
+        let bytes_max = (r.bytes_max as usize).min(most);
+        let page = self.file_named(&call, r.dir).and_then(|directory| {
+            self.names.readdir(&call.who, directory.file, r.cookie, bytes_max, r.with_attributes)
+        });
+        let page = match page {
+            Ok(page) => page,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| inode.size_in_objects);
+        let written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
+        if written.is_empty() {
+            return Flow::Answer(call, encode_success(&reply(page, &BTreeMap::new())));
+        }
+        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        let request = MdsRequest::ReadDirectory(r.clone());
+        me.ask_sizes(written, false, move |core, sizes| {
+            let known = sizes
+                .into_iter()
+                .map(|(inode, found)| {
+                    // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks
+                    // for the one file and gets the reason.
+                    let true_now = !core.is_gated(inode.file);
+                    (inode.file, found.ok().filter(|_| true_now).map(|found| core.state().merged(&inode, &found)))
+                })
+                .collect();
+            core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);
+        });
+        Flow::Later
+    }
+}
+
+fn reply(page: DirectoryPage, known: &BTreeMap<FileIndex, Option<Attributes>>) -> ReadDirectoryReply {
+    let entry = |listed: ListedEntry| {
+        let file = listed.entry.file;
+        let attributes = match known.get(&file) {
+            Some(known) => known.clone(),
+            None => listed.inode.map(|inode| convert::attributes(&inode)),
+        };
+        DirectoryEntry {
+            cookie: listed.entry.cookie,
+            name: listed.name,
+            file,
+            kind: convert::kind(listed.entry.kind),
+            attributes,
+        }
+    };
+    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end: page.end }
+}

@@ -1,0 +1,245 @@
+//! Open, close, and capabilities (I4).
+
+use std::sync::Arc;
+
+use braid_meta::{Access, Inode, OpenArgs, Want};
+use braid_types::{Failure, SessionId, Status};
+use braid_wire::{
+    Capability, Rights,
+    message::{
+        mds::{Close, MdsRequest, Open, Opened, RenewCapability},
+        types::Attributes,
+    },
+};
+
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+    session::OpenFile,
+};
+
+/// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too long.
+const CLOSE_HANDLES_MAX: usize = 4096;
+
+pub(super) fn access(rights: Rights) -> Access {
+    Access { read: rights.allow(Rights::READ), write: rights.allow(Rights::WRITE) }
+}
+
+impl MdsCore {
+    pub(super) fn open_file(&self, call: Call, r: &Open) -> Flow {
+        let inode = match self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights)) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let (rights, again) = (r.rights, r.clone());
+        if r.truncate {
+            let file = inode.file;
+            return self.make_empty(call, file, MdsRequest::Open(again), move |core, call, inode| {
+                core.open_known(call, convert::attributes(&inode), rights)
+            });
+        }
+        self.with_true_size(call, inode, || MdsRequest::Open(again), move |core, call, attributes| {
+            core.open_known(call, attributes, rights)
+        })
+    }
+
+    /// Opens a file whose true size is known.
+    fn open_known(&self, call: Call, known: Attributes, rights: Rights) -> Flow {
+        let opened = session_of(&call).and_then(|session| {
+            let args = OpenArgs { session, access: access(rights) };
+            let inode = self.names.open_file(&self.change(&call), known.file, args)?;
+            let now = convert::attributes(&inode);
+            let attributes = Attributes { bytes: known.bytes, bytes_used: known.bytes_used, mtime: known.mtime, ..now };
+            self.opened(session, &inode, attributes, rights)
+        });
+        Flow::from(call, opened)
+    }
+
+    /// Gives an open file that the store knows of its handle and capability.
+    pub(super) fn opened(
+        &self,
+        session: SessionId,
+        inode: &Arc<Inode>,
+        attributes: Attributes,
+        rights: Rights,
+    ) -> Result<Opened, Failure> {
+        let open = OpenFile { file: inode.file, rights };
+        self.count_again(session, open)?;
+        let handle = {
+            let mut state = self.state();
+            if rights.allow(Rights::WRITE) {
+                state.collector.disturb(inode.file);
+            }
+            match state.sessions.live_mut(session) {
+                Some(live) => live.open(open),
+                None => Err(ended(session)),
+            }
+        };
+        match handle {
+            Ok(open_id) => self.with_capability(session, inode, attributes, rights, open_id),
+            Err(failure) => {
+                self.close_again(session, open);
+                Err(failure)
+            }
+        }
+    }
+
+    fn with_capability(
+        &self,
+        session: SessionId,
+        inode: &Inode,
+        attributes: Attributes,
+        rights: Rights,
+        open_id: u64,
+    ) -> Result<Opened, Failure> {
+        let layout = inode.layout.as_deref().ok_or_else(|| Failure::new(Status::Corrupted, "a file without a layout"))?;
+        let capability = Capability {
+            file: inode.file,
+            size_generation: inode.size_generation,
+            rights,
+            session,
+            epoch: self.epoch,
+            owner: (inode.owner.id, inode.group.id),
+            layout: layout.clone(),
+            existing_parts: inode.parts.as_bytes().to_vec(),
+        };
+        let signed = capability.sign(&self.key);
+        let Capability { layout, existing_parts, .. } = capability;
+        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed })
+    }
+
+    /// An open that was answered from the record of an earlier run: an open for reading is not on record, so it
+    /// is counted again.
+    fn count_again(&self, session: SessionId, open: OpenFile) -> Result<(), Failure> {
+        if !self.state().sessions.live(session).is_some_and(|live| live.reclaimed) {
+            return Ok(());
+        }
+        if self.names.open_files_of(session).iter().any(|held| held.file == open.file) {
+            return Ok(());
+        }
+        let who = braid_meta::Identity::root();
+        let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
+        self.names.reopen(&change, open.file, OpenArgs { session, access: access(open.rights) }).map(drop)
+    }
+
+    /// Takes back an open that could not be given to its session.
+    fn close_again(&self, session: SessionId, open: OpenFile) {
+        let who = braid_meta::Identity::root();
+        let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
+        let args = OpenArgs { session, access: access(open.rights) };
+        if let Err(failure) = self.names.close_file(&change, open.file, args) {
+            crate::core::report("taking back an open", &failure);
+        }
+    }
+
+    pub(super) fn close(&self, call: Call, r: &Close) -> Flow {
+        if r.open_ids.len() > CLOSE_HANDLES_MAX {
+            let failure = Failure::new(Status::LimitExceeded, format!("at most {CLOSE_HANDLES_MAX} handles in one call"));
+            return Flow::Fail(call, failure);
+        }
+        let session = match session_of(&call) {
+            Ok(session) => session,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let opens: Vec<OpenFile> = match self.state().sessions.live_mut(session) {
+            Some(live) => r.open_ids.iter().filter_map(|id| live.opens.remove(id)).collect(),
+            None => Vec::new(),
+        };
+        // Each handle is removed above, once: a retry finds none, and needs no record.
+        let change = braid_meta::Call { replay: None, ..self.change(&call) };
+        let mut to_collect = Vec::new();
+        let mut failed = None;
+        for open in opens {
+            let args = OpenArgs { session, access: access(open.rights) };
+            match self.names.close_file(&change, open.file, args) {
+                Ok(true) => to_collect.push(open.file),
+                Ok(false) => {}
+                Err(failure) => failed = Some(failure),
+            }
+        }
+        if !to_collect.is_empty() {
+            let collector = &mut self.state().collector;
+            to_collect.into_iter().for_each(|file| collector.add(file));
+        }
+        self.state().deleter.queued();
+        Flow::from(call, failed.map_or(Ok(()), Err))
+    }
+
+    pub(super) fn renew_capability(&self, call: Call, r: &RenewCapability) -> Flow {
+        let session = match session_of(&call) {
+            Ok(session) => session,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let inode = match self.file_named(&call, r.file) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        if self.is_gated(r.file) {
+            return Flow::Gate(call, r.file);
+        }
+        let held = self.state().sessions.live(session).and_then(|live| live.opens.get(&r.open_id).copied());
+        let (open_id, rights) = (r.open_id, r.rights);
+        let allowed = match held {
+            Some(open) if open.file == r.file && open.rights.allow(rights) => Ok(()),
+            Some(_) => Err(Failure::new(Status::Invalid, format!("handle {open_id} is open for something else"))),
+            None => self.take_up(&call, session, &inode, r),
+        };
+        if let Err(failure) = allowed {
+            return Flow::Fail(call, failure);
+        }
+        let again = r.clone();
+        self.with_true_size(call, inode, || MdsRequest::RenewCapability(again), move |core, call, attributes| {
+            // Read again: the generation must be the newest.
+            let inode = core.names.getattr(attributes.file);
+            let opened = inode.and_then(|inode| core.with_capability(session, &inode, attributes, rights, open_id));
+            Flow::from(call, opened)
+        })
+    }
+
+    /// An open file of before the restart. The client is believed about what was open, never about who may: the
+    /// right is asked anew, of mode or ownership.
+    fn take_up(&self, call: &Call, session: SessionId, inode: &Arc<Inode>, r: &RenewCapability) -> Result<(), Failure> {
+        let stale = || Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id));
+        let writes = r.rights.allow(Rights::WRITE);
+        if writes && call.connection.rights.read_only {
+            return Err(Status::ReadOnly.into());
+        }
+        let reclaimed = self.state().sessions.live(session).is_some_and(|live| live.reclaimed);
+        if !reclaimed {
+            return Err(stale());
+        }
+        let want = if writes { Want::WRITE } else { Want::READ };
+        if !call.who.owns(inode) {
+            braid_meta::permit(&call.who, inode, want)?;
+        }
+        let args = OpenArgs { session, access: access(r.rights) };
+        let change = braid_meta::Call { replay: None, ..self.change(call) };
+        self.names.reopen(&change, r.file, args)?;
+        let mut state = self.state();
+        if writes {
+            state.collector.disturb(r.file);
+        }
+        let live = state.sessions.live_mut(session).ok_or_else(|| ended(session))?;
+        live.take_up(r.open_id, OpenFile { file: r.file, rights: r.rights })
+    }
+}
+
+pub(super) fn session_of(call: &Call) -> Result<SessionId, Failure> {
+    call.session.ok_or_else(|| Failure::new(Status::NoSession, "open a session first"))
+}
+
+/// Permission and kind, before daemons are asked for sizes.
+pub(super) fn may_open(call: &Call, inode: Arc<Inode>, rights: Rights) -> Result<Arc<Inode>, Failure> {
+    let both = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
+    let want = both(rights.allow(Rights::READ), Want::READ).and(both(rights.allow(Rights::WRITE), Want::WRITE));
+    match inode.kind {
+        braid_meta::FileKind::Regular => braid_meta::permit(&call.who, &inode, want).map(|()| inode),
+        braid_meta::FileKind::Directory => Err(Status::IsDirectory.into()),
+        _ => Err(Status::NoDevice.into()),
+    }
+}
+
+fn ended(session: SessionId) -> Failure {
+    Failure::new(Status::NoSession, format!("session {session} has ended"))
+}

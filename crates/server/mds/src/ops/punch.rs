@@ -1,0 +1,30 @@
+//! Punch a hole: an intent, as a truncate is (I5).
+
+use braid_meta::IntentKind;
+use braid_types::{Failure, Status};
+use braid_wire::message::mds::{MdsRequest, PunchHole};
+
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+};
+
+impl MdsCore {
+    pub(super) fn punch_hole(&self, call: Call, r: &PunchHole) -> Flow {
+        let open = call.session.is_some_and(|session| self.names.writers(r.file).contains(&session));
+        if !open {
+            let why = "a hole is punched in a file that this session has open for writing";
+            return Flow::Fail(call, Failure::new(Status::Invalid, why));
+        }
+        if self.is_gated(r.file) {
+            return Flow::Gate(call, r.file);
+        }
+        let kind = IntentKind::Punch { offset: r.offset.0, bytes: r.bytes.0 };
+        let replay = call.replay();
+        let request = MdsRequest::PunchHole(r.clone());
+        let again = request.clone();
+        self.intend(call, r.file, kind, true, replay, request, move |core, call, inode| {
+            core.attributes_of(call, inode, || again, |attributes| attributes)
+        })
+    }
+}

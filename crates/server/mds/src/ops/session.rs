@@ -1,0 +1,120 @@
+//! Sessions: begin, take part, reclaim, renew, end.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, SessionId, Status, limits::SESSION_SILENT_MS};
+use braid_wire::{
+    Credential,
+    message::{
+        mds::{AgentCheckReply, DefineIdentity, OpenSession, OpenSessionReply, RenewReply},
+        types::ClusterMap,
+    },
+};
+
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+    session::{SESSION_SLOTS, Session},
+};
+
+/// Bytes of what a client calls itself.
+const CLIENT_BYTES_MAX: usize = 256;
+
+impl MdsCore {
+    pub(super) fn open_session(&self, call: Call, r: &OpenSession) -> Flow {
+        let opened = match r.session {
+            None => self.begin_session(&call, &r.client),
+            Some(session) => self.take_part(&call, session, &r.client),
+        };
+        let reply = opened.map(|session| self.session_reply(&call, session));
+        Flow::from(call, reply)
+    }
+
+    fn begin_session(&self, call: &Call, client: &str) -> Result<SessionId, Failure> {
+        let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
+        self.state().sessions.check_room()?;
+        let owner = call.connection.owner;
+        let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
+        let session = Session::new(id, owner, client, call.came, false);
+        self.live(call, session)
+    }
+
+    /// Another connection of a session, or a session of before the restart.
+    fn take_part(&self, call: &Call, id: SessionId, client: &str) -> Result<SessionId, Failure> {
+        let gone = || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
+        let owner = call.connection.owner;
+        let mut state = self.state();
+        if let Some(session) = state.sessions.live(id) {
+            let pulse = session.pulse.clone();
+            if session.owner != owner {
+                return Err(gone());
+            }
+            pulse.hear(call.came);
+            call.connection.bind(pulse)?;
+            state.connections.insert(call.connection.peer.connection, call.connection.clone());
+            return Ok(id);
+        }
+        // The same answer for a session that is not there and for somebody else's.
+        if state.sessions.recorded(id) != Some(owner) || state.grace_until.is_none() {
+            return Err(gone());
+        }
+        drop(state);
+        let session = Session::new(id, owner, client.chars().take(CLIENT_BYTES_MAX / 4).collect(), call.came, true);
+        self.live(call, session)
+    }
+
+    fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
+        let id = session.id;
+        call.connection.bind(session.pulse.clone())?;
+        let mut state = self.state();
+        state.connections.insert(call.connection.peer.connection, call.connection.clone());
+        state.sessions.insert(session);
+        Ok(id)
+    }
+
+    fn session_reply(&self, call: &Call, session: SessionId) -> OpenSessionReply {
+        let key = call.connection.owner.key;
+        let credential = Credential::Session { session, key, epoch: self.epoch };
+        OpenSessionReply {
+            session,
+            key,
+            epoch: self.epoch,
+            secret: credential.secret(&self.key).to_bytes(),
+            slots: SESSION_SLOTS,
+            identity: convert::wire_identity(&call.who),
+            vouches: call.connection.vouches(),
+            silent_ms_max: SESSION_SILENT_MS as u32,
+            map: self.state().cluster.map(),
+        }
+    }
+
+    pub(super) fn close_session(&self, call: Call) -> Flow {
+        if let (Some(session), Some(me)) = (call.session, self.arc()) {
+            Arc::clone(&me).end_at_once(session);
+        }
+        Flow::from(call, Ok(()))
+    }
+
+    pub(super) fn define_identity(&self, call: Call, r: &DefineIdentity) -> Flow {
+        let defined = call.connection.define(r.number, convert::stored_identity(&r.identity));
+        Flow::from(call, defined)
+    }
+
+    pub(super) fn renew(&self, call: Call) -> Flow {
+        let map_epoch = self.state().cluster.epoch();
+        Flow::from(call, Ok(RenewReply { epoch: self.epoch, map_epoch }))
+    }
+
+    pub(super) fn cluster_map(&self, call: Call) -> Flow {
+        let map: ClusterMap = self.state().cluster.map();
+        Flow::from(call, Ok(map))
+    }
+
+    pub(super) fn agent_check(&self, call: Call) -> Flow {
+        let (session, key, epoch) = (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
+        let vouches = call.connection.vouches();
+        let check = vouches.then_some(AgentCheckReply { session, key, epoch });
+        Flow::from(call, check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")))
+    }
+}

@@ -1,0 +1,67 @@
+//! Room, and the state of the server.
+
+use std::collections::HashMap;
+
+use braid_types::ByteCount;
+use braid_wire::message::{
+    mds::{MdsStatusReply, StatFsReply},
+    types::IodState,
+};
+
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+};
+
+impl MdsCore {
+    pub(super) fn stat_fs(&self, call: Call) -> Flow {
+        let reply = self.room();
+        Flow::from(call, Ok(reply))
+    }
+
+    fn room(&self) -> StatFsReply {
+        let state = self.state();
+        let files = state.census.files();
+        let (mut iods, mut iods_up) = (0, 0);
+        // Daemons that share a disk tell the same room: it counts once. Hosts may number their disks alike, so a
+        // disk is named by its number and its size.
+        let mut disks = HashMap::new();
+        for iod in state.cluster.iods() {
+            iods += 1;
+            let space = &iod.info.space;
+            if iod.info.state != IodState::Down {
+                iods_up += 1;
+                let host = iod.info.addresses.first().and_then(|at| at.rsplit_once(':')).map(|(host, _)| host.to_owned());
+                disks.insert((host, space.device), (space.total.0, space.available.0));
+            }
+        }
+        let sum = |pick: fn(&(u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
+        StatFsReply { total: sum(|d| d.0), available: sum(|d| d.1), files, iods_up, iods }
+    }
+
+    pub(super) fn mds_status(&self, call: Call) -> Flow {
+        let reply = self.status();
+        Flow::from(call, reply)
+    }
+
+    /// The server as it is now.
+    pub(crate) fn status(&self) -> Result<MdsStatusReply, braid_types::Failure> {
+        let now = self.now();
+        let deletions_pending = self.names.deletions_pending()?;
+        let open_files = self.names.open_file_count() as u64;
+        let written = self.names.open_files().iter().filter(|open| open.writers > 0).count();
+        let state = self.state();
+        let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.heard).as_millis() as u64;
+        Ok(MdsStatusReply {
+            epoch: self.epoch,
+            sessions: state.sessions.count() as u32,
+            open_files,
+            sizes_in_objects: (written + state.collector.len()) as u64,
+            deletions_pending,
+            intents_pending: state.intents.len() as u64,
+            grace: state.grace_until.is_some(),
+            map: state.cluster.map(),
+            heard_ms_ago: state.cluster.iods().map(heard).collect(),
+        })
+    }
+}

@@ -1,0 +1,89 @@
+//! The start of the server: what the store remembers becomes the state.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use braid_meta::{MetaStore, Namespace, Options};
+use braid_types::{Failure, KeyId, MdsEpoch, limits::GRACE_MS};
+use braid_wire::Secret;
+
+use crate::{
+    census::Census,
+    cluster::Cluster,
+    collect::Collector,
+    core::{MdsCore, State},
+    deletion::Deleter,
+    environment::Environment,
+    fence::Fences,
+    force::Forcer,
+    gate::Gates,
+    intents::Intents,
+    session::{Owner, Sessions},
+};
+
+/// How a metadata server is made.
+#[derive(Clone, Debug)]
+pub struct CoreConfig {
+    /// The key that signs capabilities and from which client keys are derived.
+    pub server_key: Secret,
+    /// Where clients reach the server, `host:port`; see [`MdsCore::set_addresses`].
+    pub addresses: Vec<String>,
+    /// How the namespace divides memory.
+    pub namespace: Options,
+}
+
+impl CoreConfig {
+    /// The defaults.
+    pub fn new(server_key: Secret) -> Self {
+        Self { server_key, addresses: Vec::new(), namespace: Options::default() }
+    }
+}
+
+impl MdsCore {
+    /// Takes the namespace in `store` over: the epoch rises, unfinished truncates are taken up, and when sessions
+    /// are on record a grace period begins.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub fn open(store: Arc<dyn MetaStore>, config: CoreConfig, env: Environment) -> Result<Arc<Self>, Failure> {
+        let names = Namespace::open(store, config.namespace)?;
+        let identity = names.cluster();
+        let now = env.clock.monotonic();
+        let recorded: HashMap<_, _> = names
+            .sessions()?
+            .into_iter()
+            .map(|record| (record.session, Owner { key: record.key, user: record.user }))
+            .collect();
+        let waits = !recorded.is_empty() || !names.orphans()?.is_empty();
+        let epoch = names.epoch();
+        // Until the grace period is over, capabilities of the run before this one are good.
+        let epoch_min = if waits { MdsEpoch(epoch.0 - 1) } else { epoch };
+        let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
+        cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
+        let state = State {
+            sessions: Sessions::new(recorded),
+            cluster,
+            fences: Fences::new(epoch, epoch_min),
+            keys: names.client_keys()?.into_iter().map(|key| (key.id, key)).collect::<HashMap<KeyId, _>>(),
+            connections: HashMap::new(),
+            gates: Gates::default(),
+            intents: Intents::default(),
+            endings: Vec::new(),
+            collector: Collector::default(),
+            deleter: Deleter::default(),
+            forcer: Forcer::default(),
+            grace_until: waits.then(|| now + Duration::from_millis(GRACE_MS)),
+            census: Census::default(),
+            ticks: 0,
+            daemon_back: false,
+        };
+        let core = Self::new(env, config.server_key, identity.uuid, names, state);
+        core.recover_intents()?;
+        core.state().deleter.queued();
+        Ok(core)
+    }
+
+    /// Tells where clients reach the server, once its listener has its ports.
+    pub fn set_addresses(&self, addresses: Vec<String>) {
+        self.state().cluster.set_addresses(addresses);
+    }
+}

@@ -1,0 +1,12 @@
+//! The server over a store in memory, I/O daemons in memory and a clock that stands still until a test moves it.
+
+mod calls;
+mod claims;
+mod grace;
+mod iods;
+mod replay;
+mod sessions;
+mod sizes;
+mod sockets;
+mod truncate;
+mod world;

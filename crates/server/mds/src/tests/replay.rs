@@ -1,0 +1,152 @@
+//! The server dies between commit and answer: the retry is answered, nothing is done twice (I7).
+
+use braid_types::{ByteCount, Status};
+use braid_wire::{
+    Call as WireCall, Rights,
+    message::{
+        FileKind,
+        mds::*,
+        types::{At, LayoutWish},
+    },
+};
+
+use super::world::{Client, World, at, create, set_size};
+
+/// Does a call, kills the server before the answer is seen, and retries it; both answers.
+fn retried<M: WireCall + Clone>(world: &mut World, client: &Client, message: M) -> (M::Reply, M::Reply, Client) {
+    let envelope = client.next();
+    let first = client.call_as(envelope.clone(), message.clone()).unwrap();
+    world.restart();
+    let client = client.reclaim(world).unwrap();
+    let second = client.call_as(envelope, message).unwrap();
+    (first, second, client)
+}
+
+fn world() -> (World, Client) {
+    let mut world = World::new(2);
+    let client = world.client();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    let opened = client.create("d/f");
+    client.close(&opened);
+    (world, client)
+}
+
+#[test]
+fn every_call_that_makes_a_name_is_answered_from_its_record() {
+    let (mut world, client) = world();
+    let (a, b, client) = retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700 });
+    assert_eq!(a.file, b.file);
+    let node = MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, device: 0 };
+    let (a, b, client) = retried(&mut world, &client, node);
+    assert_eq!(a.file, b.file);
+    let (a, b, client) = retried(&mut world, &client, MakeSymlink { at: at("d/ln"), target: b"f".to_vec() });
+    assert_eq!(a.file, b.file);
+    let (a, b, client) = retried(&mut world, &client, MakeLink { from: at("d/f"), to: at("d/g") });
+    assert_eq!((a.file, a.links, b.links), (b.file, 2, 2));
+    assert_eq!(client.stat("d/f").unwrap().links, 2);
+}
+
+#[test]
+fn every_call_that_takes_a_name_away_is_answered_from_its_record() {
+    let (mut world, client) = world();
+    client.call(MakeDirectory { at: at("d/sub"), mode: 0o755 }).unwrap();
+    let (_, _, client) = retried(&mut world, &client, RemoveDirectory { at: at("d/sub") });
+    let rename = Rename { from: at("d/f"), to: at("d/h"), mode: RenameMode::Replace };
+    let (_, _, client) = retried(&mut world, &client, rename);
+    let other = client.create("d/f");
+    client.close(&other);
+    let exchange = Rename { from: at("d/f"), to: at("d/h"), mode: RenameMode::Exchange };
+    let before = client.stat("d/f").unwrap().file;
+    let (_, _, client) = retried(&mut world, &client, exchange);
+    assert_eq!(client.stat("d/h").unwrap().file, before, "exchanged once, not back");
+    let (_, _, client) = retried(&mut world, &client, Unlink { at: at("d/h") });
+    assert_eq!(client.stat("d/h").unwrap_err().status, Status::NotFound);
+}
+
+#[test]
+fn an_exclusive_create_is_answered_as_made_and_its_file_can_be_written() {
+    let (mut world, client) = world();
+    let (a, b, client) = retried(&mut world, &client, create("d/new"));
+    assert!(a.created && b.created);
+    assert_eq!(a.attributes.file, b.attributes.file);
+    let opened = b.opened.unwrap();
+    world.write(&opened, 4000).unwrap();
+    assert_eq!(client.stat("d/new").unwrap().bytes, ByteCount(4000));
+    client.close(&opened);
+    world.pass(1000);
+    assert_eq!(world.status().open_files, 0, "opened once");
+}
+
+#[test]
+fn an_open_is_counted_once() {
+    let (mut world, client) = world();
+    for rights in [Rights::READ, Rights::READ_WRITE] {
+        let open = Open { at: at("d/f"), rights, truncate: false };
+        let envelope = client.next();
+        client.call_as(envelope.clone(), open.clone()).unwrap();
+        world.restart();
+        let client = client.reclaim(&mut world).unwrap();
+        let again = client.call_as(envelope, open).unwrap();
+        assert_eq!(world.status().open_files, 1);
+        client.close(&again);
+        assert_eq!(world.status().open_files, 0, "{rights:?}");
+        world.pass(braid_types::limits::GRACE_MS + 500);
+        break;
+    }
+    let client = world.client();
+    let (_, again, client) = retried(&mut world, &client, Open { at: at("d/f"), rights: Rights::WRITE, truncate: false });
+    client.close(&again);
+    assert_eq!(world.status().open_files, 0);
+}
+
+#[test]
+fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
+    let (mut world, client) = world();
+    let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+    let chmod = SetAttributes { at: at("d/f"), follow: true, changes };
+    let (a, b, client) = retried(&mut world, &client, chmod);
+    assert_eq!((a.mode, a.change), (b.mode, b.change), "changed once");
+    let (a, b, client) = retried(&mut world, &client, set_size("d/f", 9000));
+    assert_eq!((a.bytes, a.size_generation), (b.bytes, b.size_generation), "cut once");
+    let set = SetXattr { at: at("d/f"), name: b"user.a".to_vec(), value: b"1".to_vec(), mode: XattrMode::Create };
+    let (_, _, client) = retried(&mut world, &client, set);
+    let (_, _, client) = retried(&mut world, &client, RemoveXattr { at: at("d/f"), name: b"user.a".to_vec() });
+    let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
+    let (_, _, client) = retried(&mut world, &client, LayoutSet { at: at("d"), wish });
+    assert_eq!(client.call(LayoutShow { at: at("d") }).unwrap().wish.parts, Some(1));
+}
+
+#[test]
+fn a_hole_is_punched_once() {
+    let (mut world, client) = world();
+    let opened = client.create("d/p");
+    world.write(&opened, 9000).unwrap();
+    let file = opened.attributes.file;
+    let punch = PunchHole { file, offset: braid_types::FileOffset(0), bytes: ByteCount(10) };
+    let (a, b, _) = retried(&mut world, &client, punch);
+    assert_eq!(a.size_generation, b.size_generation);
+}
+
+#[test]
+fn a_retry_on_another_connection_gets_the_first_answer_and_not_a_second_file() {
+    let (mut world, client) = world();
+    let envelope = client.next();
+    let first = client.call_as(envelope.clone(), create("d/x")).unwrap();
+    let other = client.reclaim(&mut world).unwrap();
+    let second = other.call_as(envelope.clone(), create("d/x")).unwrap();
+    assert_eq!(first, second);
+    let plain = Envelope { sequence: 0, ..envelope };
+    assert_eq!(other.call_as(plain, create("d/y")).unwrap_err().status, Status::Malformed);
+}
+
+#[test]
+fn a_closed_handle_is_closed_once() {
+    let (mut world, client) = world();
+    let opened = client.create("d/c");
+    let envelope = client.next();
+    let close = Close { open_ids: vec![opened.open_id, 12345] };
+    client.call_as(envelope.clone(), close.clone()).unwrap();
+    let again = client.call(Open { at: At::file(opened.attributes.file), rights: Rights::READ, truncate: false }).unwrap();
+    assert_ne!(again.open_id, opened.open_id);
+    assert_eq!(world.status().open_files, 1);
+}

@@ -1,0 +1,128 @@
+//! Sessions and fences (I4).
+
+use braid_types::{
+    ByteCount, IodId, Status,
+    limits::{HEARTBEAT_FENCED_MS, SESSION_SILENT_MS},
+};
+use braid_wire::message::mds::{CloseSession, Envelope, KeyRevoke, OpenSession, Renew, Unlink};
+
+use super::world::{World, at};
+
+/// Time in which `who` renews and everybody else is silent.
+fn pass_renewing(world: &World, who: &super::world::Client, ms: u64, beats: impl Fn(u32) -> bool) {
+    for _ in 0..ms / 1000 {
+        world.pass_with(1000, &beats);
+        who.call_as(Envelope::PLAIN, Renew {}).unwrap();
+    }
+}
+
+#[test]
+fn a_silent_session_is_ended_and_fenced_before_its_sizes_are_collected() {
+    let mut world = World::new(2);
+    let (silent, alive) = (world.client(), world.client());
+    let opened = silent.create("f");
+    world.write(&opened, 5000).unwrap();
+    pass_renewing(&world, &alive, SESSION_SILENT_MS - 1000, |_| true);
+    world.write(&opened, 6000).unwrap();
+    pass_renewing(&world, &alive, 3000, |_| true);
+    assert_eq!(silent.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
+    assert_eq!(world.write(&opened, 7000), Err(Status::Fenced));
+    assert_eq!(alive.stat("f").unwrap().bytes, ByteCount(6000));
+    assert_eq!(world.status().sizes_in_objects, 0);
+}
+
+#[test]
+fn a_size_is_not_recorded_before_the_fence_holds_on_every_daemon() {
+    let mut world = World::new(2);
+    let (silent, alive) = (world.client(), world.client());
+    let opened = silent.create("f");
+    world.write(&opened, 5000).unwrap();
+    // Daemon 2 can be reached by clients, not by the server.
+    world.iods.state().dead.insert(IodId(2));
+    pass_renewing(&world, &alive, 2000, |_| true);
+    pass_renewing(&world, &alive, SESSION_SILENT_MS, |id| id != 2);
+    assert_eq!(world.status().sizes_in_objects, 1, "daemon 2 may still serve the session");
+    // It missed its heartbeats for so long that it has stopped by itself; now it comes back.
+    pass_renewing(&world, &alive, HEARTBEAT_FENCED_MS, |id| id != 2);
+    world.iods.state().dead.clear();
+    world.pass(3000);
+    assert_eq!(alive.stat("f").unwrap().bytes, ByteCount(5000));
+    assert_eq!(world.write(&opened, 7000), Err(Status::Fenced));
+    assert_eq!(world.status().sizes_in_objects, 0);
+}
+
+#[test]
+fn closing_a_session_closes_what_it_has_open() {
+    let mut world = World::new(1);
+    let (leaving, other) = (world.client(), world.client());
+    let opened = leaving.create("f");
+    world.write(&opened, 10).unwrap();
+    leaving.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
+    assert_eq!(world.status().open_files, 0);
+    assert_eq!(leaving.stat("f").map(|a| a.bytes), other.stat("f").map(|a| a.bytes));
+    assert_eq!(leaving.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
+}
+
+#[test]
+fn an_unlinked_file_lives_until_its_last_close_and_its_objects_are_deleted_then() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.objects_of(opened.attributes.file), 2);
+    client.close(&opened);
+    world.pass(1000);
+    assert_eq!(world.objects_of(opened.attributes.file), 0);
+    assert_eq!(world.status().deletions_pending, 0);
+}
+
+#[test]
+fn deletions_wait_for_a_daemon_that_is_gone_and_outlast_a_restart() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.close(&opened);
+    world.iods.state().dead.insert(IodId(2));
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (1, 1));
+    world.restart();
+    world.iods.state().dead.clear();
+    world.pass(1000);
+    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 0));
+}
+
+#[test]
+fn a_session_is_joined_by_its_owner_alone() {
+    let mut world = World::new(1);
+    let (one, two) = (world.client(), world.client());
+    let join = || OpenSession { session: Some(one.session), client: "again".into() };
+    let key = one.connection.owner.key;
+    let again = world.connect(braid_wire::Role::Client, braid_wire::Credential::Client(key));
+    assert_eq!(again.call(join()).unwrap().session, one.session);
+    let key = two.connection.owner.key;
+    let stranger = world.connect(braid_wire::Role::Client, braid_wire::Credential::Client(key));
+    assert_eq!(stranger.call(join()).unwrap_err().status, Status::NoSession);
+}
+
+#[test]
+fn a_revoked_key_ends_and_fences_its_sessions_and_opens_no_more() {
+    let mut world = World::new(2);
+    let (client, other) = (world.client(), world.client());
+    let opened = client.create("f");
+    world.write(&opened, 5000).unwrap();
+    let key = client.connection.owner.key;
+    world.admin().call(KeyRevoke { key }).unwrap();
+    assert_eq!(client.stat("f").unwrap_err().status, Status::AuthenticationFailed);
+    world.pass(1000);
+    assert_eq!(world.write(&opened, 6000), Err(Status::Fenced));
+    assert_eq!(other.stat("f").unwrap().bytes, ByteCount(5000));
+    let refused = world.try_connect(braid_wire::Role::Client, braid_wire::Credential::Client(key));
+    assert_eq!(refused.err().unwrap().status, Status::AuthenticationFailed);
+    world.restart();
+    let refused = world.try_connect(braid_wire::Role::Client, braid_wire::Credential::Client(key));
+    assert_eq!(refused.err().unwrap().status, Status::AuthenticationFailed);
+}

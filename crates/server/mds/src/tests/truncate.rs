@@ -1,0 +1,166 @@
+//! Truncate and punch, killed between any two steps (I5). ADR 0004 numbers them.
+
+use braid_types::{ByteCount, FileOffset, IodId, Status};
+use braid_wire::{
+    Rights,
+    message::mds::{Open, Opened, PunchHole, RenewCapability, Stat},
+};
+
+use super::world::{Client, World, at, create, set_size};
+
+/// A file of 40,000 bytes on three daemons, open for writing.
+fn written() -> (World, Client, Opened) {
+    let mut world = World::new(3);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 40_000).unwrap();
+    (world, client, opened)
+}
+
+#[test]
+fn down_up_and_into_the_middle_of_a_stripe() {
+    let (_world, client, _) = written();
+    for bytes in [40_000, 4096, 5000, 0, 1, 12_289, 1 << 30, 4095] {
+        assert_eq!(client.truncate("f", bytes).unwrap().bytes, ByteCount(bytes));
+        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(bytes));
+    }
+}
+
+#[test]
+fn a_write_of_the_old_generation_is_refused_and_one_after_renewal_is_taken() {
+    let (world, client, opened) = written();
+    client.truncate("f", 100).unwrap();
+    assert_eq!(world.write(&opened, 50_000), Err(Status::StaleGeneration));
+    let (open_id, file) = (opened.open_id, opened.attributes.file);
+    let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
+    world.write(&fresh, 200).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(200));
+}
+
+#[test]
+fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_given() {
+    let (mut world, client, opened) = written();
+    let other = world.client();
+    world.iods.hold();
+    let truncate = client.begin(1, set_size("f", 10));
+    assert!(world.iods.step(), "one daemon has cut, two have not");
+    let stat = other.begin(1, Stat { at: at("f"), follow: true });
+    let open = other.begin(2, Open { at: at("f"), rights: Rights::WRITE, truncate: false });
+    let (open_id, file) = (opened.open_id, opened.attributes.file);
+    let renew = client.begin(2, RenewCapability { open_id, file, rights: Rights::READ_WRITE });
+    assert!(!truncate.has_come() && !stat.has_come() && !open.has_come() && !renew.has_come());
+    world.iods.release();
+    let size = |pending: &super::world::Pending| {
+        let attributes: braid_wire::message::types::Attributes = pending.take().unwrap().unwrap();
+        attributes.bytes
+    };
+    assert_eq!((size(&truncate), size(&stat)), (ByteCount(10), ByteCount(10)));
+    let renewed: Opened = renew.take().unwrap().unwrap();
+    world.write(&renewed, 20).unwrap();
+    let opened: Opened = open.take().unwrap().unwrap();
+    world.write(&opened, 20).unwrap();
+}
+
+#[test]
+fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_done_twice() {
+    for steps in 0..=3 {
+        let (mut world, client, opened) = written();
+        world.iods.hold();
+        let envelope = client.next();
+        let truncate = client.begin_as(envelope.clone(), set_size("f", 5000));
+        (0..steps).for_each(|_| assert!(world.iods.step()));
+        assert_eq!(truncate.has_come(), steps == 3);
+        world.restart();
+        world.pass(1000);
+        assert_eq!(world.status().intents_pending, 0, "after {steps} daemons");
+        let client = client.reclaim(&mut world).unwrap();
+        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(5000), "after {steps} daemons");
+        // Somebody makes it longer; the retry must not cut it again.
+        let (open_id, file) = (opened.open_id, opened.attributes.file);
+        let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
+        world.write(&fresh, 6000).unwrap();
+        let again = client.begin_as(envelope, set_size("f", 5000)).take();
+        let again: braid_wire::message::types::Attributes = again.unwrap().unwrap();
+        assert_eq!(again.bytes, ByteCount(6000), "after {steps} daemons");
+    }
+}
+
+#[test]
+fn killed_before_the_intent_was_committed_nothing_happened() {
+    let (mut world, client, _) = written();
+    let reclaimed = {
+        world.restart();
+        client.reclaim(&mut world).unwrap()
+    };
+    assert_eq!(reclaimed.stat("f").unwrap().bytes, ByteCount(40_000));
+    assert_eq!(reclaimed.truncate("f", 5000).unwrap().bytes, ByteCount(5000));
+}
+
+#[test]
+fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
+    let (world, client, _) = written();
+    world.iods.state().dead.insert(IodId(2));
+    let envelope = client.next();
+    let failure = client.call_as(envelope.clone(), set_size("f", 10)).unwrap_err();
+    assert_eq!(failure.status, Status::TryAgain);
+    assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
+    let waits = client.begin(1, Stat { at: at("f"), follow: true });
+    assert!(!waits.has_come());
+    world.pass(crate::gate::GATE_WAIT_MS_MAX + 1000);
+    let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
+    assert!(told.detail.contains("I/O daemon 2"), "{told}");
+    world.iods.state().dead.clear();
+    let retry = client.begin_as(envelope, set_size("f", 10));
+    world.pass(2000);
+    let attributes: braid_wire::message::types::Attributes = retry.take().unwrap().unwrap();
+    assert_eq!(attributes.bytes, ByteCount(10));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
+}
+
+#[test]
+fn two_truncates_of_one_file_are_done_one_after_the_other() {
+    let (world, client, _) = written();
+    world.iods.hold();
+    let first = client.begin(1, set_size("f", 100));
+    let second = client.begin(2, set_size("f", 9000));
+    world.iods.release();
+    let size = |pending: super::world::Pending| {
+        pending.take::<braid_wire::message::types::Attributes>().unwrap().unwrap().bytes.0
+    };
+    assert_eq!((size(first), size(second)), (100, 9000));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn opening_with_truncation_empties_what_is_there() {
+    let (world, client, _) = written();
+    let opened = client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: true }).unwrap();
+    assert_eq!(opened.attributes.bytes, ByteCount(0));
+    world.write(&opened, 77).unwrap();
+    let again = braid_wire::message::mds::Create { exclusive: false, truncate: true, ..create("f") };
+    let made = client.call(again).unwrap();
+    assert!(!made.created);
+    assert_eq!(made.attributes.bytes, ByteCount(0));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(0));
+}
+
+#[test]
+fn a_hole_is_punched_by_who_has_the_file_open_for_writing() {
+    let (mut world, client, opened) = written();
+    let file = opened.attributes.file;
+    let punch = || PunchHole { file, offset: FileOffset(10), bytes: ByteCount(5000) };
+    let stranger = world.client();
+    assert_eq!(stranger.call(punch()).unwrap_err().status, Status::Invalid);
+    let attributes = client.call(punch()).unwrap();
+    assert_eq!(attributes.bytes, ByteCount(40_000), "the size stays");
+    assert!(attributes.size_generation > opened.attributes.size_generation);
+    assert_eq!(world.write(&opened, 10), Err(Status::StaleGeneration));
+}
+
+#[test]
+fn the_largest_size_is_a_file_and_one_more_is_not() {
+    let (_world, client, _) = written();
+    let largest = braid_types::limits::FILE_BYTES_MAX;
+    assert_eq!(client.truncate("f", largest).unwrap().bytes, ByteCount(largest));
+    assert_eq!(client.truncate("f", largest + 1).unwrap_err().status, Status::TooLarge);
+}

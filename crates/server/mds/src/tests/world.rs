@@ -1,0 +1,484 @@
+//! The harness: a server that can be killed, daemons that can be held, and clients.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_meta::{MemoryStore, Namespace};
+use braid_net::{
+    Answer, NetError,
+    server::{CallService, Peer, Responder},
+};
+use braid_types::{
+    ByteCount, ClusterUuid, Failure, FileIndex, IodId, MdsEpoch, ObjectId, SessionId, Status, Timestamp, WriteVerifier,
+};
+use braid_wire::{
+    Call as WireCall, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome, encode_failure, encode_success,
+    message::{
+        iod::{CollectReply, IodRequest},
+        mds::*,
+        types::{At, Attributes, LayoutWish, ObjectInfo, Space},
+    },
+};
+
+use crate::{Clock, Connection, CoreConfig, Environment, IodLink, LinkDone, MdsCore, Spawner};
+
+pub const UUID: ClusterUuid = ClusterUuid(*b"a test's cluster");
+pub const KEY: [u8; 32] = *b"the server key of a test cluster";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Default)]
+pub struct ManualClock(AtomicU64);
+
+impl Clock for ManualClock {
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+
+    fn wall(&self) -> Timestamp {
+        let ms = self.0.load(Ordering::Relaxed);
+        Timestamp { seconds: 1_000_000 + (ms / 1000) as i64, nanos: (ms % 1000) as u32 * 1_000_000 }
+    }
+}
+
+/// Runs what would block at once.
+struct Inline;
+
+impl Spawner for Inline {
+    fn spawn(&self, job: Box<dyn FnOnce() + Send>) {
+        job();
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    pub bytes: u64,
+    pub generation: u64,
+    pub mtime: Timestamp,
+}
+
+type Held = (IodId, u16, Vec<u8>, LinkDone);
+
+#[derive(Default)]
+pub struct FakeState {
+    pub objects: BTreeMap<(IodId, ObjectId), Object>,
+    pub fenced: BTreeMap<IodId, BTreeSet<SessionId>>,
+    pub epoch_min: BTreeMap<IodId, MdsEpoch>,
+    /// Daemons that do not answer.
+    pub dead: BTreeSet<IodId>,
+    /// Every call, in order.
+    pub log: Vec<(IodId, &'static str)>,
+    hold: bool,
+    held: VecDeque<Held>,
+}
+
+/// Daemons without disks.
+#[derive(Default)]
+pub struct FakeIods(pub Mutex<FakeState>);
+
+impl FakeIods {
+    pub fn state(&self) -> MutexGuard<'_, FakeState> {
+        lock(&self.0)
+    }
+
+    /// From now on calls wait for [`FakeIods::step`].
+    pub fn hold(&self) {
+        self.state().hold = true;
+    }
+
+    /// Does the oldest call that waits; false when none does.
+    pub fn step(&self) -> bool {
+        let held = self.state().held.pop_front();
+        let Some((iod, op, body, done)) = held else { return false };
+        self.perform(iod, op, &body, done);
+        true
+    }
+
+    /// Forgets what waits, as a server's death does.
+    pub fn drop_held(&self) {
+        let held = std::mem::take(&mut self.state().held);
+        self.state().hold = false;
+        std::mem::forget(held); // closures of a server that is dead must not answer
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.state().held.len()
+    }
+
+    pub fn release(&self) {
+        self.state().hold = false;
+        while self.step() {}
+    }
+
+    fn perform(&self, iod: IodId, op: u16, body: &[u8], done: LinkDone) {
+        let request = IodRequest::decode(op, body).expect("an I/O daemon's call").expect("well formed");
+        let mut state = self.state();
+        if state.dead.contains(&iod) {
+            drop(state);
+            let server = format!("I/O daemon {iod}");
+            return done(Err(NetError::Unreachable { server, waited: Duration::ZERO, why: "dead".into() }));
+        }
+        state.log.push((iod, request.name()));
+        let body = state.answer(iod, request);
+        drop(state);
+        done(Ok(Answer { body, payload_bytes: 0 }));
+    }
+}
+
+impl FakeState {
+    fn info(&self, iod: IodId, id: ObjectId) -> ObjectInfo {
+        let object = self.objects.get(&(iod, id));
+        let bytes = ByteCount(object.map_or(0, |object| object.bytes));
+        let mtime = object.map_or(Timestamp::default(), |object| object.mtime);
+        ObjectInfo { part: id.part, exists: object.is_some(), bytes, bytes_used: bytes, mtime }
+    }
+
+    fn answer(&mut self, iod: IodId, request: IodRequest) -> Vec<u8> {
+        match request {
+            IodRequest::CollectSizes(call) => {
+                let objects = call.objects.iter().map(|id| self.info(iod, *id)).collect();
+                encode_success(&CollectReply { objects, verifier: WriteVerifier(1) })
+            }
+            IodRequest::Truncate(call) => {
+                let secret = Secret::from_bytes(KEY);
+                if Capability::verify(&call.capability, &secret).is_none() {
+                    return encode_failure(&Status::BadCapability.into());
+                }
+                for wanted in &call.objects {
+                    let key = (iod, wanted.object);
+                    if wanted.bytes.0 == 0 && !self.objects.contains_key(&key) {
+                        continue;
+                    }
+                    let fresh = Object { bytes: 0, generation: 0, mtime: Timestamp::default() };
+                    let object = self.objects.entry(key).or_insert(fresh);
+                    assert!(object.generation <= call.size_generation.0, "a truncate of an older generation");
+                    (object.bytes, object.generation) = (wanted.bytes.0, call.size_generation.0);
+                }
+                let infos: Vec<ObjectInfo> = call.objects.iter().map(|wanted| self.info(iod, wanted.object)).collect();
+                encode_success(&infos)
+            }
+            IodRequest::Punch(call) => {
+                let capability = Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
+                for ((_, id), object) in self.objects.iter_mut().filter(|((at, _), _)| *at == iod) {
+                    if id.file == capability.file {
+                        object.generation = call.size_generation.0;
+                    }
+                }
+                encode_success(&())
+            }
+            IodRequest::Delete(call) => {
+                call.objects.iter().for_each(|id| drop(self.objects.remove(&(iod, *id))));
+                encode_success(&())
+            }
+            IodRequest::Fence(call) => {
+                self.fenced.entry(iod).or_default().extend(call.sessions);
+                self.epoch_min.insert(iod, call.epoch_min);
+                encode_success(&())
+            }
+            other => panic!("the metadata server does not ask {}", other.name()),
+        }
+    }
+}
+
+struct Link(Arc<FakeIods>);
+
+impl IodLink for Link {
+    fn call(&self, iod: IodId, op: u16, body: Vec<u8>, done: LinkDone) {
+        let mut state = self.0.state();
+        if state.hold {
+            return state.held.push_back((iod, op, body, done));
+        }
+        drop(state);
+        self.0.perform(iod, op, &body, done);
+    }
+
+    fn locate(&self, _: IodId, _: &[String]) {}
+}
+
+/// A cluster.
+pub struct World {
+    pub store: Arc<MemoryStore>,
+    pub iods: Arc<FakeIods>,
+    pub clock: Arc<ManualClock>,
+    pub core: Arc<MdsCore>,
+    daemons: Vec<Client>,
+    connections: u64,
+}
+
+impl World {
+    /// A server with this many daemons that have registered.
+    pub fn new(iods: u32) -> Self {
+        let store = Arc::new(MemoryStore::new());
+        Namespace::format(&*store, UUID, 8, Timestamp::default()).unwrap();
+        let (clock, fakes) = (Arc::new(ManualClock::default()), Arc::new(FakeIods::default()));
+        let core = open(&store, &fakes, &clock);
+        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), connections: 0 };
+        world.daemons = (1..=iods).map(|id| world.daemon(id)).collect();
+        world
+    }
+
+    fn daemon(&mut self, id: u32) -> Client {
+        let daemon = self.connect(Role::Iod, Credential::Server);
+        let reply = daemon.call(register(0, id as u8)).unwrap();
+        assert_eq!(reply.id, IodId(id));
+        daemon.beat(reply.state.fence);
+        daemon
+    }
+
+    pub fn connect(&mut self, role: Role, credential: Credential) -> Client {
+        self.try_connect(role, credential).unwrap()
+    }
+
+    pub fn try_connect(&mut self, role: Role, credential: Credential) -> Result<Client, Failure> {
+        use braid_net::server::Authorizer;
+        self.connections += 1;
+        let connection = self.connections;
+        self.core.secret(role, &credential)?;
+        let peer =
+            Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection };
+        let connection = Arc::new(self.core.connected(&peer)?);
+        Ok(Client { core: self.core.clone(), connection, session: SessionId(0), sequence: AtomicU64::new(0) })
+    }
+
+    pub fn admin(&mut self) -> Client {
+        self.connect(Role::Admin, Credential::Server)
+    }
+
+    /// A client with a key of its own and a session.
+    pub fn client(&mut self) -> Client {
+        let key = self.key(KeyRights::full());
+        self.client_of(key)
+    }
+
+    pub fn key(&mut self, rights: KeyRights) -> braid_types::KeyId {
+        self.admin().call(KeyAdd { name: "host".into(), rights }).unwrap().key
+    }
+
+    pub fn client_of(&mut self, key: braid_types::KeyId) -> Client {
+        let mut client = self.connect(Role::Client, Credential::Client(key));
+        client.session = client.call(OpenSession { session: None, client: "test".into() }).unwrap().session;
+        client
+    }
+
+    /// The server dies; another takes the store over, with the daemons' connections made again.
+    pub fn restart(&mut self) {
+        self.iods.drop_held();
+        self.store = Arc::new(self.store.kill());
+        self.core = open(&self.store, &self.iods, &self.clock);
+        let count = self.daemons.len();
+        self.daemons = (1..=count as u32).map(|id| self.daemon(id)).collect();
+    }
+
+    /// Time goes on, with everybody alive.
+    pub fn pass(&self, ms: u64) {
+        self.pass_with(ms, |_| true);
+    }
+
+    /// Time goes on; only the daemons that `beats` says send heartbeats.
+    pub fn pass_with(&self, ms: u64, beats: impl Fn(u32) -> bool) {
+        let end = self.clock.0.load(Ordering::Relaxed) + ms;
+        while self.clock.0.load(Ordering::Relaxed) < end {
+            self.clock.0.fetch_add(250.min(ms), Ordering::Relaxed);
+            for (at, daemon) in self.daemons.iter().enumerate().filter(|(at, _)| beats(*at as u32 + 1)) {
+                let reply = daemon.beat(0);
+                let mut state = self.iods.state();
+                state.fenced.entry(IodId(at as u32 + 1)).or_default().extend(reply.fenced);
+                state.epoch_min.insert(IodId(at as u32 + 1), reply.epoch_min);
+                drop(state);
+                daemon.beat(reply.fence);
+            }
+            self.core.tick();
+        }
+    }
+
+    /// What a client's write does on the daemons, which check it as real ones do.
+    pub fn write(&self, opened: &Opened, size: u64) -> Result<(), Status> {
+        let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).ok_or(Status::BadCapability)?;
+        let mtime = self.clock.wall();
+        let mut state = self.iods.state();
+        for (part, placement) in crate::objects::parts(&capability.layout) {
+            let iod = placement.iods[0];
+            let bytes = capability.layout.object_bytes(size, part).unwrap();
+            let fenced = state.fenced.get(&iod).is_some_and(|all| all.contains(&capability.session));
+            if fenced || state.epoch_min.get(&iod).is_some_and(|min| capability.epoch < *min) {
+                return Err(Status::Fenced);
+            }
+            if !capability.rights.allow(Rights::WRITE) {
+                return Err(Status::BadCapability);
+            }
+            let id = ObjectId { file: capability.file, part, generation: placement.generation };
+            let generation = capability.size_generation.0;
+            let old = state.objects.get(&(iod, id)).copied();
+            if old.is_some_and(|old| old.generation > generation) {
+                return Err(Status::StaleGeneration);
+            }
+            let bytes = bytes.max(old.map_or(0, |old| old.bytes));
+            if bytes > 0 {
+                state.objects.insert((iod, id), Object { bytes, generation, mtime });
+            }
+        }
+        Ok(())
+    }
+
+    pub fn objects_of(&self, file: FileIndex) -> usize {
+        self.iods.state().objects.keys().filter(|(_, id)| id.file == file).count()
+    }
+
+    pub fn status(&mut self) -> MdsStatusReply {
+        self.admin().call(MdsStatus {}).unwrap()
+    }
+}
+
+fn open(store: &Arc<MemoryStore>, iods: &Arc<FakeIods>, clock: &Arc<ManualClock>) -> Arc<MdsCore> {
+    let env =
+        Environment { link: Arc::new(Link(iods.clone())), spawner: Arc::new(Inline), clock: clock.clone() };
+    let core = MdsCore::open(store.clone(), CoreConfig::new(Secret::from_bytes(KEY)), env).unwrap();
+    core.set_addresses(vec!["127.0.0.1:1".into()]);
+    core
+}
+
+pub fn register(id: u32, directory: u8) -> RegisterIod {
+    RegisterIod {
+        id: IodId(id),
+        cluster: UUID,
+        directory: [directory; 16],
+        addresses: vec![format!("127.0.0.1:{}", 7000 + u16::from(directory))],
+        labels: Vec::new(),
+        space: space(),
+        verifier: WriteVerifier(1),
+    }
+}
+
+pub fn space() -> Space {
+    Space { device: 1, total: ByteCount(1 << 40), available: ByteCount(1 << 39), files_free: 1000 }
+}
+
+/// A reply that may not have come yet.
+#[derive(Clone, Default)]
+pub struct Pending(Arc<Mutex<Option<Vec<u8>>>>);
+
+impl Pending {
+    pub fn take<R: Wire>(&self) -> Option<Result<R, Failure>> {
+        let body = lock(&self.0).take()?;
+        Some(decode_outcome(&body).expect("a reply"))
+    }
+
+    pub fn set(&self, body: Vec<u8>) {
+        *lock(&self.0) = Some(body);
+    }
+
+    pub fn has_come(&self) -> bool {
+        lock(&self.0).is_some()
+    }
+}
+
+/// One connection of a client.
+pub struct Client {
+    pub core: Arc<MdsCore>,
+    pub connection: Arc<Connection>,
+    pub session: SessionId,
+    sequence: AtomicU64,
+}
+
+impl Client {
+    /// A call with the next sequence in slot 0, answered at once.
+    pub fn call<M: WireCall>(&self, message: M) -> Result<M::Reply, Failure> {
+        let envelope = self.next();
+        self.call_as(envelope, message)
+    }
+
+    pub fn next(&self) -> Envelope {
+        if self.session == SessionId(0) {
+            return Envelope::PLAIN;
+        }
+        Envelope { slot: 0, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1, identity: 0 }
+    }
+
+    pub fn call_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Result<M::Reply, Failure> {
+        self.begin_as(envelope, message).take().expect("an answer at once")
+    }
+
+    /// A call whose answer may come later, in slot `slot`.
+    pub fn begin<M: WireCall>(&self, slot: u32, message: M) -> Pending {
+        let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
+        self.begin_as(Envelope { slot, sequence, identity: 0 }, message)
+    }
+
+    pub fn begin_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Pending {
+        let mut body = envelope.to_bytes();
+        message.encode(&mut body);
+        let pending = Pending::default();
+        let answer = pending.clone();
+        let responder = Responder::new(move |body| {
+            let before = lock(&answer.0).replace(body);
+            assert!(before.is_none(), "answered twice");
+        });
+        self.core.handle(&self.connection, M::OP, &body, responder);
+        pending
+    }
+
+    /// The same client after a restart of the server: another connection, the session reclaimed.
+    pub fn reclaim(&self, world: &mut World) -> Result<Self, Failure> {
+        let mut again = world.connect(self.connection.peer.role, self.connection.peer.credential.clone());
+        again.sequence = AtomicU64::new(self.sequence.load(Ordering::Relaxed));
+        again.call_as(Envelope::PLAIN, OpenSession { session: Some(self.session), client: "test".into() })?;
+        again.session = self.session;
+        Ok(again)
+    }
+
+    pub fn beat(&self, fence_applied: u64) -> HeartbeatReply {
+        let beat = Heartbeat { space: space(), verifier: WriteVerifier(1), fence_applied };
+        self.call_as(Envelope::PLAIN, beat).unwrap()
+    }
+
+    pub fn create(&self, path: &str) -> Opened {
+        self.call(create(path)).unwrap().opened.unwrap()
+    }
+
+    pub fn close(&self, opened: &Opened) {
+        self.call(Close { open_ids: vec![opened.open_id] }).unwrap();
+    }
+
+    pub fn stat(&self, path: &str) -> Result<Attributes, Failure> {
+        self.call(Stat { at: at(path), follow: true })
+    }
+
+    pub fn truncate(&self, path: &str, bytes: u64) -> Result<Attributes, Failure> {
+        self.call(set_size(path, bytes))
+    }
+}
+
+pub fn at(path: &str) -> At {
+    At::root(path.as_bytes())
+}
+
+pub fn create(path: &str) -> Create {
+    Create {
+        at: at(path),
+        mode: 0o644,
+        exclusive: true,
+        truncate: false,
+        rights: Some(Rights::READ_WRITE),
+        wish: LayoutWish { stripe_bytes: Some(4096), ..LayoutWish::none() },
+    }
+}
+
+pub fn set_size(path: &str, bytes: u64) -> SetAttributes {
+    let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+    SetAttributes { at: at(path), follow: true, changes }
+}
+
+impl FakeState {
+    /// The second call that waits goes before the first.
+    pub fn swap_held(&mut self) {
+        self.held.swap(0, 1);
+    }
+}

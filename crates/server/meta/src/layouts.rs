@@ -1,0 +1,79 @@
+//! Layouts in memory, each once: the files of a cluster have few different ones, and a layout is larger than the rest
+//! of its inode. Without this an inode in the cache takes more than the 400 bytes that it may.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use braid_layout::Layout;
+
+/// Different layouts that are shared at most; further ones are each inode's own.
+const SHARED_MAX: usize = 4096;
+
+#[derive(Default)]
+pub(crate) struct Layouts(Mutex<HashMap<u64, Arc<Layout>>>);
+
+impl Layouts {
+    /// The one copy of a layout, or its own where two have the same fingerprint or too many are known.
+    pub(crate) fn share(&self, layout: Arc<Layout>) -> Arc<Layout> {
+        let fingerprint = fingerprint(&layout);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match known.get(&fingerprint) {
+            Some(shared) if *shared == layout => return shared.clone(),
+            Some(_) => return layout,
+            None => {}
+        }
+        if known.len() >= SHARED_MAX {
+            known.retain(|_, shared| Arc::strong_count(shared) > 1);
+        }
+        if known.len() < SHARED_MAX {
+            known.insert(fingerprint, layout.clone());
+        }
+        layout
+    }
+}
+
+/// Over what tells layouts apart in practice: who holds which part.
+fn fingerprint(layout: &Layout) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    layout.version.hash(&mut hasher);
+    for component in &layout.components {
+        (component.start, component.end, component.first_part).hash(&mut hasher);
+        for part in &component.parts {
+            (part.generation, &part.iods).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::layout;
+
+    #[test]
+    fn equal_layouts_are_one_and_different_ones_are_not() {
+        let layouts = Layouts::default();
+        let first = layouts.share(Arc::new(layout(4)));
+        assert!(Arc::ptr_eq(&first, &layouts.share(Arc::new(layout(4)))));
+        assert!(!Arc::ptr_eq(&first, &layouts.share(Arc::new(layout(3)))));
+        let mut single = layout(4);
+        single.components[0].distribution = braid_layout::Distribution::Single;
+        assert_eq!(*layouts.share(Arc::new(single.clone())), single);
+    }
+
+    #[test]
+    fn no_more_than_the_limit_are_shared_and_unused_ones_make_room() {
+        let layouts = Layouts::default();
+        let numbered = |n: usize| {
+            let mut layout = layout(1);
+            layout.version.0 = n as u32;
+            Arc::new(layout)
+        };
+        let held: Vec<_> = (0..SHARED_MAX).map(|n| layouts.share(numbered(n))).collect();
+        let own = layouts.share(numbered(SHARED_MAX));
+        assert!(!Arc::ptr_eq(&own, &layouts.share(numbered(SHARED_MAX))));
+        drop(held);
+        assert!(Arc::ptr_eq(&layouts.share(own.clone()), &layouts.share(numbered(SHARED_MAX))));
+    }
+}
