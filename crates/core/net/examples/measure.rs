@@ -189,7 +189,7 @@ fn main() {
     let driver = Blocking::new();
     let shared = block_on(driver.connect_shared(&endpoint, driver.now() + LONG)).expect("connected");
     for round in 1..=2 {
-        println!("round {round}");
+        println!("round {round} (load {})", std::fs::read_to_string("/proc/loadavg").unwrap_or_default().trim());
         println!("{:<44} {:8.1} µs", "TCP, 1 byte there and back", raw_round_trip().as_secs_f64() * 1e6);
         let call = per_call(|| {
             block_on(driver.call(&shared, 9, b"x", driver.now() + LONG)).expect("answered");

@@ -43,7 +43,8 @@ impl MetricsServer {
         let address = listener.local_addr()?;
         let stopping = Arc::new(AtomicBool::new(false));
         let stop = stopping.clone();
-        let thread = thread::Builder::new().name("braid-metrics".into()).spawn(move || serve(&listener, &stop, &text))?;
+        let thread =
+            thread::Builder::new().name("braid-metrics".into()).spawn(move || serve(&listener, &stop, &text))?;
         Ok(Self { address, stopping, thread: Some(thread) })
     }
 

@@ -22,7 +22,7 @@ use rustls::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{WebPkiSupportedAlgorithms, ring as provider, verify_tls13_signature_with_raw_key},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring as provider, verify_tls13_signature_with_raw_key},
     pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime},
     server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage},
     sign::CertifiedKey,
@@ -36,6 +36,13 @@ const SEND_BYTES: usize = 256 * 1024;
 /// RFC 9266 section 2.
 const BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
 
+/// AES-128 first: as good as unbreakable, and a quarter cheaper than the 256 bits that are the library's first choice.
+fn crypto() -> CryptoProvider {
+    use provider::cipher_suite::{TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256};
+    let cipher_suites = vec![TLS13_AES_128_GCM_SHA256, TLS13_AES_256_GCM_SHA384, TLS13_CHACHA20_POLY1305_SHA256];
+    CryptoProvider { cipher_suites, ..provider::default_provider() }
+}
+
 /// A server's side of TLS, with a fresh key.
 pub(crate) fn server_config() -> Result<Arc<ServerConfig>, Error> {
     let unspecified = |_| Error::FailedToGetRandomBytes;
@@ -44,7 +51,7 @@ pub(crate) fn server_config() -> Result<Arc<ServerConfig>, Error> {
     let public = key.public_key().ok_or(Error::General("a key without its public half".into()))?;
     let shown = CertificateDer::from(public.as_ref().to_vec());
     let resolver = AlwaysResolvesServerRawPublicKeys::new(Arc::new(CertifiedKey::new(vec![shown], key)));
-    let mut config = ServerConfig::builder_with_provider(Arc::new(provider::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(crypto()))
         .with_protocol_versions(&[&TLS13])?
         .with_no_client_auth()
         .with_cert_resolver(Arc::new(resolver));
@@ -59,7 +66,7 @@ pub(crate) fn client_config() -> Result<Arc<ClientConfig>, Error> {
     if let Some(config) = CONFIG.get() {
         return Ok(Arc::clone(config));
     }
-    let provider = provider::default_provider();
+    let provider = crypto();
     let verifier = AnyKey { algorithms: provider.signature_verification_algorithms };
     let mut config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&TLS13])?

@@ -1,6 +1,7 @@
 //! Tests of the crate as a whole, and what they share.
 
 mod basics;
+mod crash;
 mod engine;
 mod names;
 mod opens;

@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use braid_net::Driver;
+use braid_net::{Driver, Tokio};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
@@ -36,6 +36,32 @@ impl<D: Driver> fmt::Debug for Client<D> {
 impl<D: Driver> Clone for Client<D> {
     fn clone(&self) -> Self {
         Self { caller: self.caller.clone() }
+    }
+}
+
+impl Client<Tokio> {
+    /// Connects to the metadata server, starts a session, and a task that takes care of it. To be called within a
+    /// tokio runtime.
+    ///
+    /// ```no_run
+    /// use braid_client::{Config, Credential, OpenOptions, asynchronous::Client};
+    /// # async fn example() -> Result<(), braid_client::Error> {
+    /// let config = Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?);
+    /// let client = Client::connect(config).await?;
+    /// let file = client.open("/a", &OpenOptions::new().read(true)).await?;
+    /// let mut buffer = vec![0; 1 << 20];
+    /// let bytes = file.read_at(&mut buffer, 0).await?;
+    /// client.close().await;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// The server is not reached in [`Config::timeout`], or refuses the credential.
+    pub async fn connect(config: Config) -> Result<Self> {
+        let client = Self::over(Tokio::new(), config);
+        client.whoami().await?;
+        drop(tokio::spawn(client.serve()));
+        Ok(client)
     }
 }
 

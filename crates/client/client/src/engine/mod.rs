@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. No thread, no wall clock and no runtime in here: time is [`Driver::now`] and [`Driver::sleep`].
-//! 2. No lock is held over an `.await`; what must be done one at a time waits at a [`gate::Gate`].
+//! 2. No lock is held over an `.await`; what must be done one at a time waits at a gate (`gate.rs`).
 //! 3. After open, reads and writes talk to I/O daemons only (I1). The metadata server is asked again only when
 //!    a daemon refuses the capability or a connection to it cannot be made.
 //! 4. Every call has one deadline, taken when it starts, and ends by it (I8).

@@ -27,8 +27,7 @@ use braid_layout::{LayoutError, Request, Window, Windows};
 use braid_types::limits::WINDOW_BYTES;
 
 pub(crate) use deal::{deal, deal_mut};
-pub(crate) use file_map::FileMap;
-pub use file_map::Target;
+pub use file_map::{FileMap, Target};
 pub(crate) use staging::{gather, scatter};
 
 /// Payload of one round. Sixteen windows keep every link full while the next round is planned.

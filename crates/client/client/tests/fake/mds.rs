@@ -60,7 +60,7 @@ impl Cluster {
         let rest = from.take(from.remaining()).unwrap();
         let request = MdsRequest::decode(op, rest).expect("a call of the metadata server").expect("well formed");
         if let MdsRequest::OpenSession(call) = request {
-            return self.open_session(link, &call).map_or_else(|failure| encode_failure(&failure), |reply| reply);
+            return self.open_session(link, &call).unwrap_or_else(|failure| encode_failure(&failure));
         }
         let Some(session) = link.session.lock().unwrap().filter(|session| self.sessions.contains(session)) else {
             return encode_failure(&Status::NoSession.into());

@@ -134,7 +134,7 @@ impl Shared {
         }
         state.sending = false;
         match outcome {
-            Err(error) if error.kind() == ErrorKind::TimedOut => wake_one(&state),
+            Err(error) if error.kind() == ErrorKind::TimedOut => wake(waiter(&state)),
             Err(error) => self.fail(&mut state, self.lost(&error)),
             Ok(()) => {}
         }
@@ -171,7 +171,9 @@ impl Shared {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 state.calls.insert(id, Waiting::Abandoned);
-                pass_on(&state);
+                let next = next(&state);
+                drop(state);
+                wake(next);
                 return Err(self.timed_out(begin));
             }
             if state.has_unsent && !state.sending {
@@ -193,8 +195,11 @@ impl Shared {
         let Some(Waiting::Answered(answer)) = state.calls.remove(&id) else {
             return Err(self.misbehaved("an answer was lost")); // the caller has just seen it
         };
-        pass_on(&state);
-        if state.calls.len() + 1 == self.credits {
+        let next = next(&state);
+        let credit_is_back = state.calls.len() + 1 == self.credits;
+        drop(state);
+        wake(next);
+        if credit_is_back {
             self.credit.notify_one();
         }
         Ok(answer)
@@ -210,11 +215,12 @@ impl Shared {
         drop(state);
         let received = self.transport.recv_into(receiver.space(), Wait::Until(deadline));
         let mut state = self.lock();
+        let mut wake = Vec::new();
         let outcome = match received {
             Ok(0) => Err(self.lost(&io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))),
             Ok(bytes) => {
                 receiver.filled(bytes);
-                self.hand_out(&mut state, &mut receiver)
+                self.hand_out(&mut state, &mut receiver, &mut wake)
             }
             Err(error) if error.kind() == ErrorKind::TimedOut => Ok(()),
             Err(error) => Err(self.lost(&error)),
@@ -223,10 +229,17 @@ impl Shared {
         if let Err(error) = outcome {
             self.fail(&mut state, error);
         }
-        state
+        if wake.is_empty() {
+            return state;
+        }
+        drop(state);
+        wake.iter().for_each(Thread::unpark);
+        self.lock()
     }
 
-    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer) -> Result<(), NetError> {
+    /// Gives each reply to its call; `wake` gets the threads to wake, which is for after the lock: woken under it, they
+    /// would only queue up for it.
+    fn hand_out(&self, state: &mut State, receiver: &mut FrameBuffer, wake: &mut Vec<Thread>) -> Result<(), NetError> {
         let me = thread::current().id();
         while let Some((header, body)) = receiver.frame().map_err(|error| self.misbehaved(&error.to_string()))? {
             let Some(waiting) = state.calls.get_mut(&header.request_id) else {
@@ -235,10 +248,13 @@ impl Shared {
             match waiting {
                 Waiting::For { op, thread } => {
                     self.check_reply(&header, *op)?;
-                    if thread.id() != me {
-                        thread.unpark();
+                    let answered = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
+                    let for_other = thread.id() != me;
+                    if let Waiting::For { thread, .. } = std::mem::replace(waiting, answered)
+                        && for_other
+                    {
+                        wake.push(thread);
                     }
-                    *waiting = Waiting::Answered(Answer { body: body.to_vec(), payload_bytes: 0 });
                 }
                 Waiting::Abandoned => {
                     state.calls.remove(&header.request_id);
@@ -286,21 +302,23 @@ impl Shared {
     }
 }
 
-/// Lets a waiter lead on, or send what is left, unless somebody is at it.
-fn pass_on(state: &State) {
-    if state.receiver.is_some() || state.has_unsent && !state.sending {
-        wake_one(state);
-    }
+/// Who is to lead on, or to send what is left, unless somebody is at it.
+fn next(state: &State) -> Option<Thread> {
+    let needed = state.receiver.is_some() || state.has_unsent && !state.sending;
+    if needed { waiter(state) } else { None }
 }
 
-/// Wakes a waiter, if there is one, to lead or to send.
-fn wake_one(state: &State) {
+/// Another thread that waits.
+fn waiter(state: &State) -> Option<Thread> {
     let me = thread::current().id();
-    let next = state.calls.values().find_map(|waiting| match waiting {
-        Waiting::For { thread, .. } if thread.id() != me => Some(thread),
+    state.calls.values().find_map(|waiting| match waiting {
+        Waiting::For { thread, .. } if thread.id() != me => Some(thread.clone()),
         _ => None,
-    });
-    if let Some(thread) = next {
+    })
+}
+
+fn wake(thread: Option<Thread>) {
+    if let Some(thread) = thread {
         thread.unpark();
     }
 }

@@ -194,6 +194,8 @@ struct Out {
     held: bool,
     /// A thread is sending.
     sending: bool,
+    /// The reader waits for `sending` to end.
+    reader_waits: bool,
 }
 
 impl Replies {
@@ -215,6 +217,7 @@ impl Replies {
         let mut out = lock(&self.out);
         out.held = false;
         while out.sending {
+            out.reader_waits = true;
             out = self.sent.wait(out).unwrap_or_else(PoisonError::into_inner);
         }
         self.flush(out);
@@ -244,7 +247,9 @@ impl Replies {
                 out.spare = frames;
                 out.spare.clear();
             }
-            self.sent.notify_all();
+            if std::mem::take(&mut out.reader_waits) {
+                self.sent.notify_all(); // a system call, so only when it is of use
+            }
         }
     }
 }

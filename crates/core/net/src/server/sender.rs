@@ -11,8 +11,8 @@ use braid_wire::FrameHeader;
 
 use crate::transport::{Transport, Wait};
 
-/// What is read at once where the kernel cannot send a file by itself.
-const COPY_BYTES: usize = 128 * 1024;
+/// What is read at once where the kernel cannot send a file by itself: four TLS records, in the processor's cache.
+const COPY_BYTES: usize = 64 * 1024;
 /// What replaces the bytes that a file has lost.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
 
@@ -33,13 +33,21 @@ pub enum SendError {
 pub struct FrameSender {
     transport: Arc<Transport>,
     timeout: Duration,
-    /// Held while a frame is sent, so that frames do not mix; true after one was cut short.
-    broken: Mutex<bool>,
+    /// Held while a frame is sent, so that frames do not mix.
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// A frame was cut short.
+    broken: bool,
+    /// For files that the kernel cannot send by itself; made when first needed.
+    copy: Vec<u8>,
 }
 
 impl FrameSender {
     pub(super) fn new(transport: Arc<Transport>, timeout: Duration) -> Self {
-        Self { transport, timeout, broken: Mutex::new(false) }
+        Self { transport, timeout, state: Mutex::default() }
     }
 
     /// Sends one frame whole: header, body, payload gathered from its pieces.
@@ -56,7 +64,7 @@ impl FrameSender {
         let mut pieces = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
-        self.whole(|wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+        self.whole(|_, wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
     }
 
     /// Sends whole frames that are already encoded one after the other.
@@ -65,7 +73,7 @@ impl FrameSender {
     /// As [`FrameSender::send`].
     pub fn send_frames(&self, frames: &[u8]) -> Result<(), SendError> {
         let mut pieces = [IoSlice::new(frames)];
-        self.whole(|wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
+        self.whole(|_, wait| self.transport.send_all(&mut pieces, false, wait).map_err(SendError::Connection))
     }
 
     /// Sends a frame without body whose payload is `length` bytes of `file` from `offset`; where the
@@ -102,10 +110,10 @@ impl FrameSender {
     ) -> Result<(), SendError> {
         check_lengths(header, body.len(), length);
         let header = header.to_bytes();
-        self.whole(|wait| {
+        self.whole(|copy, wait| {
             let mut head = [IoSlice::new(&header), IoSlice::new(body)];
             self.transport.send_all(&mut head, length > 0, wait).map_err(SendError::Connection)?;
-            let (sent, outcome) = self.send_file(file, offset, length, wait);
+            let (sent, outcome) = self.send_file(file, offset, length, copy, wait);
             if !matches!(outcome, Err(SendError::Connection(_))) {
                 self.send_zeros(length - sent, wait)?;
             }
@@ -115,7 +123,7 @@ impl FrameSender {
 
     /// Whether a frame could not be sent, so that the connection is at its end.
     pub fn is_broken(&self) -> bool {
-        *self.broken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).broken
     }
 
     /// Ends the connection: its thread's next read says so.
@@ -123,25 +131,32 @@ impl FrameSender {
         self.transport.shutdown();
     }
 
-    fn whole(&self, send: impl FnOnce(Wait) -> Result<(), SendError>) -> Result<(), SendError> {
-        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
-        if *broken {
+    fn whole(&self, send: impl FnOnce(&mut Vec<u8>, Wait) -> Result<(), SendError>) -> Result<(), SendError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.broken {
             return Err(SendError::Connection(io::ErrorKind::BrokenPipe.into()));
         }
-        let sent = send(Wait::Until(Instant::now() + self.timeout));
+        let sent = send(&mut state.copy, Wait::Until(Instant::now() + self.timeout));
         if matches!(sent, Err(SendError::Connection(_))) {
-            *broken = true;
+            state.broken = true;
             self.transport.shutdown();
         }
         sent
     }
 
     /// Sends what the file has; how many bytes, and whether it went as it should.
-    fn send_file(&self, file: &File, offset: u64, length: usize, wait: Wait) -> (usize, Result<(), SendError>) {
+    fn send_file(
+        &self,
+        file: &File,
+        offset: u64,
+        length: usize,
+        copy: &mut Vec<u8>,
+        wait: Wait,
+    ) -> (usize, Result<(), SendError>) {
         let mut sent = 0;
         while sent < length {
             match self.transport.send_file(file, offset + sent as u64, length - sent, wait) {
-                None => return self.copy_file(file, offset, length, wait),
+                None => return self.copy_file(file, offset, length, copy, wait),
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
                 Some(Err(error)) if is_of_the_file(&error) => return (sent, Err(SendError::File(error))),
@@ -151,8 +166,15 @@ impl FrameSender {
         (sent, Ok(()))
     }
 
-    fn copy_file(&self, file: &File, offset: u64, length: usize, wait: Wait) -> (usize, Result<(), SendError>) {
-        let mut buffer = vec![0; length.min(COPY_BYTES)];
+    fn copy_file(
+        &self,
+        file: &File,
+        offset: u64,
+        length: usize,
+        buffer: &mut Vec<u8>,
+        wait: Wait,
+    ) -> (usize, Result<(), SendError>) {
+        buffer.resize(COPY_BYTES, 0);
         let mut sent = 0;
         while sent < length {
             let want = buffer.len().min(length - sent);

@@ -307,6 +307,14 @@ fn a_daemon_starts_without_a_metadata_server_and_serves_nothing_until_it_is_ther
 }
 
 #[test]
+fn two_daemons_of_one_disk_name_the_same_device() {
+    let (one, other) = (Cluster::start(), Cluster::start());
+    let space = |cluster: &Cluster| cluster.iod.core().vitals().unwrap().space;
+    assert_eq!(space(&one).device, space(&other).device);
+    assert!(space(&one).available.0 <= space(&one).total.0);
+}
+
+#[test]
 fn a_directory_that_is_not_an_object_directory_is_refused() {
     let cluster = Cluster::start();
     let empty = tempfile::tempdir().unwrap();

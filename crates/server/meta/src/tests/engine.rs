@@ -7,7 +7,7 @@ use super::*;
 use crate::{Batch, Engine, EngineOptions, Fence, StoreError};
 
 /// An engine that folds all the time.
-fn small(directory: &Path) -> Engine {
+pub(super) fn small(directory: &Path) -> Engine {
     Engine::open(directory, EngineOptions { fold_bytes: 20_000 }).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn all(store: &dyn MetaStore) -> Vec<(Vec<u8>, Vec<u8>)> {
     found
 }
 
-fn segments(directory: &Path) -> Vec<PathBuf> {
+pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
     let list = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
     let mut list: Vec<_> =
         list.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log.")).collect();
@@ -36,7 +36,14 @@ fn segments(directory: &Path) -> Vec<PathBuf> {
 }
 
 /// What a killed process leaves: the files as they are while the engine still runs.
-fn image(directory: &Path) -> tempfile::TempDir {
+pub(super) fn killed(store: &Engine, directory: &Path) -> tempfile::TempDir {
+    // A copy is not made in one moment: nothing may move meanwhile.
+    store.settle().unwrap();
+    image(directory)
+}
+
+/// A copy of a store that no process changes now.
+pub(super) fn image(directory: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     std::fs::create_dir(copy.path().join("base")).unwrap();
     std::fs::copy(directory.join("base/data.mdb"), copy.path().join("base/data.mdb")).unwrap();
@@ -51,8 +58,8 @@ fn what_was_committed_is_there_after_a_kill() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     (0..500u32).for_each(|n| put(&store, &n.to_be_bytes(), b"value"));
-    let killed = image(directory.path());
-    let found = Engine::open(killed.path(), EngineOptions::default()).unwrap();
+    let image = killed(&store, directory.path());
+    let found = Engine::open(image.path(), EngineOptions::default()).unwrap();
     assert_eq!(all(&found).len(), 500);
     assert_eq!(found.committed(), store.committed());
 }
@@ -64,7 +71,7 @@ fn a_torn_tail_ends_the_log_at_the_last_whole_batch() {
     (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
     let log = std::fs::read(&segments(directory.path())[0]).unwrap();
     for end in (0..log.len()).step_by(7) {
-        let torn = image(directory.path());
+        let torn = killed(&store, directory.path());
         std::fs::write(&segments(torn.path())[0], &log[..end]).unwrap();
         let found = Engine::open(torn.path(), EngineOptions::default()).unwrap();
         let whole: Vec<_> = all(&found).into_iter().map(|(key, _)| key[0]).collect();
@@ -77,7 +84,7 @@ fn a_damaged_byte_ends_the_log_before_its_batch_and_new_batches_follow_on() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
-    let damaged = image(directory.path());
+    let damaged = killed(&store, directory.path());
     let path = segments(damaged.path()).remove(0);
     let mut log = std::fs::read(&path).unwrap();
     let middle = log.len() / 2;
@@ -98,7 +105,7 @@ fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     (0..5u8).for_each(|n| put(&store, &[n], &[n; 40]));
-    let first = image(directory.path());
+    let first = killed(&store, directory.path());
     // A restart folds the first segment and begins a second one.
     let later = image(first.path());
     let restarted = Engine::open(later.path(), EngineOptions::default()).unwrap();
@@ -127,7 +134,7 @@ fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
     (0..200u8).for_each(|n| put(&store, &[n % 7], &[n]));
-    let before = image(directory.path());
+    let before = killed(&store, directory.path());
     let want = all(&store);
     store.checkpoint().unwrap();
     // The fold's transactions are in the base, the segment that they came from is still there.
@@ -220,8 +227,8 @@ fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
     let limit = braid_types::limits::BATCH_BYTES_MAX;
     assert!(matches!(store.commit(batch(limit + 1), Fence(1)), Err(StoreError::BatchTooLarge { .. })));
     store.commit(batch(limit), Fence(1)).unwrap();
-    let killed = image(directory.path());
-    let found = Engine::open(killed.path(), EngineOptions::default()).unwrap();
+    let image = killed(&store, directory.path());
+    let found = Engine::open(image.path(), EngineOptions::default()).unwrap();
     assert_eq!(found.get(b"k").unwrap().unwrap().len(), limit - 7);
 }
 
@@ -229,12 +236,13 @@ fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
 fn a_namespace_on_the_engine_is_whole_after_kill_and_restart() {
     let directory = tempfile::tempdir().unwrap();
     let root = Identity::root();
-    let ns = fresh(Arc::new(small(directory.path())));
+    let store = Arc::new(small(directory.path()));
+    let ns = fresh(store.clone());
     for n in 0..300 {
         create(&ns, &call(&root), ROOT, format!("f{n}").as_bytes()).unwrap();
     }
-    let killed = image(directory.path());
-    let again = open(Arc::new(small(killed.path())));
+    let image = killed(&store, directory.path());
+    let again = open(Arc::new(small(image.path())));
     assert_eq!(names(&again, ROOT), names(&ns, ROOT));
     assert_eq!(again.getattr(ROOT).unwrap().size, 300);
 }

@@ -72,7 +72,8 @@ fn a_program_gets_a_ticket_with_its_own_identity_and_the_key_of_that_ticket() {
     assert_eq!((ticket.uid, ticket.key, ticket.agent_session), (u64::from(me), KeyId(4), SessionId(9)));
     let mut groups: Vec<u64> = rustix::process::getgroups().unwrap().iter().map(|g| u64::from(g.as_raw())).collect();
     let mut told = ticket.groups.clone();
-    (groups.sort_unstable(), told.sort_unstable());
+    groups.sort_unstable();
+    told.sort_unstable();
     assert_eq!(told, groups);
     assert_eq!(proof.secret, ticket.secret(&agent.key));
     assert_eq!(proof.mds, ["mds:1"]);

@@ -42,14 +42,13 @@ pub(super) struct Record {
 }
 
 impl Segment {
-    /// A new segment whose first record will be `first`.
+    /// A new segment whose first record will be `first`. Its name is not synced: whoever syncs the log does that.
     pub(super) fn create(directory: &Path, first: Sequence) -> Result<Self, StoreError> {
         let path = directory.join(format!("log.{:016x}", first.0));
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
         file.write_all(&header(first)).map_err(|e| StoreError::disk("write a log header", e))?;
-        sync_directory(directory)?;
         Ok(Self { file, path, end: HEADER_BYTES as u64, buffer: Vec::with_capacity(4096) })
     }
 

@@ -64,6 +64,8 @@ struct Shared {
     committed: AtomicU64,
     synced: Mutex<u64>,
     stopped: AtomicBool,
+    /// A segment was made whose name may not be on the disk yet.
+    unsynced_name: AtomicBool,
 }
 
 /// What is in memory over the base.
@@ -104,6 +106,7 @@ impl Engine {
             committed: AtomicU64::new(state.folded.0),
             synced: Mutex::new(state.folded.0),
             stopped: AtomicBool::new(false),
+            unsynced_name: AtomicBool::new(true),
         });
         let (wake, woken) = mpsc::sync_channel(1);
         let folding = shared.clone();
@@ -112,16 +115,23 @@ impl Engine {
         Ok(Self { shared, folder: Some(folder), wake: Some(wake), _lock: lock })
     }
 
-    /// Folds everything committed so far into the base and waits for it. For tests and an orderly stop.
+    /// Folds everything committed so far into the base and waits for it, where nobody commits meanwhile. For tests
+    /// and an orderly stop.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
+        self.settle()?;
         let mut log = self.shared.log();
-        log = self.shared.wait_for_fold(log)?;
-        if !self.shared.read_layers().active.is_empty() {
+        if log.frozen.is_none() && !self.shared.read_layers().active.is_empty() {
             self.shared.freeze(&mut log)?;
-            self.wake_folder();
-            drop(self.shared.wait_for_fold(log)?);
         }
-        Ok(())
+        self.wake_folder();
+        self.shared.wait_for_fold(log).map(drop)
+    }
+
+    /// Waits until no fold is under way: without commits meanwhile, the files stand still from then on.
+    pub fn settle(&self) -> Result<(), StoreError> {
+        // A fold that failed is tried again.
+        self.wake_folder();
+        self.shared.wait_for_fold(self.shared.log()).map(drop)
     }
 
     fn wake_folder(&self) {
@@ -221,9 +231,11 @@ impl Shared {
 
     /// Freezes the active overlay and begins a new segment.
     fn freeze(&self, log: &mut LogState) -> Result<(), StoreError> {
+        assert!(log.frozen.is_none(), "a second frozen overlay would hide the first");
         let committed = self.committed.load(Ordering::Acquire);
         let segment = Segment::create(&self.directory, Sequence(committed + 1))?;
         let handle = segment.handle()?;
+        self.unsynced_name.store(true, Ordering::Release);
         log.frozen = Some((State { folded: Sequence(committed), fence: log.fence }, log.live.len()));
         log.segment = segment;
         log.live.push(handle);
@@ -248,15 +260,20 @@ impl Shared {
         self.sync_log(state.folded)?;
         self.base.fold(&frozen, state)?;
         let old = self.write_layers().frozen.take();
+        let removed = self.remove_segments(segments);
         let mut log = self.log();
         log.frozen = None;
-        let folded: Vec<_> = log.live.drain(..segments).collect();
+        log.live.drain(..segments);
         drop(log);
         drop((old, frozen));
-        for (_, path) in folded {
-            std::fs::remove_file(path).map_err(|e| StoreError::disk("remove an old log segment", e))?;
-        }
-        Ok(())
+        removed
+    }
+
+    /// Removes the oldest segments: the base holds them. One that stays is found and folded again at the next start.
+    fn remove_segments(&self, count: usize) -> Result<(), StoreError> {
+        let paths: Vec<_> = self.log().live[..count].iter().map(|(_, path)| path.clone()).collect();
+        let removed = paths.iter().try_for_each(std::fs::remove_file);
+        removed.map_err(|e| StoreError::disk("remove an old log segment", e))
     }
 }
 
@@ -308,6 +325,9 @@ impl Shared {
             return Ok(());
         }
         let (reached, files) = self.unsynced_segments()?;
+        if self.unsynced_name.swap(false, Ordering::AcqRel) {
+            log::sync_directory(&self.directory).inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?;
+        }
         for file in files {
             if let Err(error) = file.sync_data() {
                 // After a failed flush the kernel forgets what it could not write: nothing here may be trusted to be

@@ -1,0 +1,119 @@
+//! Properties of the planner: what each daemon is asked, and which bytes of the caller's buffers it gets.
+
+use std::collections::BTreeMap;
+
+use braid_client::{
+    Distribution, Layout, Pattern, View,
+    plan::{FileMap, Memory, PIECES_MAX, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX},
+};
+use braid_layout::Request;
+use braid_types::{IodId, limits::WINDOW_BYTES};
+use proptest::prelude::*;
+
+fn layouts() -> impl Strategy<Value = Layout> {
+    let iods = || (1..=4).map(IodId);
+    prop::sample::select(vec![
+        Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods()),
+        Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, iods()),
+        Layout::one(Distribution::Single, [IodId(2)]),
+        Layout::one(Distribution::Grouped { stripe_size: 65_536, group_width: 2, group_depth: 3 }, iods()),
+        Layout::one(Distribution::SimpleStripe { stripe_size: 8192 }, [IodId(3), IodId(1), IodId(3)]),
+    ])
+}
+
+fn views() -> impl Strategy<Value = View> {
+    prop_oneof![
+        Just(View::whole()),
+        (0u64..100_000, 512u64..200_000, 0u64..2_000_000).prop_map(|(at, group, gap)| View::strided(
+            at,
+            group,
+            group + gap
+        )),
+        (1u64..20, 512u64..5000, 0u64..70_000).prop_map(|(count, block, gap)| {
+            let child = Box::new(Pattern::Bytes(block));
+            let pattern = Pattern::Vector { count, stride: block + gap, child };
+            View { displacement: 7, extent: count * (block + gap), pattern }
+        }),
+    ]
+}
+
+fn rounds(map: &FileMap, request: &Request) -> Vec<Vec<Planned>> {
+    let mut planner = Planner::new(map, request.clone()).unwrap();
+    std::iter::from_fn(|| planner.next_round().unwrap()).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn every_byte_of_the_callers_buffers_is_asked_of_one_daemon_once(
+        layout in layouts(), view in views(), start in 0u64..1_000_000, bytes in 1u64..12 << 20,
+    ) {
+        let map = FileMap::new(layout).unwrap();
+        let request = Request { view, start, bytes };
+        let mut pieces = Vec::new();
+        for planned in rounds(&map, &request).concat() {
+            // A staged window is the one case whose pieces are not listed; these views have none.
+            prop_assert!(matches!(planned.memory, Memory::Pieces(_)));
+            let sum: u64 = planned.pieces().iter().map(|piece| piece.bytes).sum();
+            prop_assert_eq!(sum, planned.payload);
+            prop_assert!(planned.payload <= WINDOW_BYTES);
+            pieces.extend_from_slice(planned.pieces());
+        }
+        pieces.sort_unstable_by_key(|piece| piece.position);
+        let end = pieces.iter().try_fold(0, |end, piece| (piece.position == end).then_some(end + piece.bytes));
+        prop_assert_eq!(end, Some(bytes), "no gap and no overlap");
+    }
+
+    #[test]
+    fn each_daemon_is_sent_its_payload_in_the_fewest_windows(
+        layout in layouts(), view in views(), start in 0u64..1_000_000, bytes in 1u64..24 << 20,
+    ) {
+        let map = FileMap::new(layout).unwrap();
+        let request = Request { view, start, bytes };
+        let mut daemons: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        for planned in rounds(&map, &request).concat() {
+            let (payload, count) = daemons.entry(planned.target).or_default();
+            (*payload, *count) = (*payload + planned.payload, *count + 1);
+        }
+        for (target, (payload, count)) in daemons {
+            prop_assert_eq!(count, payload.div_ceil(WINDOW_BYTES), "I2, daemon {}", target);
+            let steps = &mut usize::MAX.clone();
+            let own = map.ready().payload_bytes(&request, &map.targets()[target].parts, steps).unwrap();
+            prop_assert_eq!(Some(payload), own);
+        }
+    }
+
+    #[test]
+    fn a_rounds_memory_is_bounded(layout in layouts(), view in views(), bytes in 1u64..80 << 20) {
+        let map = FileMap::new(layout).unwrap();
+        for round in rounds(&map, &Request { view, start: 0, bytes }) {
+            let payload: u64 = round.iter().map(|planned| planned.payload).sum();
+            let pieces: usize = round.iter().map(|planned| planned.pieces().len()).sum();
+            prop_assert!(payload < ROUND_BYTES_MAX + WINDOW_BYTES, "{}", payload);
+            prop_assert!(pieces < ROUND_PIECES_MAX + PIECES_MAX, "{}", pieces);
+        }
+    }
+}
+
+#[test]
+fn a_small_contiguous_call_is_one_window_of_one_piece() {
+    let map =
+        FileMap::new(Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId))).unwrap();
+    let request = Request { view: View::whole(), start: 65_536 + 10, bytes: 4096 };
+    let rounds = rounds(&map, &request);
+    assert_eq!((rounds.len(), rounds[0].len()), (1, 1));
+    assert_eq!((rounds[0][0].target, rounds[0][0].pieces().len(), rounds[0][0].payload), (1, 1, 4096));
+}
+
+#[test]
+fn a_malformed_request_is_refused() {
+    let map = FileMap::new(Layout::one(Distribution::Single, [IodId(1)])).unwrap();
+    for request in [
+        Request { view: View::whole(), start: i64::MAX as u64, bytes: 1 },
+        Request { view: View::strided(0, 2, 1), start: 0, bytes: 1 },
+        Request { view: View::strided(u64::MAX, 1, 1), start: 0, bytes: 5 << 20 },
+    ] {
+        assert!(Planner::new(&map, request.clone()).is_err(), "{request:?}");
+    }
+}
