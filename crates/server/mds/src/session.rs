@@ -12,7 +12,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
+use braid_types::{Failure, FileIndex, KeyId, MdsEpoch, SessionId, Status};
 use braid_wire::Rights;
 
 use crate::connection::Pulse;
@@ -23,6 +23,8 @@ pub const SESSION_SLOTS: u32 = 64;
 pub const SESSIONS_MAX: usize = 65_536;
 /// Files that one session has open.
 pub const SESSION_OPENS_MAX: usize = 262_144;
+/// A handle is the server's epoch above so many bits of a counter.
+const HANDLE_COUNTER_BITS: u32 = 32;
 /// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -89,10 +91,12 @@ pub enum Admission<W> {
 }
 
 impl<W> Session<W> {
-    /// A session with nothing open.
-    pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
+    /// A session with nothing open. Its handles carry the epoch of the server that gives them: after a restart new
+    /// ones are given before all old ones are taken up, and one of both may never be the other.
+    pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool, epoch: MdsEpoch) -> Self {
         let (pulse, opens) = (Arc::new(Pulse::new(id, now)), HashMap::new());
-        Self { id, owner, client, pulse, reclaimed, opens, next_open: 1, slots: Vec::new() }
+        let next_open = epoch.0 << HANDLE_COUNTER_BITS | 1;
+        Self { id, owner, client, pulse, reclaimed, opens, next_open, slots: Vec::new() }
     }
 
     /// Takes a call into its slot.
@@ -282,7 +286,7 @@ mod tests {
 
     fn session(reclaimed: bool) -> Session<u32> {
         let owner = Owner { key: KeyId(1), user: None };
-        Session::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed)
+        Session::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed, MdsEpoch(3))
     }
 
     #[test]
@@ -328,7 +332,12 @@ mod tests {
     fn handles_are_not_given_twice_also_after_a_restart() {
         let mut session = session(true);
         let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
-        session.take_up(41, open).unwrap();
-        assert_eq!(session.open(open), Ok(42));
+        let old = 2 << HANDLE_COUNTER_BITS | 41;
+        let new = session.open(open).unwrap();
+        assert!(new > old, "given before the old one is taken up");
+        session.take_up(old, open).unwrap();
+        session.take_up(new + 7, open).unwrap();
+        assert_eq!(session.open(open), Ok(new + 8));
+        assert_eq!(session.opens.len(), 4);
     }
 }

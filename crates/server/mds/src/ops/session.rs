@@ -36,7 +36,7 @@ impl MdsCore {
         self.state().sessions.check_room()?;
         let owner = call.connection.owner;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
-        let session = Session::new(id, owner, client, call.came, false);
+        let session = Session::new(id, owner, client, call.came, false, self.epoch);
         self.live(call, session)
     }
 
@@ -60,7 +60,8 @@ impl MdsCore {
             return Err(gone());
         }
         drop(state);
-        let session = Session::new(id, owner, client.chars().take(CLIENT_BYTES_MAX / 4).collect(), call.came, true);
+        let client = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
+        let session = Session::new(id, owner, client, call.came, true, self.epoch);
         self.live(call, session)
     }
 
