@@ -54,6 +54,9 @@ pub(crate) struct Tx<'a> {
     /// Changed inodes, newest state; `None` removes one. A handful, so a list.
     dirty: Vec<(FileIndex, Option<Arc<Inode>>)>,
     counters: Vec<(ShardId, Counter)>,
+    /// Numbers that are never used twice are given out: the record that says so must last before anybody sees them,
+    /// or a loss of power gives them out again, to meet the objects or the sessions of the first time.
+    numbered: bool,
     opens: Vec<OpenFile>,
     cluster: Option<ClusterIdentity>,
 }
@@ -67,6 +70,7 @@ impl<'a> Tx<'a> {
             batch: Batch::new(),
             dirty: Vec::with_capacity(4),
             counters: Vec::new(),
+            numbered: false,
             opens: Vec::new(),
             cluster: None,
         }
@@ -143,6 +147,7 @@ impl<'a> Tx<'a> {
         let mut counter = self.counter(shard)?;
         if counter.next == counter.reserved {
             counter.reserved += COUNTERS_RESERVED;
+            self.numbered = true;
             self.batch.put(key::counter(shard), encode_counter(counter.reserved));
         }
         let file = FileIndex::new(shard, counter.next);
@@ -193,6 +198,7 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn set_cluster(&mut self, cluster: ClusterIdentity) {
+        self.numbered = true;
         self.batch.put(key::cluster(), cluster.encode());
         self.cluster = Some(cluster);
     }
@@ -241,7 +247,10 @@ impl<'a> Tx<'a> {
                 let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
                 self.batch.put(key::replay(home, session, slot), recorded.encode());
             }
-            self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
+            let committed = self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
+            if self.numbered {
+                self.ns.store.sync(committed)?;
+            }
             if let Some(Replay { session, slot, sequence }) = replay {
                 self.writer.replays.insert((session, slot), sequence);
             }
