@@ -1,7 +1,7 @@
 //! Carrying out truncates and punches (I5). ADR 0004 has the table of what a crash after each step leaves.
 //!
 //! ```text
-//!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
+//!   close the gate ─> begin (batch, forced) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
 //!                                       | one is down: the call is told, the gate stays closed
 //!                                       `──────── again with the next tick
 //! ```
@@ -93,9 +93,18 @@ impl MdsCore {
         }
     }
 
-    /// Does an intent on every daemon of its file, finishes it, and opens the gate.
+    /// Does an intent on every daemon of its file, finishes it, and opens the gate. The intent is forced to the disk
+    /// first: daemons cut durably, and after a loss of power a server that does not know of the cut would believe in
+    /// bytes that are gone and in a size generation that its daemons refuse (I5).
     pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         self.state().intents.running.insert(intent.file);
+        self.force(move |core, forced| match forced {
+            Ok(()) => core.ask_daemons(intent, done),
+            Err(failure) => core.stall(intent, failure, done),
+        });
+    }
+
+    fn ask_daemons(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         let asked = self.names.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
             let layout = layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
