@@ -31,14 +31,28 @@ impl Arguments {
         text.parse().with_context(|| format!("--{name} {text} is not a number"))
     }
 
-    /// A new directory for everything of a run: `--dir`, or one in the system's directory for such.
+    /// A new directory for everything of a run: `--dir`, or one in memory, else on the disk. What is lost when the
+    /// power fails is computed here, so no real disk has to be waited for.
     pub fn directory(&self, program: &str) -> Result<PathBuf> {
         let dir = match self.text("dir") {
             Some(given) => PathBuf::from(given),
-            None => std::env::temp_dir().join(format!("{program}-{}", std::process::id())),
+            None => scratch().join(format!("{program}-{}", std::process::id())),
         };
         std::fs::create_dir_all(&dir).with_context(|| format!("making {}", dir.display()))?;
         // The recorder compares paths as the kernel sees them.
         dir.canonicalize().with_context(|| format!("finding {}", dir.display()))
     }
+}
+
+/// Memory with a file system that has extended attributes, where there is one.
+fn scratch() -> PathBuf {
+    const MEMORY: &str = "/dev/shm";
+    let has_attributes = |dir: &str| {
+        let probe = PathBuf::from(dir).join(format!("braid-probe-{}", std::process::id()));
+        let set = std::fs::write(&probe, "").is_ok()
+            && rustix::fs::setxattr(&probe, "user.braid.probe", b"1", rustix::fs::XattrFlags::empty()).is_ok();
+        let _ = std::fs::remove_file(&probe);
+        set
+    };
+    if has_attributes(MEMORY) { MEMORY.into() } else { std::env::temp_dir() }
 }

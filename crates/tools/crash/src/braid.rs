@@ -88,7 +88,9 @@ impl Braid {
         let mut command = Command::new(&self.0);
         command.args(arguments).stdin(Stdio::null());
         let own = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BRAID_"));
-        own.for_each(|(name, _)| drop(command.env_remove(name)));
+        for (name, _) in own {
+            command.env_remove(name);
+        }
         command
     }
 }

@@ -16,8 +16,11 @@ use crate::{cluster, load::Actor};
 pub fn run_client(mds: &str, key: &Path, below: &str, seed: u64, parts: u16) -> Result<()> {
     let mut actor = Actor::new(cluster::connect(mds, key)?, parts);
     let mut worker = Worker::new(seed, below, parts);
-    // One `write` each, unbuffered: what was said was said before the kill.
-    let mut say = |text: &str| std::io::stdout().lock().write_all(text.as_bytes()).and_then(|()| std::io::stdout().flush());
+    // Flushed each time: what was acknowledged was said before the kill.
+    let say = |text: &str| {
+        let mut out = std::io::stdout().lock();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())
+    };
     loop {
         let operation = worker.next();
         say("begin\n")?;
@@ -41,7 +44,13 @@ pub struct ClientProcess {
 
 impl ClientProcess {
     /// Starts `own --client`.
-    pub fn start(own: &Path, contact: &(String, std::path::PathBuf), below: &str, seed: u64, parts: u16) -> Result<Self> {
+    pub fn start(
+        own: &Path,
+        contact: &(String, std::path::PathBuf),
+        below: &str,
+        seed: u64,
+        parts: u16,
+    ) -> Result<Self> {
         let mut command = Command::new(own);
         command.args(["--client", below, "--mds", &contact.0, "--key"]).arg(&contact.1);
         command.args(["--seed", &seed.to_string(), "--parts", &parts.to_string()]);

@@ -45,7 +45,8 @@ impl Rounds {
     /// Starts the cluster in `dir`. `own` is the program whose `--client` is the client that is killed.
     pub fn start(braid: &Braid, own: &Path, dir: &Path, seed: u64) -> Result<Self> {
         let cluster = Cluster::start(braid, dir, IODS)?;
-        let worker = |number| Worker::new(seed.wrapping_mul(31).wrapping_add(number), &format!("/w{number}"), IODS as u16);
+        let worker =
+            |number| Worker::new(seed.wrapping_mul(31).wrapping_add(number), &format!("/w{number}"), IODS as u16);
         let workers = (0..WORKERS).map(worker).collect();
         Ok(Self { own: own.to_owned(), cluster, random: Random::new(seed), workers, round: 0 })
     }

@@ -69,7 +69,12 @@ impl Worker {
     ///
     /// # Errors
     /// Neither the state before nor that after is there.
-    pub fn resolve(&mut self, client: &Client, operation: &Operation, why: &dyn std::fmt::Display) -> Result<(), String> {
+    pub fn resolve(
+        &mut self,
+        client: &Client,
+        operation: &Operation,
+        why: &dyn std::fmt::Display,
+    ) -> Result<(), String> {
         self.cut_off += 1;
         let found = self.see(client)?;
         let mut after = self.model.clone();

@@ -28,7 +28,7 @@ pub fn judge_prefix(
     below: &str,
     found: &Found,
 ) -> Result<usize, String> {
-    let mut first = None;
+    let mut closest = None;
     let mut states = vec![Model::default()];
     for operation in operations {
         let mut next = states[states.len() - 1].clone();
@@ -37,14 +37,18 @@ pub fn judge_prefix(
         states.push(next);
     }
     for done in (forced..=operations.len()).rev() {
-        match names(&states[done], below, found).and_then(|()| bytes(&states[done], contents, found)) {
+        let named = names(&states[done], below, found);
+        let alike = named.is_ok();
+        match named.and_then(|()| bytes(&states[done], contents, found)) {
             Ok(()) => return Ok(done),
-            Err(why) => drop(first.get_or_insert(why)),
+            // Names that agree with bytes that do not say more than names that do not.
+            Err(why) if alike || closest.is_none() => closest = Some((done, why)),
+            Err(_) => {}
         }
     }
-    let why = first.unwrap_or_default();
+    let (done, why) = closest.unwrap_or_default();
     let all = operations.len();
-    Err(format!("the names are those after none of {forced} to {all} operations (I6, I7); after all: {why}"))
+    Err(format!("not the state after any of {forced} to {all} operations (I6, I7); closest is {done}: {why}"))
 }
 
 fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {

@@ -116,7 +116,8 @@ impl Model {
             return;
         }
         let below = format!("{from}/");
-        let moved: Vec<_> = self.names.keys().filter(|path| **path == from || path.starts_with(&below)).cloned().collect();
+        let moved: Vec<_> =
+            self.names.keys().filter(|path| **path == from || path.starts_with(&below)).cloned().collect();
         for path in moved {
             if let Some(named) = self.names.remove(&path) {
                 self.names.insert(format!("{to}{}", &path[from.len()..]), named);

@@ -94,7 +94,8 @@ impl Script {
 
     fn some(&mut self, model: &Model, which: impl Fn(&Named) -> bool) -> Option<String> {
         let inside = format!("{}/", self.below);
-        let paths: Vec<_> = model.names.iter().filter(|(_, named)| which(named)).map(|(path, _)| path.clone()).collect();
+        let paths: Vec<_> =
+            model.names.iter().filter(|(_, named)| which(named)).map(|(path, _)| path.clone()).collect();
         let paths: Vec<_> = paths.into_iter().filter(|path| *path == self.below || path.starts_with(&inside)).collect();
         self.random.pick(&paths).cloned()
     }

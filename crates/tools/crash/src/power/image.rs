@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 use braid_client::{Client, OpenOptions};
 
-use super::{BELOW, IODS, READY, Place, Recording};
+use super::{BELOW, IODS, Place, READY, Recording};
 use crate::{
     braid::{Daemon, said},
     cluster,

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The operations of a seed.
-pub(super) fn operations(seed: u64, count: usize) -> Vec<Operation> {
+pub fn operations(seed: u64, count: usize) -> Vec<Operation> {
     let (mut model, mut script) = (Model::default(), Script::new(seed, BELOW));
     let mut all = vec![Operation::MakeDirectory(BELOW.to_owned())];
     model.apply(&all[0]);

@@ -13,7 +13,7 @@ mod load;
 mod recording;
 
 pub use image::{Image, Verdict};
-pub use load::load;
+pub use load::{load, operations};
 pub use recording::{Place, Recording};
 
 /// Everything of the load lies below this directory.
