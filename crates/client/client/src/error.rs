@@ -118,6 +118,10 @@ fn hint(status: Status) -> &'static str {
         Status::NoIods => "braid status; start an I/O daemon with braid iod",
         Status::TryAgain | Status::Busy => "the same again in a moment",
         Status::NotEmpty => "braid rm -r",
+        Status::IsDirectory => "braid ls, or the same with -r",
+        Status::NotDirectory => "braid stat on each part of the path",
+        Status::NameTooLong => "names of at most 255 bytes, paths of at most 4096",
+        Status::Invalid => "the same with --help",
         Status::Exists => "another name, or braid rm first",
         Status::UnknownMessage | Status::Malformed | Status::Unsupported => "the same version of braid on both sides",
         _ => "braid status",
@@ -134,7 +138,8 @@ impl fmt::Display for Error {
         if let Some(server) = parts.server.as_deref().filter(|server| !parts.why.contains(*server)) {
             write!(f, " ({server})")?;
         }
-        write!(f, "; try: {}", self.hint())
+        // A reason that came with its own advice needs no second one.
+        if parts.why.contains("; try: ") { Ok(()) } else { write!(f, "; try: {}", self.hint()) }
     }
 }
 

@@ -2,11 +2,12 @@
 //! `cargo run --release -p braid-net --example measure`.
 //!
 //! Round trips of one byte, calls per second of 16 threads over one shared connection and over one each, and
-//! the processor time of sequential reads (both sides together) with and without TLS.
+//! the processor time of sequential reads and writes (both sides together) with and without TLS. With the argument
+//! `bulk` only the last two.
 
 use std::{
     fs::File,
-    io::{IoSliceMut, Read, Write},
+    io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
     net::{TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -19,11 +20,15 @@ use braid_net::{
         Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder, ServerConfig, ServerConnection,
     },
 };
-use braid_types::{ClusterUuid, Failure, limits::REPLY_DATA_BYTES_MAX};
+use braid_types::{
+    ClusterUuid, Failure,
+    limits::{REPLY_DATA_BYTES_MAX, WINDOW_BYTES},
+};
 use braid_wire::{Credential, FrameFlags, FrameHeader, NodeKind, Role, Secret, encode_success};
 
 const CALLS: u32 = 20_000;
 const THREADS: u32 = 16;
+const ROUNDS: usize = 5;
 const LONG: Duration = Duration::from_secs(60);
 
 struct Keys;
@@ -45,21 +50,42 @@ impl CallService for Echo {
     fn disconnected(&self, _: &Arc<()>) {}
 }
 
-/// Answers with the bytes of a file that were asked for: offset and length in the body.
-struct Reader(File);
-impl Handler for Reader {
+/// Answers with the bytes of a file that were asked for, offset and length in the body, or writes the payload there.
+struct Bytes(File);
+impl Handler for Bytes {
     fn run(&self, mut connection: ServerConnection) {
+        let mut window = vec![0; WINDOW_BYTES as usize];
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().expect("a body").to_vec();
             let number = |at: usize| u64::from_le_bytes(body[at..at + 8].try_into().expect("8 bytes"));
-            if self.answer(&connection, &header, number(0), number(8) as usize).is_none() {
+            let mut at = number(0);
+            while connection.payload_left() > 0 {
+                let bytes = connection.payload_left().min(window.len());
+                if connection.payload(&mut window[..bytes]).is_err() {
+                    return;
+                }
+                (&self.0)
+                    .seek(SeekFrom::Start(at))
+                    .and_then(|_| (&self.0).write_all(&window[..bytes]))
+                    .expect("written");
+                at += bytes as u64;
+            }
+            if header.payload_bytes > 0 {
+                let body = encode_success(&());
+                let FrameHeader { op, request_id, .. } = header;
+                let (flags, body_bytes) = (FrameFlags::FINAL, body.len() as u32);
+                let header = FrameHeader { op, flags, request_id, body_bytes, payload_bytes: 0 };
+                if connection.sender().send(&header, &body, &[]).is_err() {
+                    return;
+                }
+            } else if self.answer(&connection, &header, number(0), number(8) as usize).is_none() {
                 return;
             }
         }
     }
 }
 
-impl Reader {
+impl Bytes {
     fn answer(&self, connection: &ServerConnection, request: &FrameHeader, from: u64, length: usize) -> Option<()> {
         let (sender, mut done) = (connection.sender(), 0);
         let FrameHeader { op, request_id, .. } = *request;
@@ -157,34 +183,61 @@ fn cpu_seconds() -> f64 {
     fields.get(11).zip(fields.get(12)).map_or(0.0, |(user, system)| (user + system) / 100.0)
 }
 
-fn read(name: &str, endpoint: &Endpoint, size: usize, total: usize) {
+/// CPU seconds for each GiB, both sides together, of `total` bytes in calls of `size`.
+fn bulk(endpoint: &Endpoint, write: bool, size: usize, total: usize) -> f64 {
     let driver = Blocking::new();
     let mut connection = [block_on(driver.connect(endpoint, driver.now() + LONG)).expect("connected")];
     let mut buffer = vec![1u8; size];
-    let mut reads = |count: usize| {
+    let mut calls = |count: usize| {
         for n in 0..count {
             let mut body = ((n * size % (256 << 20)) as u64).to_le_bytes().to_vec();
-            body.extend((size as u64).to_le_bytes());
-            let recv = vec![IoSliceMut::new(&mut buffer)];
-            let mut batch = [Exchange { connection: 0, op: 9, body, send: Vec::new(), recv, outcome: None }];
+            body.extend((if write { 0 } else { size as u64 }).to_le_bytes());
+            let (mut send, mut recv) = (Vec::new(), Vec::new());
+            if write {
+                send.push(IoSlice::new(&buffer))
+            } else {
+                recv.push(IoSliceMut::new(&mut buffer))
+            }
+            let mut batch = [Exchange { connection: 0, op: 9, body, send, recv, outcome: None }];
             block_on(driver.exchange(&mut connection, &mut batch, driver.now() + LONG));
-            batch[0].outcome.take().expect("set").expect("read");
+            batch[0].outcome.take().expect("set").expect("done");
         }
     };
-    reads(total / size / 8);
-    let (begin, cpu) = (Instant::now(), cpu_seconds());
-    reads(total / size);
-    let (time, cpu) = (begin.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    let gib = total as f64 / (1u64 << 30) as f64;
-    println!(
-        "{name:<44} {:8.2} GB/s {:8.2} CPU-s/GiB {:8.1} µs/call",
-        total as f64 / time / 1e9,
-        cpu / gib,
-        time * 1e6 / (total / size) as f64
-    );
+    calls(total / size / 8);
+    let cpu = cpu_seconds();
+    calls(total / size);
+    (cpu_seconds() - cpu) / (total as f64 / (1u64 << 30) as f64)
+}
+
+/// Plain and TLS in turn, so that both meet the same load.
+fn bulk_table() {
+    let path = std::env::temp_dir().join(format!("braid-net-measure-{}", std::process::id()));
+    std::fs::write(&path, vec![1u8; 257 << 20]).expect("a file of 257 MiB");
+    let file = File::options().read(true).write(true).open(&path).expect("the file");
+    let (_server, plain) = serve(Arc::new(Bytes(file)));
+    std::fs::remove_file(&path).expect("removed");
+    let tls = Endpoint { tls: TlsPolicy::Always, ..plain.clone() };
+    println!("{:<34} {:>28}   {:>28}", "CPU-s/GiB: median (least, most)", "plain", "TLS");
+    for (name, write, size, total) in [
+        ("read, 1 MiB at a time", false, 1 << 20, 1 << 30),
+        ("rewrite, 1 MiB at a time", true, 1 << 20, 1 << 30),
+        ("read, 4 KiB at a time", false, 4 << 10, 64 << 20),
+    ] {
+        let rounds = (0..ROUNDS).map(|_| (bulk(&plain, write, size, total), bulk(&tls, write, size, total)));
+        let (plain, tls): (Vec<f64>, Vec<f64>) = rounds.unzip();
+        println!("{name:<34} {:>28}   {:>28}", spread(plain), spread(tls));
+    }
+}
+
+fn spread(mut rounds: Vec<f64>) -> String {
+    rounds.sort_by(f64::total_cmp);
+    format!("{:.2} ({:.2}, {:.2})", rounds[rounds.len() / 2], rounds[0], rounds[rounds.len() - 1])
 }
 
 fn main() {
+    if std::env::args().any(|argument| argument == "bulk") {
+        return bulk_table();
+    }
     let (_echo, endpoint) = serve(Arc::new(CallHandler::new(Arc::new(Echo))));
     let driver = Blocking::new();
     let shared = block_on(driver.connect_shared(&endpoint, driver.now() + LONG)).expect("connected");
@@ -199,13 +252,6 @@ fn main() {
             let name = format!("calls of {THREADS} threads, {connections} connections");
             println!("{name:<44} {:8.0} /s", calls_per_second(&endpoint, connections));
         }
-        let path = std::env::temp_dir().join(format!("braid-net-measure-{}", std::process::id()));
-        std::fs::write(&path, vec![1u8; 257 << 20]).expect("a file of 257 MiB");
-        let (_reader, endpoint) = serve(Arc::new(Reader(File::open(&path).expect("the file"))));
-        std::fs::remove_file(&path).expect("removed");
-        read("read, 1 MiB at a time, plain", &endpoint, 1 << 20, 2 << 30);
-        read("read, 4 KiB at a time, plain", &endpoint, 4 << 10, 64 << 20);
-        let tls = Endpoint { tls: TlsPolicy::Always, ..endpoint };
-        read("read, 1 MiB at a time, TLS", &tls, 1 << 20, 1 << 30);
     }
+    bulk_table();
 }

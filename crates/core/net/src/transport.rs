@@ -23,7 +23,7 @@ use rustix::{
     io::Errno,
 };
 
-use crate::tls::Channel;
+use crate::tls::{Channel, Handshake};
 
 /// The longest single wait in the kernel of a call that has a deadline.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
@@ -60,8 +60,8 @@ impl Transport {
 
     /// The socket, and the TLS over it; nothing that was received is lost when there is nothing
     /// [to receive](Self::has_received).
-    pub(crate) fn into_parts(self) -> (TcpStream, Option<rustls::Connection>) {
-        (self.socket, self.tls.into_inner().map(Channel::into_connection))
+    pub(crate) fn into_parts(self) -> (TcpStream, Option<Channel>) {
+        (self.socket, self.tls.into_inner())
     }
 
     /// The socket, to be polled.
@@ -75,14 +75,9 @@ impl Transport {
     }
 
     /// Sets TLS up over the connection: what binds proofs to it.
-    pub(crate) fn start_tls(
-        &self,
-        connection: rustls::Connection,
-        wait: Wait,
-    ) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
-        let channel = Channel::new(connection);
+    pub(crate) fn start_tls(&self, handshake: Handshake, wait: Wait) -> io::Result<[u8; CHANNEL_BINDING_BYTES]> {
         let recv = |buffer: &mut [u8]| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait);
-        let binding = channel.shake_hands(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
+        let (channel, binding) = handshake.run(recv, |bytes| self.send_all(&mut [IoSlice::new(bytes)], false, wait))?;
         assert!(self.tls.set(channel).is_ok(), "TLS is set up once");
         Ok(binding)
     }
@@ -114,7 +109,11 @@ impl Transport {
     /// Sends what was taken and not sent.
     pub(crate) fn flush(&self, wait: Wait) -> io::Result<()> {
         let Some(tls) = self.tls.get() else { return Ok(()) };
-        self.repeat_tls(wait, || tls.flush(|pieces| sys::send(&self.socket, pieces, false, Wait::No)))
+        self.repeat_tls(wait, || tls.flush(|bytes| self.send_raw_now(bytes)))
+    }
+
+    fn send_raw_now(&self, bytes: &[u8]) -> io::Result<usize> {
+        sys::send(&self.socket, &[IoSlice::new(bytes)], false, Wait::No)
     }
 
     /// Repeats an operation that does not wait until it had room, waiting for it as long as `wait` says.
@@ -151,8 +150,7 @@ impl Transport {
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
         if let Some(tls) = self.tls.get() {
-            let send = |pieces: &[IoSlice<'_>]| sys::send(&self.socket, pieces, false, Wait::No);
-            return self.repeat_tls(wait, || tls.send(pieces, send));
+            return self.repeat_tls(wait, || tls.send(pieces, |bytes| self.send_raw_now(bytes)));
         }
         let send = || sys::send(&self.socket, pieces, more, wait);
         self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send)
@@ -182,6 +180,18 @@ impl Transport {
         let send = || sys::send_file(&self.socket, file, offset, length);
         let can = sys::CAN_SEND_FILE && self.tls.get().is_none();
         can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
+    }
+
+    /// Encrypts a beginning of `length` bytes where `read` puts them; how many `read` had. `None` where nothing is
+    /// encrypted. [`Transport::flush`] sends the rest.
+    pub(crate) fn send_from(
+        &self,
+        length: usize,
+        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        wait: Wait,
+    ) -> Option<io::Result<usize>> {
+        let tls = self.tls.get()?;
+        Some(self.repeat_tls(wait, || tls.send_from(length, &mut read, |bytes| self.send_raw_now(bytes))))
     }
 
     /// Ends the connection in both directions; whoever waits in it returns.

@@ -33,7 +33,8 @@ impl MdsCore {
             return Ok((rights, FileIndex::ROOT));
         }
         let top = self.names.resolve(&braid_meta::Identity::root(), FileIndex::ROOT, &rights.subtree, true);
-        let top = top.map_err(|failure| Failure::new(failure.status, format!("the subtree of key {key}: {failure}")))?;
+        let top =
+            top.map_err(|failure| Failure::new(failure.status, format!("the subtree of key {key}: {failure}")))?;
         if !top.is_directory() {
             return Err(Failure::new(Status::NotDirectory, format!("the subtree of key {key}")));
         }
@@ -55,7 +56,9 @@ impl State {
         let alive = self.sessions.live(ticket.agent_session);
         let vouched = alive.is_some_and(|session| session.owner.key == ticket.key && session.owner.user.is_none());
         if ticket.epoch.0 != epoch || !vouched {
-            return Err(refused(&format!("the ticket's agent (session {agent}) is gone; try: ask the agent for a new one")));
+            return Err(refused(&format!(
+                "the ticket's agent (session {agent}) is gone; try: ask the agent for a new one"
+            )));
         }
         Ok(())
     }

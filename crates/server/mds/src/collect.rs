@@ -152,7 +152,9 @@ impl MdsCore {
             let recorded = match found {
                 Ok(found) if undisturbed => {
                     let mtime = state.written_at(&inode, found.fetch.mtime);
-                    self.names.collect(&change, file, &Fetch { mtime, ..found.fetch }).map(|inode| !inode.size_in_objects)
+                    self.names
+                        .collect(&change, file, &Fetch { mtime, ..found.fetch })
+                        .map(|inode| !inode.size_in_objects)
                 }
                 Ok(_) => Ok(false),
                 Err(failure) => Err(failure),

@@ -92,7 +92,9 @@ impl Connection {
         }
         self.check_vouches()?;
         let known = self.state().identities.get(&number).cloned();
-        known.ok_or_else(|| Failure::new(Status::Invalid, format!("identity {number} was not defined on this connection")))
+        known.ok_or_else(|| {
+            Failure::new(Status::Invalid, format!("identity {number} was not defined on this connection"))
+        })
     }
 
     pub(crate) fn define(&self, number: u32, identity: Identity) -> Result<(), Failure> {

@@ -26,18 +26,8 @@ use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
-    census::Census,
-    cluster::Cluster,
-    collect::Collector,
-    connection::Connection,
-    deletion::Deleter,
-    ending::Ending,
-    environment::Environment,
-    fence::Fences,
-    force::Forcer,
-    gate::Gates,
-    intents::Intents,
-    metrics::Counters,
+    census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter, ending::Ending,
+    environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents, metrics::Counters,
     session::Sessions,
 };
 

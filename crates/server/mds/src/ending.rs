@@ -88,7 +88,8 @@ impl MdsCore {
             let epoch_min = state.fences.epoch_min();
             let call = |iod: IodId| (iod, Fence { sessions: sessions.clone(), fence, epoch_min });
             // A daemon that has not confirmed the fences before this one must hear of all: its heartbeat tells it.
-            let up_to_date = |iod: &&crate::cluster::Iod| iod.fence_applied.saturating_add(sessions.len().max(1) as u64) >= fence;
+            let up_to_date =
+                |iod: &&crate::cluster::Iod| iod.fence_applied.saturating_add(sessions.len().max(1) as u64) >= fence;
             state.cluster.iods().filter(up_to_date).map(|iod| call(iod.info.id)).collect::<Vec<_>>()
         };
         self.ask_all(calls, move |core, replies: Replies<()>| {

@@ -48,11 +48,12 @@ impl Gates {
     }
 
     /// Puts a call into the queue; gives it back with a reason when the gate is open or its queue is full.
-    pub(crate) fn wait(&mut self, file: FileIndex, waiting: Waiting) -> Result<(), (Waiting, Option<Failure>)> {
+    pub(crate) fn wait(&mut self, file: FileIndex, waiting: Waiting) -> Result<(), Box<(Waiting, Option<Failure>)>> {
         match self.0.get_mut(&file) {
-            None => Err((waiting, None)),
+            None => Err(Box::new((waiting, None))),
             Some(gate) if gate.waiting.len() >= GATE_QUEUE_MAX => {
-                Err((waiting, Some(Failure::new(Status::TryAgain, "too many calls wait for a truncate of the file"))))
+                let full = Failure::new(Status::TryAgain, "too many calls wait for a truncate of the file");
+                Err(Box::new((waiting, Some(full))))
             }
             Some(gate) => {
                 gate.waiting.push_back(waiting);

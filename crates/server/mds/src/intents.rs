@@ -1,7 +1,7 @@
 //! Carrying out truncates and punches (I5). ADR 0004 has the table of what a crash after each step leaves.
 //!
 //! ```text
-//!   close the gate ─> begin (batch, forced) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
+//!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
 //!                                       | one is down: the call is told, the gate stays closed
 //!                                       `──────── again with the next tick
 //! ```
@@ -85,17 +85,21 @@ impl MdsCore {
     pub(crate) fn retry_intents(self: &Arc<Self>) {
         let stalled = std::mem::take(&mut self.state().intents.stalled);
         for intent in stalled.into_values() {
-            self.carry_out(intent, Box::new(|_, outcome| {
-                if let Err(failure) = outcome {
-                    tracing::debug!(%failure, "a truncate still waits");
-                }
-            }));
+            self.carry_out(
+                intent,
+                Box::new(|_, outcome| {
+                    if let Err(failure) = outcome {
+                        tracing::debug!(%failure, "a truncate still waits");
+                    }
+                }),
+            );
         }
     }
 
-    /// Does an intent on every daemon of its file, finishes it, and opens the gate. The intent is forced to the disk
-    /// first: daemons cut durably, and after a loss of power a server that does not know of the cut would believe in
-    /// bytes that are gone and in a size generation that its daemons refuse (I5).
+    /// Forces an intent to disk, does it on every daemon of its file, finishes it, and opens the gate.
+    ///
+    /// Forced first, because what the daemons do is durable at once: an intent that went with the power would leave
+    /// objects of a size generation that nobody knows, and a file that nobody can open (I5).
     pub(crate) fn carry_out(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         self.state().intents.running.insert(intent.file);
         self.force(move |core, forced| match forced {
@@ -107,7 +111,8 @@ impl MdsCore {
     fn ask_daemons(self: &Arc<Self>, intent: Intent, done: IntentDone) {
         let asked = self.names.getattr(intent.file).and_then(|inode| {
             let layout = inode.layout.clone();
-            let layout = layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
+            let layout =
+                layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", intent.file)))?;
             Ok((inode, layout))
         });
         let (inode, layout) = match asked {
@@ -218,8 +223,13 @@ fn truncates(
         }
     }
     let size_generation = intent.generation;
-    let call = |objects: &[ObjectLength]| Truncate { objects: objects.to_vec(), size_generation, capability: capability.to_vec() };
-    let calls = wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
+    let call = |objects: &[ObjectLength]| Truncate {
+        objects: objects.to_vec(),
+        size_generation,
+        capability: capability.to_vec(),
+    };
+    let calls =
+        wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));
     Ok(calls.collect())
 }
 

@@ -198,9 +198,9 @@ impl Shape {
         match self {
             Self::Single => Distribution::Single,
             Self::Stripe { stripe_bytes, .. } => Distribution::SimpleStripe { stripe_size: stripe_bytes },
-            Self::VarStrip { strips, .. } => {
-                Distribution::VarStrip { strips: strips.iter().map(|(part, bytes)| Strip { part: *part, bytes: *bytes }).collect() }
-            }
+            Self::VarStrip { strips, .. } => Distribution::VarStrip {
+                strips: strips.iter().map(|(part, bytes)| Strip { part: *part, bytes: *bytes }).collect(),
+            },
             Self::Grouped { stripe_bytes, width, depth, .. } => {
                 Distribution::Grouped { stripe_size: stripe_bytes, group_width: width, group_depth: depth }
             }
@@ -348,11 +348,8 @@ mod tests {
             WishedDistribution::VarStrip,
             WishedDistribution::Grouped,
         ]));
-        let placement = prop::option::of(prop::sample::select(vec![
-            Placement::RoundRobin,
-            Placement::FreeSpace,
-            Placement::Owner,
-        ]));
+        let placement =
+            prop::option::of(prop::sample::select(vec![Placement::RoundRobin, Placement::FreeSpace, Placement::Owner]));
         let option16 = || prop::option::of(0u16..20);
         let strips = prop::collection::vec((0u16..6, 0u64..100_000), 0..5);
         (distribution, placement, option16(), option16(), option16(), prop::option::of(0u32..4), strips).prop_map(

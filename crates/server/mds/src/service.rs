@@ -73,7 +73,10 @@ impl MdsCore {
                 return Err(Failure::new(Status::ReadOnly, "the key of this client may only read"));
             }
             if needs.slot && envelope.sequence == 0 {
-                return Err(Failure::new(Status::Malformed, "a call that changes something needs a slot and a sequence"));
+                return Err(Failure::new(
+                    Status::Malformed,
+                    "a call that changes something needs a slot and a sequence",
+                ));
             }
             Ok((session, connection.identity(envelope.identity)?))
         });
@@ -114,7 +117,7 @@ impl MdsCore {
             Flow::Later => {}
             Flow::Gate(call, file) => {
                 let parked = self.state().gates.wait(file, (call, request));
-                match parked {
+                match parked.map_err(|back| *back) {
                     Ok(()) => {}
                     Err(((call, _), Some(failure))) => self.fail(call, &failure),
                     // It opened meanwhile.

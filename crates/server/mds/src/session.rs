@@ -23,8 +23,6 @@ pub const SESSION_SLOTS: u32 = 64;
 pub const SESSIONS_MAX: usize = 65_536;
 /// Files that one session has open.
 pub const SESSION_OPENS_MAX: usize = 262_144;
-/// A handle is the server's epoch above so many bits of a counter.
-const HANDLE_COUNTER_BITS: u32 = 32;
 /// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -91,12 +89,16 @@ pub enum Admission<W> {
 }
 
 impl<W> Session<W> {
-    /// A session with nothing open. Its handles carry the epoch of the server that gives them: after a restart new
-    /// ones are given before all old ones are taken up, and one of both may never be the other.
-    pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool, epoch: MdsEpoch) -> Self {
+    /// A session with nothing open.
+    pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
         let (pulse, opens) = (Arc::new(Pulse::new(id, now)), HashMap::new());
-        let next_open = epoch.0 << HANDLE_COUNTER_BITS | 1;
-        Self { id, owner, client, pulse, reclaimed, opens, next_open, slots: Vec::new() }
+        Self { id, owner, client, pulse, reclaimed, opens, next_open: 1, slots: Vec::new() }
+    }
+
+    /// Numbers handles from `epoch` on: a handle that this run gives is none that an earlier one gave, and that a
+    /// client may still name.
+    pub fn since(self, epoch: MdsEpoch) -> Self {
+        Self { next_open: epoch.0 << 32 | 1, ..self }
     }
 
     /// Takes a call into its slot.
@@ -189,7 +191,9 @@ impl<W> Slot<W> {
                 waiters.push(waiter);
                 Admission::Joined
             }
-            SlotState::InFlight(_) => Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call")),
+            SlotState::InFlight(_) => {
+                Admission::Refused(waiter, Failure::new(Status::Busy, "too many retries of one call"))
+            }
             // It failed: nothing was changed.
             SlotState::Idle(None) => {
                 self.state = SlotState::InFlight(Vec::new());
@@ -286,7 +290,7 @@ mod tests {
 
     fn session(reclaimed: bool) -> Session<u32> {
         let owner = Owner { key: KeyId(1), user: None };
-        Session::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed, MdsEpoch(3))
+        Session::new(SessionId(1), owner, "host".into(), Duration::ZERO, reclaimed)
     }
 
     #[test]
@@ -325,19 +329,27 @@ mod tests {
         session.answered(0, 5, Some(b""));
         assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
-        assert!(matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded));
+        assert!(
+            matches!(session.admit(SESSION_SLOTS, 1, 1), Admission::Refused(1, f) if f.status == Status::LimitExceeded)
+        );
+    }
+
+    #[test]
+    fn a_restarted_server_gives_no_handle_that_an_earlier_run_gave() {
+        let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
+        let before = session(false).since(MdsEpoch(1)).open(open).unwrap();
+        let mut after = session(true).since(MdsEpoch(2));
+        let given = after.open(open).unwrap();
+        after.take_up(before, open).unwrap();
+        assert_ne!(before, given);
+        assert_eq!(after.opens.len(), 2);
     }
 
     #[test]
     fn handles_are_not_given_twice_also_after_a_restart() {
         let mut session = session(true);
         let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
-        let old = 2 << HANDLE_COUNTER_BITS | 41;
-        let new = session.open(open).unwrap();
-        assert!(new > old, "given before the old one is taken up");
-        session.take_up(old, open).unwrap();
-        session.take_up(new + 7, open).unwrap();
-        assert_eq!(session.open(open), Ok(new + 8));
-        assert_eq!(session.opens.len(), 4);
+        session.take_up(41, open).unwrap();
+        assert_eq!(session.open(open), Ok(42));
     }
 }

@@ -132,7 +132,9 @@ impl Said {
                     let pairs = files.iter().zip(reply.objects);
                     pairs.for_each(|(file, info)| said.infos.entry(*file).or_default().push(info));
                 }
-                Ok(_) => said.fail(files, &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects"))),
+                Ok(_) => {
+                    said.fail(files, &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")))
+                }
                 Err(failure) => said.fail(files, &failure),
             }
         }

@@ -54,9 +54,6 @@ pub(crate) struct Tx<'a> {
     /// Changed inodes, newest state; `None` removes one. A handful, so a list.
     dirty: Vec<(FileIndex, Option<Arc<Inode>>)>,
     counters: Vec<(ShardId, Counter)>,
-    /// Numbers that are never used twice are given out: the record that says so must last before anybody sees them,
-    /// or a loss of power gives them out again, to meet the objects or the sessions of the first time.
-    numbered: bool,
     opens: Vec<OpenFile>,
     cluster: Option<ClusterIdentity>,
 }
@@ -70,7 +67,6 @@ impl<'a> Tx<'a> {
             batch: Batch::new(),
             dirty: Vec::with_capacity(4),
             counters: Vec::new(),
-            numbered: false,
             opens: Vec::new(),
             cluster: None,
         }
@@ -147,14 +143,22 @@ impl<'a> Tx<'a> {
         let mut counter = self.counter(shard)?;
         if counter.next == counter.reserved {
             counter.reserved += COUNTERS_RESERVED;
-            self.numbered = true;
-            self.batch.put(key::counter(shard), encode_counter(counter.reserved));
+            self.reserve(shard, counter.reserved)?;
         }
         let file = FileIndex::new(shard, counter.next);
         counter.next += 1;
         self.counters.retain(|(other, _)| *other != shard);
         self.counters.push((shard, counter));
         file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))
+    }
+
+    /// Forced, in a batch of its own: a create that goes with the power must not take the record with it, or its
+    /// index would be given out again while objects of the first file are still on the daemons.
+    fn reserve(&self, shard: ShardId, reserved: u64) -> Result<(), Failure> {
+        let mut batch = Batch::new();
+        batch.put(key::counter(shard), encode_counter(reserved));
+        let sequence = self.ns.store.commit(batch, self.ns.fence)?;
+        Ok(self.ns.store.sync(sequence)?)
     }
 
     fn counter(&self, shard: ShardId) -> Result<Counter, Failure> {
@@ -198,7 +202,6 @@ impl<'a> Tx<'a> {
     }
 
     pub(crate) fn set_cluster(&mut self, cluster: ClusterIdentity) {
-        self.numbered = true;
         self.batch.put(key::cluster(), cluster.encode());
         self.cluster = Some(cluster);
     }
@@ -247,10 +250,7 @@ impl<'a> Tx<'a> {
                 let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
                 self.batch.put(key::replay(home, session, slot), recorded.encode());
             }
-            let committed = self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
-            if self.numbered {
-                self.ns.store.sync(committed)?;
-            }
+            self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
             if let Some(Replay { session, slot, sequence }) = replay {
                 self.writer.replays.insert((session, slot), sequence);
             }

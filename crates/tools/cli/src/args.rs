@@ -208,7 +208,7 @@ pub struct UpArgs {
     /// I/O daemons of a new cluster
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub iods: u16,
-    /// Port of the metadata server; the I/O daemons get the next ones. 0: any free ports. Kept in DIR/braid.toml
+    /// Port of the metadata server; 0: any free one. Kept in DIR/braid.toml. I/O daemons take any free ports
     #[arg(long, default_value_t = 7700)]
     pub port: u16,
     /// Go on in the background when the cluster is ready

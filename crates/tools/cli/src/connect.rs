@@ -98,8 +98,8 @@ impl From<Error> for Fault {
             _ => Exit::Failed,
         };
         let text = error.to_string();
-        let said = text.strip_suffix(&format!("; try: {}", error.hint())).unwrap_or(&text);
+        let (said, hint) = text.rsplit_once("; try: ").unwrap_or((&text, error.hint()));
         let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
-        Self::new(exit, what, why).hint(error.hint())
+        Self::new(exit, what, why).hint(hint)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{
     collections::HashMap,
-    io::{self, ErrorKind, IoSlice, Read, Write},
+    io::{self, ErrorKind, IoSlice, IoSliceMut},
     sync::{Arc, OnceLock},
 };
 
@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::link::{Command, Permits, Reply};
-use crate::{driver::NetError, frames::FrameBuffer, transport::Transport};
+use crate::{driver::NetError, frames::FrameBuffer, tls::Channel, transport::Transport};
 
 /// What one read takes when it is not payload.
 const RECEIVE_BYTES: usize = 32 * 1024;
@@ -228,59 +228,28 @@ impl Task {
 /// A socket with or without TLS that never waits.
 struct Stream {
     socket: TcpStream,
-    tls: Option<rustls::Connection>,
+    tls: Option<Channel>,
 }
 
 impl Stream {
     fn has_unsent(&self) -> bool {
-        self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+        self.tls.as_ref().is_some_and(Channel::has_unsent)
     }
 
     /// Takes a beginning of `bytes`; `Ok(0)` when there is nothing left to do.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else {
-            return if bytes.is_empty() { Ok(0) } else { self.socket.try_write(bytes) };
-        };
-        let mut socket = NoWait(&self.socket);
-        while tls.wants_write() {
-            tls.write_tls(&mut socket)?;
+        match &self.tls {
+            Some(tls) => tls.send(&[IoSlice::new(bytes)], |bytes| self.socket.try_write(bytes)),
+            None if bytes.is_empty() => Ok(0),
+            None => self.socket.try_write(bytes),
         }
-        tls.writer().write(bytes)
     }
 
     /// `Ok(0)` at the end of the connection.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &mut self.tls else { return self.socket.try_read(into) };
-        loop {
-            match tls.reader().read(into) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                done => return done,
-            }
-            if tls.read_tls(&mut NoWait(&self.socket))? == 0 {
-                return Ok(0);
-            }
-            tls.process_new_packets().map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
+        match &self.tls {
+            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |bytes| self.socket.try_read(bytes)),
+            None => self.socket.try_read(into),
         }
-    }
-}
-
-/// The socket as what rustls reads from and writes to.
-struct NoWait<'a>(&'a TcpStream);
-
-impl Read for NoWait<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(into)
-    }
-}
-
-impl Write for NoWait<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.try_write(bytes)
-    }
-    fn write_vectored(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.0.try_write_vectored(pieces)
-    }
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{
     io::{self, ErrorKind, IoSlice},
-    net::{SocketAddr, TcpStream, ToSocketAddrs},
+    net::{SocketAddr, TcpStream},
     time::{Duration, Instant},
 };
 
 use braid_wire::{CHANNEL_BINDING_BYTES, FrameHeader};
 
+use super::resolve::{self, Resolver};
 use crate::{
     driver::{Endpoint, NetError},
     frames::FrameBuffer,
@@ -32,17 +33,17 @@ pub(crate) struct Connected {
 pub(crate) fn connect(endpoint: &Endpoint, deadline: Instant) -> Result<Connected, NetError> {
     let begin = Instant::now();
     let unreachable = |why: String| NetError::Unreachable { server: endpoint.name(), waited: begin.elapsed(), why };
-    let transport = reach(endpoint, deadline).map_err(unreachable)?;
+    let transport = reach(&endpoint.addresses, &resolve::SYSTEM, deadline).map_err(unreachable)?;
     let established = shake_hands(endpoint, &transport, begin, deadline)?;
     Ok(Connected { server: endpoint.name(), transport, established })
 }
 
-fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Transport, String> {
+fn reach(addresses: &[String], names: &'static Resolver, deadline: Instant) -> Result<Transport, String> {
     let mut why = "it has no address".to_string();
-    for (index, address) in endpoint.addresses.iter().enumerate() {
+    for (index, address) in addresses.iter().enumerate() {
         // an address that swallows packets must leave time for the ones after it
-        let share = remaining(deadline) / (endpoint.addresses.len() - index) as u32;
-        match reach_one(address, Instant::now() + share).and_then(Transport::new) {
+        let share = remaining(deadline) / (addresses.len() - index) as u32;
+        match reach_one(address, names, Instant::now() + share).and_then(Transport::new) {
             Ok(transport) => return Ok(transport),
             Err(error) => why = format!("{address}: {}", explain(&error)),
         }
@@ -50,9 +51,9 @@ fn reach(endpoint: &Endpoint, deadline: Instant) -> Result<Transport, String> {
     Err(why)
 }
 
-fn reach_one(address: &str, deadline: Instant) -> io::Result<TcpStream> {
+fn reach_one(address: &str, names: &'static Resolver, deadline: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(ErrorKind::NotFound, "the name has no address");
-    for address in address.to_socket_addrs()? {
+    for address in names.resolve(address, deadline)? {
         match connect_by(&address, deadline) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
@@ -136,4 +137,25 @@ fn lost(endpoint: &Endpoint, begin: Instant, error: &io::Error) -> NetError {
 
 fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::TcpListener, thread};
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_never_looked_up_leaves_time_for_the_next_address() {
+        static SILENT: Resolver = Resolver::new(|_| {
+            loop {
+                thread::park();
+            }
+        });
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let there = listener.local_addr().unwrap();
+        let addresses = ["storage.example:7000".to_string(), there.to_string()];
+        let reached = reach(&addresses, &SILENT, Instant::now() + Duration::from_secs(2)).unwrap();
+        assert_eq!(reached.socket().peer_addr().unwrap(), there);
+    }
 }

@@ -6,6 +6,7 @@
 pub(crate) mod connect;
 mod exchange;
 mod lane;
+mod resolve;
 mod shared;
 
 use std::{

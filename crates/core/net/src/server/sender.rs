@@ -11,7 +11,7 @@ use braid_wire::FrameHeader;
 
 use crate::transport::{Transport, Wait};
 
-/// What is read at once where the kernel cannot send a file by itself: four TLS records, in the processor's cache.
+/// What is read at once where the kernel cannot send a file by itself.
 const COPY_BYTES: usize = 64 * 1024;
 /// What replaces the bytes that a file has lost.
 static ZEROS: [u8; 64 * 1024] = [0; 64 * 1024];
@@ -156,7 +156,7 @@ impl FrameSender {
         let mut sent = 0;
         while sent < length {
             match self.transport.send_file(file, offset + sent as u64, length - sent, wait) {
-                None => return self.copy_file(file, offset, length, copy, wait),
+                None => return self.encrypt_file(file, offset, length, copy, wait),
                 Some(Ok(0)) => break,
                 Some(Ok(bytes)) => sent += bytes,
                 Some(Err(error)) if is_of_the_file(&error) => return (sent, Err(SendError::File(error))),
@@ -164,6 +164,38 @@ impl FrameSender {
             }
         }
         (sent, Ok(()))
+    }
+
+    /// Reads the file to where it is encrypted.
+    fn encrypt_file(
+        &self,
+        file: &File,
+        offset: u64,
+        length: usize,
+        copy: &mut Vec<u8>,
+        wait: Wait,
+    ) -> (usize, Result<(), SendError>) {
+        let (mut sent, mut failure) = (0, None);
+        while sent < length {
+            let mut at = offset + sent as u64;
+            let read = |room: &mut [u8]| {
+                let bytes = read_at(file, room, at).map_err(|error| {
+                    failure = Some(error);
+                    io::Error::other("the file") // not an error of the connection, whatever its kind
+                })?;
+                at += bytes as u64;
+                Ok(bytes)
+            };
+            match self.transport.send_from(length - sent, read, wait) {
+                None => return self.copy_file(file, offset, length, copy, wait),
+                Some(Ok(0)) => break,
+                Some(Ok(bytes)) => sent += bytes,
+                Some(Err(error)) => {
+                    return (sent, Err(failure.map_or(SendError::Connection(error), SendError::File)));
+                }
+            }
+        }
+        (sent, self.transport.flush(wait).map_err(SendError::Connection))
     }
 
     fn copy_file(

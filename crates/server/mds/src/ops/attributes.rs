@@ -8,6 +8,7 @@ use braid_wire::message::mds::{AttributeChanges, MdsRequest, SetAttributes, SetT
 
 use crate::{
     call::{Call, Flow},
+    convert,
     core::MdsCore,
 };
 
@@ -51,8 +52,12 @@ impl MdsCore {
         let replay = call.replay();
         let request = MdsRequest::SetAttributes(r);
         let again = request.clone();
-        self.intend(call, file, IntentKind::Truncate { size }, opened, replay, request, move |core, call, inode| {
-            core.attributes_of(call, inode, || again, |attributes| attributes)
+        self.intend(call, file, IntentKind::Truncate { size }, opened, replay, request, move |core, call, done| {
+            match done {
+                // While the gate was closed nobody wrote: the size is what was asked for.
+                Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
+                Intended::Before(inode) => core.attributes_of(call, inode, || again, |attributes| attributes),
+            }
         })
     }
 
@@ -95,7 +100,10 @@ impl MdsCore {
         }
         match self.names.getattr(file) {
             Ok(inode) if inode.size == 0 && !inode.size_in_objects && inode.parts.is_empty() => then(self, call, inode),
-            Ok(_) => self.intend(call, file, IntentKind::Truncate { size: 0 }, false, None, request, then),
+            Ok(_) => {
+                let kind = IntentKind::Truncate { size: 0 };
+                self.intend(call, file, kind, false, None, request, |core, call, done| then(core, call, done.inode()))
+            }
             Err(failure) => Flow::Fail(call, failure),
         }
     }
@@ -110,7 +118,7 @@ impl MdsCore {
         opened: bool,
         replay: Option<braid_meta::Replay>,
         request: MdsRequest,
-        then: impl FnOnce(&Self, Call, Arc<Inode>) -> Flow + Send + 'static,
+        then: impl FnOnce(&Self, Call, Intended) -> Flow + Send + 'static,
     ) -> Flow {
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         if !self.close_gate(file) {
@@ -124,19 +132,22 @@ impl MdsCore {
         });
         match begun {
             Ok((intent, true)) => {
-                me.carry_out(intent, Box::new(move |core, outcome| {
-                    let flow = match outcome {
-                        Ok(inode) => then(core, call, inode),
-                        Err(failure) => Flow::Fail(call, failure),
-                    };
-                    core.settle(flow, request);
-                }));
+                me.carry_out(
+                    intent,
+                    Box::new(move |core, outcome| {
+                        let flow = match outcome {
+                            Ok(inode) => then(core, call, Intended::Now(inode)),
+                            Err(failure) => Flow::Fail(call, failure),
+                        };
+                        core.settle(flow, request);
+                    }),
+                );
                 Flow::Later
             }
             Ok((_, false)) => {
                 self.open_gate(file);
                 match self.names.getattr(file) {
-                    Ok(inode) => then(self, call, inode),
+                    Ok(inode) => then(self, call, Intended::Before(inode)),
                     Err(failure) => Flow::Fail(call, failure),
                 }
             }
@@ -144,6 +155,20 @@ impl MdsCore {
                 self.open_gate(file);
                 Flow::Fail(call, failure)
             }
+        }
+    }
+}
+
+/// What became of an intent: the inode as it left it, or as it is now when an earlier run did it for the same call.
+pub(super) enum Intended {
+    Now(Arc<Inode>),
+    Before(Arc<Inode>),
+}
+
+impl Intended {
+    pub(super) fn inode(self) -> Arc<Inode> {
+        match self {
+            Self::Now(inode) | Self::Before(inode) => inode,
         }
     }
 }

@@ -24,6 +24,8 @@ const PROBLEMS_MAX: usize = 2048;
 const PAGE_BYTES: usize = 256 * 1024;
 /// Directories on the way from a file to the root.
 const DEPTH_MAX: usize = 4096;
+/// Where files come that no path leads to.
+const LOST_FOUND: &[u8] = b"lost+found";
 
 impl MdsCore {
     pub(super) fn fsck_shards(&self, call: Call) -> Flow {
@@ -64,7 +66,8 @@ impl MdsCore {
             bytes: ByteCount(inode.size),
             size_in_objects: inode.size_in_objects,
             size_generation: inode.size_generation,
-            layout: layout.ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file)))?,
+            layout: layout
+                .ok_or_else(|| Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file)))?,
             existing_parts: inode.parts.as_bytes().to_vec(),
             path: self.path_of(inode)?,
         })
@@ -96,7 +99,9 @@ impl MdsCore {
         loop {
             let page = match self.names.readdir(&Identity::root(), directory, cookie, PAGE_BYTES, false) {
                 Ok(page) => page,
-                Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => return Ok(None),
+                Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => {
+                    return Ok(None);
+                }
                 Err(failure) => return Err(failure),
             };
             if let Some(found) = page.entries.iter().find(|listed| listed.entry.file == file) {
@@ -116,7 +121,8 @@ impl MdsCore {
 
     /// Counts the names that lead to each inode of the shard, wherever the names are.
     fn check_names(&self, call: &Call, r: &FsckNamespace) -> Result<FsckNamespaceReply, Failure> {
-        let mut check = Check { reply: FsckNamespaceReply { inodes: 0, entries: 0, problems: Vec::new() }, names: HashMap::new() };
+        let mut check =
+            Check { reply: FsckNamespaceReply { inodes: 0, entries: 0, problems: Vec::new() }, names: HashMap::new() };
         for shard in 0..self.names.shards() {
             self.each_inode(ShardId(shard), &mut |file, inode| match inode {
                 Ok(inode) if inode.is_directory() => self.check_directory(&inode, r.shard, &mut check),
@@ -136,7 +142,8 @@ impl MdsCore {
             let root = file == FileIndex::ROOT;
             let orphan = inode.nlink == 0;
             if names.names == 0 && !root && !orphan {
-                check.problem(file, FsckProblemKind::Unreachable, format!("{:?} without a name", inode.kind), false);
+                let mended = r.mend && self.bring_back(call, file).is_ok();
+                check.problem(file, FsckProblemKind::Unreachable, format!("{:?} without a name", inode.kind), mended);
             } else if !orphan && inode.nlink != links {
                 let detail = format!("{} links are recorded, {links} names lead to it", inode.nlink);
                 let mended = r.mend && self.names.mend(&self.change(call), file, None, None, Some(links)).is_ok();
@@ -189,8 +196,24 @@ impl MdsCore {
     pub(super) fn fsck_mend_file(&self, call: Call, r: &FsckMendFile) -> Flow {
         let parts = r.mend.existing_parts.as_deref().map(Parts::from_bytes);
         let size = r.mend.bytes.map(|bytes| bytes.0);
-        let mended = self.names.mend(&self.change(&call), r.file, size, parts, None);
+        let mended = match (size, &parts) {
+            (None, None) => self.bring_back(&call, r.file),
+            _ => self.names.mend(&self.change(&call), r.file, size, parts, None),
+        };
         Flow::from(call, mended)
+    }
+
+    /// Gives a file that no path leads to a name under `/lost+found`, where only root looks.
+    fn bring_back(&self, call: &Call, file: FileIndex) -> Result<(), Failure> {
+        let change = self.change(call);
+        let root = Identity::root();
+        let found = match self.names.lookup(&root, FileIndex::ROOT, LOST_FOUND) {
+            Err(failure) if failure.status == Status::NotFound => {
+                self.names.mkdir(&change, FileIndex::ROOT, LOST_FOUND, 0o700)
+            }
+            found => found,
+        };
+        self.names.adopt(&change, file, found?.file, format!("file-{file}").as_bytes())
     }
 
     pub(super) fn fsck_orphans(&self, call: Call, r: &FsckOrphans) -> Flow {
@@ -231,17 +254,13 @@ struct Check {
 }
 
 impl Check {
-    fn entry(
-        &mut self,
-        directory: FileIndex,
-        listed: &braid_meta::ListedEntry,
-        by_name: &Result<Arc<Inode>, Failure>,
-    ) {
+    fn entry(&mut self, directory: FileIndex, listed: &braid_meta::ListedEntry, by_name: &Result<Arc<Inode>, Failure>) {
         let name = String::from_utf8_lossy(&listed.name).into_owned();
         match by_name {
             Ok(inode) if inode.file == listed.entry.file => {}
             Ok(inode) => {
-                let detail = format!("{name:?} is file {} by its cookie and {} by its name", listed.entry.file, inode.file);
+                let detail =
+                    format!("{name:?} is file {} by its cookie and {} by its name", listed.entry.file, inode.file);
                 self.problem(directory, FsckProblemKind::EntryIndex, detail, false);
             }
             Err(_) => {

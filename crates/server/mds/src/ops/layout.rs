@@ -37,7 +37,11 @@ impl MdsCore {
 
     pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> Flow {
         let set = self.file_at(&call, &r.at, true).and_then(|inode| {
-            if inode.is_directory() { self.set_default(&call, &inode, &r.wish) } else { self.set_layout(&call, &inode, &r.wish) }
+            if inode.is_directory() {
+                self.set_default(&call, &inode, &r.wish)
+            } else {
+                self.set_layout(&call, &inode, &r.wish)
+            }
         });
         Flow::from(call, set)
     }

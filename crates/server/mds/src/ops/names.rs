@@ -50,9 +50,9 @@ impl MdsCore {
             Ok(inode) => inode.file,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let made = self.file_slot(&call, &r.to).and_then(|(directory, name)| {
-            self.names.link(&self.change(&call), file, directory, &name)
-        });
+        let made = self
+            .file_slot(&call, &r.to)
+            .and_then(|(directory, name)| self.names.link(&self.change(&call), file, directory, &name));
         match made {
             Ok(inode) => {
                 let again = MdsRequest::MakeLink(r.clone());

@@ -39,9 +39,12 @@ impl MdsCore {
                 core.open_known(call, convert::attributes(&inode), rights)
             });
         }
-        self.with_true_size(call, inode, || MdsRequest::Open(again), move |core, call, attributes| {
-            core.open_known(call, attributes, rights)
-        })
+        self.with_true_size(
+            call,
+            inode,
+            || MdsRequest::Open(again),
+            move |core, call, attributes| core.open_known(call, attributes, rights),
+        )
     }
 
     /// Opens a file whose true size is known.
@@ -93,7 +96,8 @@ impl MdsCore {
         rights: Rights,
         open_id: u64,
     ) -> Result<Opened, Failure> {
-        let layout = inode.layout.as_deref().ok_or_else(|| Failure::new(Status::Corrupted, "a file without a layout"))?;
+        let layout =
+            inode.layout.as_deref().ok_or_else(|| Failure::new(Status::Corrupted, "a file without a layout"))?;
         let capability = Capability {
             file: inode.file,
             size_generation: inode.size_generation,
@@ -135,7 +139,8 @@ impl MdsCore {
 
     pub(super) fn close(&self, call: Call, r: &Close) -> Flow {
         if r.open_ids.len() > CLOSE_HANDLES_MAX {
-            let failure = Failure::new(Status::LimitExceeded, format!("at most {CLOSE_HANDLES_MAX} handles in one call"));
+            let failure =
+                Failure::new(Status::LimitExceeded, format!("at most {CLOSE_HANDLES_MAX} handles in one call"));
             return Flow::Fail(call, failure);
         }
         let session = match session_of(&call) {
@@ -189,12 +194,17 @@ impl MdsCore {
             return Flow::Fail(call, failure);
         }
         let again = r.clone();
-        self.with_true_size(call, inode, || MdsRequest::RenewCapability(again), move |core, call, attributes| {
-            // Read again: the generation must be the newest.
-            let inode = core.names.getattr(attributes.file);
-            let opened = inode.and_then(|inode| core.with_capability(session, &inode, attributes, rights, open_id));
-            Flow::from(call, opened)
-        })
+        self.with_true_size(
+            call,
+            inode,
+            || MdsRequest::RenewCapability(again),
+            move |core, call, attributes| {
+                // Read again: the generation must be the newest.
+                let inode = core.names.getattr(attributes.file);
+                let opened = inode.and_then(|inode| core.with_capability(session, &inode, attributes, rights, open_id));
+                Flow::from(call, opened)
+            },
+        )
     }
 
     /// An open file of before the restart. The client is believed about what was open, never about who may: the

@@ -23,8 +23,8 @@ impl MdsCore {
         let replay = call.replay();
         let request = MdsRequest::PunchHole(r.clone());
         let again = request.clone();
-        self.intend(call, r.file, kind, true, replay, request, move |core, call, inode| {
-            core.attributes_of(call, inode, || again, |attributes| attributes)
+        self.intend(call, r.file, kind, true, replay, request, move |core, call, done| {
+            core.attributes_of(call, done.inode(), || again, |attributes| attributes)
         })
     }
 }

@@ -36,7 +36,9 @@ impl MdsCore {
         self.state().sessions.check_room()?;
         let owner = call.connection.owner;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
-        let session = Session::new(id, owner, client, call.came, false, self.epoch);
+        // An id that was told must not be given to another client after a loss of power.
+        self.names.sync()?;
+        let session = Session::new(id, owner, client, call.came, false);
         self.live(call, session)
     }
 
@@ -60,12 +62,12 @@ impl MdsCore {
             return Err(gone());
         }
         drop(state);
-        let client = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
-        let session = Session::new(id, owner, client, call.came, true, self.epoch);
+        let session = Session::new(id, owner, client.chars().take(CLIENT_BYTES_MAX / 4).collect(), call.came, true);
         self.live(call, session)
     }
 
     fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
+        let session = session.since(self.epoch);
         let id = session.id;
         call.connection.bind(session.pulse.clone())?;
         let mut state = self.state();
@@ -116,6 +118,9 @@ impl MdsCore {
         let (session, key, epoch) = (call.session.unwrap_or_default(), call.connection.owner.key, self.epoch);
         let vouches = call.connection.vouches();
         let check = vouches.then_some(AgentCheckReply { session, key, epoch });
-        Flow::from(call, check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")))
+        Flow::from(
+            call,
+            check.ok_or_else(|| Failure::new(Status::NotPermitted, "only the holder of a client key is an agent")),
+        )
     }
 }

@@ -31,7 +31,8 @@ impl MdsCore {
             let space = &iod.info.space;
             if iod.info.state != IodState::Down {
                 iods_up += 1;
-                let host = iod.info.addresses.first().and_then(|at| at.rsplit_once(':')).map(|(host, _)| host.to_owned());
+                let host =
+                    iod.info.addresses.first().and_then(|at| at.rsplit_once(':')).map(|(host, _)| host.to_owned());
                 disks.insert((host, space.device), (space.total.0, space.available.0));
             }
         }

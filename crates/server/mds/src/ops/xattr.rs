@@ -11,7 +11,8 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> Flow {
-        let value = self.file_at(&call, &r.at, false).and_then(|inode| self.names.xattr(&call.who, inode.file, &r.name));
+        let value =
+            self.file_at(&call, &r.at, false).and_then(|inode| self.names.xattr(&call.who, inode.file, &r.name));
         Flow::from(call, value)
     }
 

@@ -25,7 +25,9 @@ fn names_links_and_attributes() {
     assert_eq!(link.kind, FileKind::Symlink);
     client.call(Access { at: at("d/f"), mask: 6 }).unwrap();
     assert_eq!(client.call(Access { at: at("d/f"), mask: 1 }).unwrap_err().status, Status::PermissionDenied);
-    client.call(SetXattr { at: at("d/f"), name: b"user.k".to_vec(), value: b"v".to_vec(), mode: XattrMode::Either }).unwrap();
+    client
+        .call(SetXattr { at: at("d/f"), name: b"user.k".to_vec(), value: b"v".to_vec(), mode: XattrMode::Either })
+        .unwrap();
     assert_eq!(client.call(GetXattr { at: at("d/f"), name: b"user.k".to_vec() }).unwrap(), b"v");
     assert_eq!(client.call(ListXattrs { at: at("d/f") }).unwrap(), [b"user.k".to_vec()]);
     client.call(RemoveXattr { at: at("d/f"), name: b"user.k".to_vec() }).unwrap();
@@ -67,7 +69,8 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
     let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();
     assert_eq!(shown.layout.unwrap().components[0].parts.len(), 1, "children inherit");
     assert_eq!(shown.wish.distribution, wish.distribution);
-    let four = LayoutWish { parts: Some(4), distribution: Some(WishedDistribution::SimpleStripe), ..LayoutWish::none() };
+    let four =
+        LayoutWish { parts: Some(4), distribution: Some(WishedDistribution::SimpleStripe), ..LayoutWish::none() };
     client.call(LayoutSet { at: At::file(file), wish: four.clone() }).unwrap();
     assert_eq!(client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0].parts.len(), 4);
     let opened = client.call(Open { at: At::file(file), rights: Rights::WRITE, truncate: false }).unwrap();

@@ -64,9 +64,8 @@ fn a_ticket_of_a_dead_agent_an_old_epoch_or_another_key_is_refused() {
     let other = world.client();
     let (key, epoch) = (agent.connection.owner.key, world.core.epoch());
     let other_key = other.connection.owner.key;
-    let refused = |world: &mut World, credential| {
-        world.try_connect(Role::Client, credential).err().map(|failure| failure.status)
-    };
+    let refused =
+        |world: &mut World, credential| world.try_connect(Role::Client, credential).err().map(|failure| failure.status);
     assert_eq!(refused(&mut world, ticket(key, agent.session, epoch, 5)), None);
     let denied = Some(Status::AuthenticationFailed);
     assert_eq!(refused(&mut world, ticket(other_key, agent.session, epoch, 5)), denied);

@@ -49,7 +49,14 @@ fn cluster() -> Cluster {
     Cluster { mds, iods, _dir: dir }
 }
 
-fn endpoint(address: &str, node: NodeKind, node_id: u32, role: Role, credential: Credential, secret: Secret) -> Endpoint {
+fn endpoint(
+    address: &str,
+    node: NodeKind,
+    node_id: u32,
+    role: Role,
+    credential: Credential,
+    secret: Secret,
+) -> Endpoint {
     let (addresses, tls) = (vec![address.to_owned()], TlsPolicy::UnlessLoopback);
     Endpoint { node, node_id, cluster: Some(UUID), addresses, role, credential, secret, tls }
 }

@@ -3,7 +3,7 @@
 use braid_types::{ByteCount, FileOffset, IodId, Status};
 use braid_wire::{
     Rights,
-    message::mds::{Open, Opened, PunchHole, RenewCapability, Stat},
+    message::mds::{Envelope, Open, Opened, PunchHole, RenewCapability, Stat},
 };
 
 use super::world::{Client, World, at, create, set_size};
@@ -64,7 +64,7 @@ fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_giv
 #[test]
 fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_done_twice() {
     for steps in 0..=3 {
-        let (mut world, client, opened) = written();
+        let (mut world, client, _) = written();
         world.iods.hold();
         let envelope = client.next();
         let truncate = client.begin_as(envelope.clone(), set_size("f", 5000));
@@ -74,11 +74,12 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
         world.pass(1000);
         assert_eq!(world.status().intents_pending, 0, "after {steps} daemons");
         let client = client.reclaim(&mut world).unwrap();
-        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(5000), "after {steps} daemons");
+        let stat = Stat { at: at("f"), follow: true };
+        assert_eq!(client.call_as(Envelope::PLAIN, stat).unwrap().bytes, ByteCount(5000), "after {steps} daemons");
         // Somebody makes it longer; the retry must not cut it again.
-        let (open_id, file) = (opened.open_id, opened.attributes.file);
-        let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
-        world.write(&fresh, 6000).unwrap();
+        let other = world.client();
+        let longer = other.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false }).unwrap();
+        world.write(&longer, 6000).unwrap();
         let again = client.begin_as(envelope, set_size("f", 5000)).take();
         let again: braid_wire::message::types::Attributes = again.unwrap().unwrap();
         assert_eq!(again.bytes, ByteCount(6000), "after {steps} daemons");

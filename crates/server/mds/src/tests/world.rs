@@ -18,7 +18,8 @@ use braid_types::{
     ByteCount, ClusterUuid, Failure, FileIndex, IodId, MdsEpoch, ObjectId, SessionId, Status, Timestamp, WriteVerifier,
 };
 use braid_wire::{
-    Call as WireCall, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome, encode_failure, encode_success,
+    Call as WireCall, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome, encode_failure,
+    encode_success,
     message::{
         iod::{CollectReply, IodRequest},
         mds::*,
@@ -175,7 +176,9 @@ impl FakeState {
                 encode_success(&())
             }
             IodRequest::Delete(call) => {
-                call.objects.iter().for_each(|id| drop(self.objects.remove(&(iod, *id))));
+                call.objects.iter().for_each(|id| {
+                    self.objects.remove(&(iod, *id));
+                });
                 encode_success(&())
             }
             IodRequest::Fence(call) => {
@@ -242,8 +245,7 @@ impl World {
         self.connections += 1;
         let connection = self.connections;
         self.core.secret(role, &credential)?;
-        let peer =
-            Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection };
+        let peer = Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection };
         let connection = Arc::new(self.core.connected(&peer)?);
         Ok(Client { core: self.core.clone(), connection, session: SessionId(0), sequence: AtomicU64::new(0) })
     }
@@ -301,7 +303,8 @@ impl World {
 
     /// What a client's write does on the daemons, which check it as real ones do.
     pub fn write(&self, opened: &Opened, size: u64) -> Result<(), Status> {
-        let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).ok_or(Status::BadCapability)?;
+        let capability =
+            Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).ok_or(Status::BadCapability)?;
         let mtime = self.clock.wall();
         let mut state = self.iods.state();
         for (part, placement) in crate::objects::parts(&capability.layout) {
@@ -338,8 +341,7 @@ impl World {
 }
 
 fn open(store: &Arc<MemoryStore>, iods: &Arc<FakeIods>, clock: &Arc<ManualClock>) -> Arc<MdsCore> {
-    let env =
-        Environment { link: Arc::new(Link(iods.clone())), spawner: Arc::new(Inline), clock: clock.clone() };
+    let env = Environment { link: Arc::new(Link(iods.clone())), spawner: Arc::new(Inline), clock: clock.clone() };
     let core = MdsCore::open(store.clone(), CoreConfig::new(Secret::from_bytes(KEY)), env).unwrap();
     core.set_addresses(vec!["127.0.0.1:1".into()]);
     core

@@ -201,6 +201,7 @@ impl Bench {
     fn operate(&mut self, operation: &Step) {
         let before = self.store.committed();
         let mut expected = self.model.clone();
+        let unchanged = self.model.clone();
         let (want, got) = self.both(operation, &mut expected);
         match got {
             Err(failure) if failure.status == Status::DiskError && self.failing => self.failing = false,
@@ -212,7 +213,8 @@ impl Bench {
             }
         }
         let committed = self.store.committed();
-        assert!(committed.0 <= before.0 + 1, "one operation, one batch");
+        assert!(committed.0 <= before.0 + 2, "one operation, one batch, and one before it that reserves file indices");
+        self.history.extend((before.0 + 1..committed.0).map(|sequence| (sequence, unchanged.clone())));
         self.history.insert(committed.0, self.model.clone());
     }
 

@@ -30,8 +30,10 @@ fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
     ends.push(path.len());
     for end in ends {
         match client.mkdir(&path[..end], mode) {
-            Err(e) if e.status() == Status::Exists && is_directory(client, path[..end].as_bytes())? => {}
-            outcome => drop(outcome?),
+            Err(e) if e.status() == Status::Exists && is_directory(client, &path.as_bytes()[..end])? => {}
+            outcome => {
+                outcome?;
+            }
         }
     }
     Ok(())

@@ -104,9 +104,9 @@ fn report(summary: &Summary, out: Printer) {
     }
     let rate = summary.bytes as f64 / summary.seconds.max(1e-9);
     out.hint(format!(
-        "{} files, {} directories, {} in {:.1} s ({}/s){}{}",
-        summary.files,
-        summary.directories,
+        "{}, {}, {} in {:.1} s ({}/s){}{}",
+        counted(summary.files, "file", "files"),
+        counted(summary.directories, "directory", "directories"),
         human_bytes(summary.bytes),
         summary.seconds,
         human_bytes(rate as u64),
@@ -120,4 +120,9 @@ fn report(summary: &Summary, out: Printer) {
     for skipped in summary.skipped.iter().take(5) {
         out.hint(format!("skipped {skipped}"));
     }
+}
+
+/// `1 file`, `2 files`.
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
 }

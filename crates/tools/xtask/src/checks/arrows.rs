@@ -103,7 +103,7 @@ mod tests {
     fn workspace(lines: &[&str]) -> Metadata {
         let packages: Vec<Package> = lines.iter().map(|line| package(line)).collect();
         let workspace_members = packages.iter().map(|package| package.id.clone()).collect();
-        Metadata { packages, workspace_members, workspace_root: "/w".into() }
+        Metadata { packages, workspace_members, workspace_root: "/w".into(), target_directory: "/w/target".into() }
     }
 
     fn package(line: &str) -> Package {

@@ -1,0 +1,167 @@
+//! The records against rustls, against changes on the way, and against every way of arriving.
+
+use std::{
+    io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+};
+
+use proptest::prelude::*;
+use ring::aead::{AES_128_GCM, CHACHA20_POLY1305};
+use rustls::{ServerConnection, StreamOwned};
+
+use super::*;
+use crate::tls::open::Opened;
+
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (client, listener.accept().unwrap().0)
+}
+
+fn ends(cipher: &'static Algorithm) -> (Sealer, Opener) {
+    let keys = || Keys::new(cipher, [7; SECRET_BYTES]).unwrap();
+    (Sealer::new(keys()), Opener::new(keys(), Inbox::new()))
+}
+
+/// Seals all of `pieces` into one stream of bytes.
+fn seal_all(sealer: &mut Sealer, pieces: &[IoSlice<'_>]) -> Vec<u8> {
+    let mut pieces = pieces.to_vec();
+    let (mut rest, mut out) = (&mut pieces[..], Vec::new());
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        let taken = sealer.take(rest).unwrap();
+        out.extend_from_slice(sealer.unsent());
+        sealer.sent(sealer.unsent().len());
+        IoSlice::advance_slices(&mut rest, taken);
+    }
+    out
+}
+
+#[test]
+fn rustls_reads_what_is_sealed_and_the_other_way_round_across_new_keys() {
+    let (client, server) = pair();
+    let echo = thread::spawn(move || {
+        let mut stream = StreamOwned::new(ServerConnection::new(server_config().unwrap()).unwrap(), server);
+        let mut bytes = [0; 5000];
+        for n in 0.. {
+            let got = stream.read(&mut bytes).unwrap_or(0); // the client ends without a word
+            if got == 0 {
+                return n;
+            }
+            if n % 7 == 3 {
+                stream.conn.refresh_traffic_keys().unwrap();
+            }
+            stream.write_all(&bytes[..got]).unwrap();
+        }
+        0
+    });
+    let recv = |bytes: &mut [u8]| (&client).read(bytes);
+    let send = |bytes: &[u8]| (&client).write(bytes);
+    let (channel, _) = initiate().unwrap().run(recv, |bytes| (&client).write_all(bytes)).unwrap();
+    channel.set_records_per_key(3);
+    for length in (0..40).map(|n| n * n * 40 + 1) {
+        let data: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
+        let (mut sent, mut received) = (0, vec![0; length]);
+        while sent < length {
+            sent += channel.send(&[IoSlice::new(&data[sent..])], send).unwrap();
+        }
+        let mut done = 0;
+        while done < length {
+            let got = channel.recv(&mut [IoSliceMut::new(&mut received[done..])], recv).unwrap();
+            assert_ne!(got, 0, "the echo ended");
+            done += got;
+        }
+        assert_eq!(received, data);
+    }
+    client.shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(echo.join().unwrap() >= 40);
+}
+
+#[test]
+fn keys_are_those_of_rfc_8448() {
+    // RFC 8448 section 3: {server} derive write traffic keys for application data
+    let secret = hex("a11af9f05531f856ad47116b45a950328204b4f44bfb6b3a4b4f1f3fcb631643");
+    let keys = Keys::new(&AES_128_GCM, secret.try_into().unwrap()).unwrap();
+    assert_eq!(keys.iv().to_vec(), hex("cf782b88dd83549aadf1e984"));
+}
+
+fn hex(text: &str) -> Vec<u8> {
+    text.as_bytes().chunks(2).map(|two| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap()).collect()
+}
+
+#[test]
+fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
+    let (mut sealer, _) = ends(&AES_128_GCM);
+    let sealed = seal_all(&mut sealer, &[IoSlice::new(b"forty-two")]);
+    // RFC 8446 section 5.2: the two bytes of the version are not looked at, but the tag covers them
+    for bit in 0..sealed.len() * 8 {
+        let mut changed = sealed.clone();
+        changed[bit / 8] ^= 1 << (bit % 8);
+        changed.resize(RECEIVE_BYTES, 0); // so that a longer length finds its bytes
+        let (_, mut opener) = ends(&AES_128_GCM);
+        let refilled = opener.refill(&mut |room: &mut [u8]| {
+            room[..changed.len()].copy_from_slice(&changed);
+            Ok(changed.len())
+        });
+        refilled.unwrap();
+        let error = opener.open().map(|_| ()).expect_err("a changed record was opened");
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "bit {bit}");
+        assert!(matches!(opener.open(), Ok(Opened::End)), "something is opened after an error");
+    }
+}
+
+#[test]
+fn a_record_that_comes_twice_ends_the_channel() {
+    let (mut sealer, mut opener) = ends(&AES_128_GCM);
+    let sealed = seal_all(&mut sealer, &[IoSlice::new(b"once")]).repeat(2);
+    let mut arrive = |room: &mut [u8]| (&sealed[..]).read(room);
+    opener.refill(&mut arrive).unwrap();
+    assert!(matches!(opener.open(), Ok(Opened::Data)));
+    assert_eq!(opener.give(&mut IoSliceMut::new(&mut [0; 4]), 0), 4);
+    assert_eq!(opener.open().map(|_| ()).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_file_that_cannot_be_read_costs_no_sequence_number() {
+    let (mut sealer, mut opener) = ends(&AES_128_GCM);
+    let error = sealer.take_from(10, |_| Err(io::Error::other("a bad sector"))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Other);
+    let sealed = seal_all(&mut sealer, &[IoSlice::new(b"whole")]);
+    opener.refill(&mut |room: &mut [u8]| (&sealed[..]).read(room)).unwrap();
+    assert!(matches!(opener.open(), Ok(Opened::Data)));
+}
+
+proptest! {
+    #[test]
+    fn what_is_sealed_is_opened_however_it_arrives(
+        pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40_000), 1..5),
+        arrivals in proptest::collection::vec(1usize..50_000, 1..5),
+        rooms in proptest::collection::vec(1usize..50_000, 1..5),
+        records_per_key in 2u64..6,
+        chacha in any::<bool>(),
+    ) {
+        let (mut sealer, mut opener) = ends(if chacha { &CHACHA20_POLY1305 } else { &AES_128_GCM });
+        sealer.set_records_per_key(records_per_key);
+        let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let sealed = seal_all(&mut sealer, &slices);
+        let (mut stream, mut arrivals) = (&sealed[..], arrivals.iter().cycle());
+        let mut arrive = |room: &mut [u8]| {
+            let most = room.len().min(*arrivals.next().unwrap());
+            stream.read(&mut room[..most])
+        };
+        let (mut opened, mut room) = (Vec::new(), vec![0; *rooms.iter().max().unwrap()]);
+        let mut rooms = rooms.iter().cycle();
+        loop {
+            match opener.give(&mut IoSliceMut::new(&mut room[..*rooms.next().unwrap()]), 0) {
+                0 => match opener.open().unwrap() {
+                    Opened::Nothing if opener.refill(&mut arrive).is_err() => break,
+                    Opened::End => break,
+                    _ => {}
+                },
+                bytes => opened.extend_from_slice(&room[..bytes]),
+            }
+        }
+        prop_assert_eq!(opened, pieces.concat());
+    }
+}

@@ -1,0 +1,234 @@
+//! What goes wrong in a run: drawn from the seed, one profile for each, so that some seeds have much of one kind.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_store::{DiskOp, Fault};
+
+use crate::{
+    cluster::{Cluster, Node},
+    judge::Judge,
+    network::Weather,
+    random::Random,
+    world::{Life, World},
+};
+
+/// The kinds of trouble of one run, by weight; 0 for none of a kind.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Everything below is off.
+    pub calm: bool,
+    kill_iod: u64,
+    kill_mds: u64,
+    kill_client: u64,
+    power_iod: u64,
+    power_mds: u64,
+    cut: u64,
+    reset: u64,
+    slow: u64,
+    disk: u64,
+    weather: u64,
+}
+
+impl Profile {
+    /// The profile of a seed. Every eighth is calm: there every call must succeed.
+    pub fn of(seed: u64) -> Self {
+        if seed.is_multiple_of(8) {
+            return Self { calm: true, ..Self::default() };
+        }
+        let random = Random::new(seed, "profile");
+        let weight = || if random.chance(450_000) { random.within(1..10) } else { 0 };
+        Self {
+            calm: false,
+            kill_iod: weight(),
+            kill_mds: weight(),
+            kill_client: weight(),
+            power_iod: weight(),
+            power_mds: weight() / 3,
+            cut: weight(),
+            reset: weight() + 1,
+            slow: weight() / 2,
+            disk: weight() / 2,
+            weather: weight(),
+        }
+    }
+
+    /// Whether a host may lose power.
+    pub fn loses_power(&self) -> bool {
+        self.power_mds + self.power_iod > 0
+    }
+
+    fn kinds(&self) -> [(Trouble, u64); 10] {
+        [
+            (Trouble::KillIod, self.kill_iod),
+            (Trouble::KillMds, self.kill_mds),
+            (Trouble::KillClient, self.kill_client),
+            (Trouble::PowerIod, self.power_iod),
+            (Trouble::PowerMds, self.power_mds),
+            (Trouble::Cut, self.cut),
+            (Trouble::Reset, self.reset),
+            (Trouble::Slow, self.slow),
+            (Trouble::Disk, self.disk),
+            (Trouble::Weather, self.weather),
+        ]
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Trouble {
+    KillIod,
+    KillMds,
+    KillClient,
+    PowerIod,
+    PowerMds,
+    Cut,
+    Reset,
+    Slow,
+    Disk,
+    Weather,
+}
+
+/// Makes trouble for a cluster.
+pub struct Chaos {
+    cluster: Arc<Cluster>,
+    judge: Judge,
+    random: Random,
+    profile: Profile,
+    world: World,
+    /// Begins a client's work anew after its process died.
+    respawn: Arc<dyn Fn(usize) + Send + Sync>,
+}
+
+impl Chaos {
+    /// Trouble of this profile.
+    pub fn new(
+        cluster: &Arc<Cluster>,
+        judge: &Judge,
+        seed: u64,
+        profile: Profile,
+        respawn: Arc<dyn Fn(usize) + Send + Sync>,
+    ) -> Self {
+        let random = Random::new(seed, "chaos");
+        let (world, cluster) = (cluster.world.clone(), Arc::clone(cluster));
+        Self { cluster, judge: judge.clone(), random, profile, world, respawn }
+    }
+
+    /// Makes trouble until `end`.
+    pub async fn rage(self, life: Life, end: Duration) {
+        let total: u64 = self.profile.kinds().iter().map(|(_, weight)| weight).sum();
+        if total == 0 {
+            return;
+        }
+        while self.world.now() < end {
+            self.pause(50..4000).await;
+            self.trouble(&life, self.draw(total));
+        }
+    }
+
+    fn draw(&self, total: u64) -> Trouble {
+        let mut at = self.random.below(total);
+        for (trouble, weight) in self.profile.kinds() {
+            match at.checked_sub(weight) {
+                Some(rest) => at = rest,
+                None => return trouble,
+            }
+        }
+        Trouble::Reset
+    }
+
+    fn trouble(&self, life: &Life, trouble: Trouble) {
+        match trouble {
+            Trouble::KillIod => self.stop(life, self.iod(), false),
+            Trouble::KillMds => self.stop(life, Node::Mds, false),
+            Trouble::PowerIod => self.stop(life, self.iod(), true),
+            Trouble::PowerMds => self.stop(life, Node::Mds, true),
+            Trouble::KillClient => self.kill_client(),
+            Trouble::Cut => self.cut(life),
+            Trouble::Reset => {
+                let (a, b) = self.pair();
+                self.world.note(format_args!("reset connections between {a:?} and {b:?}"));
+                self.cluster.network.reset_between(self.cluster.host(a), self.cluster.host(b));
+            }
+            Trouble::Slow => {
+                let (host, times) = (self.cluster.host(self.pair().0), self.random.within(1..300) as u32);
+                self.world.note(format_args!("{} is {times} times slower", self.cluster.network.name(host)));
+                self.cluster.network.slow(host, times);
+            }
+            Trouble::Disk => self.disk(),
+            Trouble::Weather => {
+                let resets_per_million = self.random.below(15_000) as u32;
+                let delay_max = Duration::from_micros(self.random.within(100..5000));
+                self.world.note(format_args!("weather: {resets_per_million} resets per million, {delay_max:?}"));
+                self.cluster.network.set_weather(Weather { resets_per_million, delay_max, ..Weather::default() });
+            }
+        }
+    }
+
+    fn iod(&self) -> Node {
+        Node::Iod(self.random.below(self.cluster.iods.len() as u64) as usize)
+    }
+
+    fn stop(&self, life: &Life, node: Node, power: bool) {
+        if !self.cluster.is_running(node) {
+            return;
+        }
+        match node {
+            Node::Iod(iod) if power => {
+                let id = self.cluster.iods[iod].id();
+                self.cluster.power_loss(node);
+                self.judge.iod_lost_power(id);
+            }
+            Node::Mds if power => {
+                self.cluster.power_loss(node);
+                self.judge.mds_lost_power();
+            }
+            _ => self.cluster.kill(node),
+        }
+        self.later(life, move |cluster| cluster.restart(node));
+    }
+
+    fn kill_client(&self) {
+        let client = self.random.below(self.cluster.clients.len() as u64) as usize;
+        self.cluster.kill(Node::Client(client));
+        (self.respawn)(client);
+    }
+
+    fn pair(&self) -> (Node, Node) {
+        let client = Node::Client(self.random.below(self.cluster.clients.len() as u64) as usize);
+        match self.random.below(3) {
+            0 => (client, Node::Mds),
+            1 => (self.iod(), client),
+            _ => (self.iod(), Node::Mds),
+        }
+    }
+
+    fn cut(&self, life: &Life) {
+        let (a, b) = self.pair();
+        self.cluster.partition(a, b);
+        self.later(life, move |cluster| cluster.heal(a, b));
+    }
+
+    fn disk(&self) {
+        let iod = self.random.below(self.cluster.iods.len() as u64) as usize;
+        let ops = [DiskOp::Open, DiskOp::Create, DiskOp::Read, DiskOp::Write, DiskOp::Sync, DiskOp::SetRecord];
+        let fault = if self.random.chance(300_000) { Fault::NoSpace } else { Fault::Eio };
+        let (op, nth) = (*self.random.pick(&ops), self.random.within(1..20));
+        self.world.note(format_args!("iod{}: the {nth}th {op:?} from now fails: {fault:?}", iod + 1));
+        self.cluster.iods[iod].store.faults().fail_nth(op, nth, fault);
+    }
+
+    /// Most often soon, sometimes after everybody has noticed.
+    fn later(&self, life: &Life, what: impl FnOnce(&Cluster) + Send + 'static) {
+        let longest = if self.random.chance(300_000) { 90_000 } else { 6000 };
+        let time = Duration::from_millis(self.random.within(5..longest));
+        let (world, cluster) = (self.world.clone(), Arc::clone(&self.cluster));
+        self.world.spawn(life, async move {
+            world.sleep(time).await;
+            what(&cluster);
+        });
+    }
+
+    async fn pause(&self, millis: std::ops::Range<u64>) {
+        let time = Duration::from_millis(self.random.within(millis));
+        self.world.sleep(time).await;
+    }
+}

@@ -1,0 +1,160 @@
+//! A whole cluster: one metadata server, I/O daemons, clients, and everything that can be done to them.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use braid_client::asynchronous::Client;
+
+use crate::{
+    driver::SimDriver,
+    network::{Host, Network},
+    node::{ClientNode, IodNode, MdsNode},
+    random::Random,
+    world::World,
+};
+
+/// How many there are.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// I/O daemons.
+    pub iods: u32,
+    /// Clients.
+    pub clients: u32,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Self { iods: 4, clients: 2 }
+    }
+}
+
+/// A simulated cluster.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Its time and events.
+    pub world: World,
+    /// Its network.
+    pub network: Network,
+    /// The metadata server.
+    pub mds: Arc<MdsNode>,
+    /// The I/O daemons.
+    pub iods: Vec<Arc<IodNode>>,
+    /// The clients.
+    pub clients: Vec<Arc<ClientNode>>,
+}
+
+/// One of its processes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Node {
+    /// The metadata server.
+    Mds,
+    /// An I/O daemon, from 0.
+    Iod(usize),
+    /// A client, from 0.
+    Client(usize),
+}
+
+/// How long a cluster may take until every daemon has joined.
+const STARTS_WITHIN: Duration = Duration::from_secs(10);
+
+impl Cluster {
+    /// A cluster with everything started and every daemon joined.
+    pub fn start(seed: u64, shape: Shape, trace_all: bool) -> Self {
+        let world = World::new(trace_all);
+        let network = Network::new(world.clone(), seed);
+        let mds = MdsNode::new(&network, seed);
+        let iods = (1..=shape.iods).map(|number| IodNode::new(&network, number, seed)).collect();
+        let clients = (1..=shape.clients).map(|number| ClientNode::new(&network, number, seed)).collect();
+        let cluster = Self { world, network, mds, iods, clients };
+        cluster.restart(Node::Mds);
+        (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
+        let joined = || cluster.iods.iter().all(|iod| iod.id().0 != 0);
+        let end = cluster.world.now() + STARTS_WITHIN;
+        while !joined() && cluster.world.step(end) {}
+        assert!(joined(), "not every I/O daemon has joined within {STARTS_WITHIN:?}");
+        cluster
+    }
+
+    /// Where a process is in the network.
+    pub fn host(&self, node: Node) -> Host {
+        match node {
+            Node::Mds => self.mds.host,
+            Node::Iod(iod) => self.iods[iod].host,
+            Node::Client(client) => self.clients[client].host,
+        }
+    }
+
+    /// Starts a process that was stopped, or whose host has power again.
+    pub fn restart(&self, node: Node) {
+        self.world.note(format_args!("start {node:?}"));
+        match node {
+            Node::Mds => self.mds.start().expect("the metadata server starts on its own disk"),
+            Node::Iod(iod) => self.iods[iod].start(),
+            Node::Client(client) => drop(self.clients[client].start()),
+        }
+    }
+
+    /// Kills a process.
+    pub fn kill(&self, node: Node) {
+        self.world.note(format_args!("kill {node:?}"));
+        match node {
+            Node::Mds => self.mds.kill(),
+            Node::Iod(iod) => self.iods[iod].kill(),
+            Node::Client(client) => self.clients[client].kill(),
+        }
+    }
+
+    /// Takes the power of a process' host away.
+    pub fn power_loss(&self, node: Node) {
+        self.world.note(format_args!("power loss at {node:?}"));
+        match node {
+            Node::Mds => self.mds.power_loss(),
+            Node::Iod(iod) => self.iods[iod].power_loss(),
+            Node::Client(client) => self.clients[client].kill(),
+        }
+    }
+
+    /// Cuts the link between two hosts.
+    pub fn partition(&self, a: Node, b: Node) {
+        self.world.note(format_args!("cut {a:?} from {b:?}"));
+        self.network.cut(self.host(a), self.host(b));
+    }
+
+    /// Mends the link between two hosts.
+    pub fn heal(&self, a: Node, b: Node) {
+        self.world.note(format_args!("mend {a:?} to {b:?}"));
+        self.network.mend(self.host(a), self.host(b));
+    }
+
+    /// Whether a process runs.
+    pub fn is_running(&self, node: Node) -> bool {
+        match node {
+            Node::Mds => self.mds.is_running(),
+            Node::Iod(iod) => self.iods[iod].is_running(),
+            Node::Client(_) => true,
+        }
+    }
+
+    /// Lets virtual time pass.
+    pub fn pass(&self, time: Duration) {
+        self.world.run_until(self.world.now() + time);
+    }
+
+    /// Runs something in a client's process until it ends.
+    ///
+    /// # Panics
+    /// When it has not ended within an hour of virtual time: then something waits for ever (I8).
+    pub fn client<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+        &self,
+        client: usize,
+        what: impl FnOnce(Client<SimDriver>) -> F,
+    ) -> T {
+        let (life, api) = self.clients[client].start();
+        let ended = self.world.run(&life, Duration::from_secs(3600), what(api));
+        ended.unwrap_or_else(|| panic!("I8 violated: a call did not end within an hour\n{}", self.world.trace()))
+    }
+
+    /// A stream of chance for whoever drives the cluster.
+    pub fn random(seed: u64, purpose: &str) -> Random {
+        Random::new(seed, purpose)
+    }
+}

@@ -1,0 +1,443 @@
+//! The bytes of one file: for each the values that it may have now, and those that it may fall back to.
+//!
+//! ```text
+//!   write(h, v)      now = {v}          older += what it was       last = h
+//!   unknown write    now += v           older += what it was       last = nobody
+//!   loss of power    now += older       (of the bytes on that daemon)
+//!   fsync by h       bytes with last = h: older = {}               from then on nothing takes them back (I6)
+//!   read x           x must be in now;  now = {x}
+//! ```
+//!
+//! Invariants: (1) `now` is never empty; (2) bytes past every possible size are zero; (3) the stretch of possible
+//! sizes is never empty.
+
+use std::collections::BTreeSet;
+
+use super::Violation;
+
+/// Who wrote: an open file of one client.
+pub type Handle = u64;
+
+/// A run of bytes that have the same history.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Run {
+    end: u64,
+    now: BTreeSet<u8>,
+    older: BTreeSet<u8>,
+    last: Option<(Handle, u8)>,
+}
+
+/// What a mutation may have done to the file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// These stretches `[from, to)` got this value.
+    Write {
+        /// Whose write.
+        by: Handle,
+        /// Where.
+        stretches: Vec<(u64, u64)>,
+        /// What.
+        value: u8,
+    },
+    /// The file was cut or extended to this size.
+    Truncate {
+        /// Through which open file; `None` by path.
+        by: Option<Handle>,
+        /// The size.
+        size: u64,
+    },
+    /// A stretch became zeros, the size stays.
+    Punch {
+        /// Through which open file.
+        by: Handle,
+        /// Where it starts.
+        from: u64,
+        /// Where it ends.
+        to: u64,
+    },
+    /// Room was reserved up to here; the file may have grown.
+    Allocate {
+        /// Through which open file.
+        by: Handle,
+        /// Where the room ends.
+        end: u64,
+    },
+}
+
+impl Change {
+    fn by(&self) -> Option<Handle> {
+        match self {
+            Self::Write { by, .. } | Self::Punch { by, .. } | Self::Allocate { by, .. } => Some(*by),
+            Self::Truncate { by, .. } => *by,
+        }
+    }
+}
+
+/// One file as the judge knows it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Data {
+    runs: Vec<Run>,
+    /// The size lies in here, both ends included.
+    size: (u64, u64),
+    /// After a loss of power it may fall back to here.
+    size_older: u64,
+    /// And before one it may have been as large as this.
+    size_before: u64,
+    size_last: Option<(Handle, u64)>,
+    /// Changes whose fate is not known and that a server may still carry out.
+    pending: Vec<Change>,
+    /// Who changed it since their last fsync.
+    dirty: BTreeSet<Handle>,
+    /// Power took what was not synced: what the size is, and whether objects are there, may disagree from now on.
+    lost: bool,
+}
+
+/// Stands among [`Data::dirty`] for changes that nobody's fsync covers.
+const NOBODY: Handle = 0;
+
+const WITHOUT_END: u64 = u64::MAX;
+
+impl Default for Data {
+    fn default() -> Self {
+        let zero = Run { end: WITHOUT_END, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
+        Self {
+            runs: vec![zero],
+            size: (0, 0),
+            size_older: 0,
+            size_before: 0,
+            size_last: None,
+            pending: Vec::new(),
+            dirty: BTreeSet::new(),
+            lost: false,
+        }
+    }
+}
+
+impl Data {
+    /// Power may have taken the record that the file is open for writing: its recorded size says nothing any more.
+    pub fn mark_lost(&mut self) {
+        self.lost = true;
+        self.size_older = 0;
+        self.widen();
+    }
+
+    /// Whether power took something that was not synced.
+    pub fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// The possible sizes: the least and the largest.
+    pub fn size(&self) -> (u64, u64) {
+        self.size
+    }
+
+    /// A change that was acknowledged and that nothing overlapped.
+    pub fn done(&mut self, change: &Change) {
+        self.dirty.insert(change.by().unwrap_or(NOBODY));
+        self.apply(change);
+        self.pending_too();
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write { by, stretches, value } => {
+                for (from, to) in stretches {
+                    self.each(*from, *to, |run| run.set(*value, Some(*by)));
+                    self.grow(*to, Some(*by), true);
+                }
+            }
+            Change::Truncate { by, size } => {
+                self.each(*size, WITHOUT_END, |run| run.set(0, *by));
+                self.size_older = self.size_older.min(self.size.0).min(*size);
+                self.size_before = self.size_before.max(self.size.1).max(*size);
+                (self.size, self.size_last) = ((*size, *size), by.map(|by| (by, *size)));
+                // Every object has the length that the size gives it again.
+                self.lost = false;
+            }
+            Change::Punch { by, from, to } => self.each(*from, *to, |run| run.set(0, Some(*by))),
+            Change::Allocate { by, end } => self.grow(*end, Some(*by), false),
+        }
+    }
+
+    /// A change of the metadata server that may or may not have happened, and may still happen.
+    pub fn unknown(&mut self, change: Change) {
+        self.maybe(&change);
+        self.pending.push(change);
+    }
+
+    fn pending_too(&mut self) {
+        let pending = std::mem::take(&mut self.pending);
+        pending.iter().for_each(|change| self.maybe(change));
+        self.pending = pending;
+    }
+
+    /// A change that may or may not have happened, or happened in part, or in any order with others.
+    pub fn maybe(&mut self, change: &Change) {
+        self.dirty.insert(NOBODY);
+        match change {
+            Change::Write { stretches, value, .. } => {
+                for (from, to) in stretches {
+                    self.each(*from, *to, |run| run.may_be(*value));
+                    self.grow(*to, None, false);
+                }
+            }
+            Change::Truncate { size, .. } => {
+                self.each(*size, WITHOUT_END, |run| run.may_be(0));
+                self.size_older = self.size_older.min(self.size.0).min(*size);
+                self.size_before = self.size_before.max(self.size.1).max(*size);
+                self.size = (self.size.0.min(*size), self.size.1.max(*size));
+                self.size_last = None;
+            }
+            Change::Punch { from, to, .. } => self.each(*from, *to, |run| run.may_be(0)),
+            Change::Allocate { end, .. } => self.grow(*end, None, false),
+        }
+    }
+
+    /// An fsync through `by` was acknowledged: what it wrote last is there, and there to stay (I6).
+    pub fn synced(&mut self, by: Handle) {
+        self.dirty.remove(&by);
+        for run in &mut self.runs {
+            if let Some((_, value)) = run.last.filter(|(last, _)| *last == by) {
+                run.now = BTreeSet::from([value]);
+                run.older.clear();
+            }
+        }
+        if let Some((_, size)) = self.size_last.filter(|(last, _)| *last == by) {
+            // Others may have made it larger, and may lose that.
+            self.size.0 = self.size.0.max(size);
+            self.size_older = self.size_older.max(size);
+            if self.size == (size, size) {
+                self.size_before = size;
+            }
+        }
+        self.pending_too();
+    }
+
+    /// An fsync or close through `by` said that data is lost: nothing is promised any more.
+    pub fn disclaimed(&mut self, by: Handle) {
+        for run in self.runs.iter_mut().filter(|run| run.last.is_some_and(|(last, _)| last == by)) {
+            run.now.extend(run.older.iter().copied());
+            run.last = None;
+        }
+        if self.size_last.is_some_and(|(last, _)| last == by) {
+            self.size_last = None;
+            self.widen();
+        }
+    }
+
+    /// Power was lost where the bytes that `on` names are kept; everywhere for `|_| true`.
+    pub fn power_lost(&mut self, piece: u64, on: impl Fn(u64) -> bool) {
+        self.lost |= !self.dirty.is_empty();
+        let end = self.size.1.max(self.size_before);
+        let mut from = 0;
+        while from < end {
+            let to = from + piece;
+            if on(from) {
+                self.each(from, to, |run| run.now.extend(run.older.iter().copied()));
+            }
+            from = to;
+        }
+        self.widen();
+    }
+
+    fn widen(&mut self) {
+        self.size = (self.size.0.min(self.size_older), self.size.1.max(self.size_before));
+    }
+
+    /// A size was seen.
+    ///
+    /// # Errors
+    /// I5 when it is none that the file may have.
+    pub fn saw_size(&mut self, seen: u64) -> Result<(), Violation> {
+        let (least, largest) = if self.lost { (0, self.size.1) } else { self.size };
+        if !(least..=largest).contains(&seen) {
+            let what = format!("the size is {seen}; possible is {least} to {largest}");
+            return Err(Violation::new("I5", what));
+        }
+        if !self.lost {
+            self.size = (seen, seen);
+            self.each(seen, WITHOUT_END, |run| run.now = BTreeSet::from([0]));
+            self.pending_too();
+        }
+        Ok(())
+    }
+
+    /// Bytes were seen at `offset`: `wanted` were asked for.
+    ///
+    /// # Errors
+    /// I5 for a length, I6 for a byte that the file cannot have.
+    pub fn saw(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Violation> {
+        let mut at = 0;
+        while at < bytes.len() {
+            let same = bytes[at..].iter().take_while(|byte| **byte == bytes[at]).count();
+            let (from, to, value) = (offset + at as u64, offset + (at + same) as u64, bytes[at]);
+            let mut wrong = None;
+            self.each(from, to, |run| {
+                if !run.now.contains(&value) {
+                    wrong.get_or_insert_with(|| run.clone());
+                }
+                run.now = BTreeSet::from([value]);
+            });
+            if let Some(run) = wrong {
+                let what = format!(
+                    "bytes {from}..{to} read as {value:#04x}; possible before byte {} is {:02x?} (older {:02x?}, last {:?})",
+                    run.end, run.now, run.older, run.last
+                );
+                return Err(Violation::new("I6", what));
+            }
+            at += same;
+        }
+        self.pending_too();
+        Ok(())
+    }
+
+    /// A read at `offset` that wanted more got only as much as ends the file at `end`.
+    ///
+    /// # Errors
+    /// I5.
+    pub fn saw_end(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
+        let (least, largest) = if self.lost { (0, self.size.1) } else { self.size };
+        let possible = (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
+        if got < possible.0 || got > possible.1 {
+            let what = format!("{wanted} bytes from {offset} gave {got}; the size is {least} to {largest}");
+            return Err(Violation::new("I5", what));
+        }
+        if self.lost {
+            Ok(())
+        } else if got == wanted {
+            self.size.0 = least.max(offset + got);
+            Ok(())
+        } else if got > 0 {
+            self.saw_size(offset + got)
+        } else {
+            self.size.1 = largest.min(offset);
+            Ok(())
+        }
+    }
+
+    fn grow(&mut self, end: u64, by: Option<Handle>, certain: bool) {
+        if end <= self.size.0 {
+            return;
+        }
+        self.size_older = self.size_older.min(self.size.0);
+        self.size_before = self.size_before.max(self.size.1);
+        self.size_last = by.map(|by| (by, end));
+        let least = if certain { end } else { self.size.0 };
+        self.size = (least, self.size.1.max(end));
+    }
+
+    /// Splits the runs at both ends, changes those between, joins neighbours that are the same.
+    fn each(&mut self, from: u64, to: u64, mut change: impl FnMut(&mut Run)) {
+        if from >= to {
+            return;
+        }
+        self.split(from);
+        self.split(to);
+        let mut start = 0;
+        for run in &mut self.runs {
+            if start >= from && run.end <= to {
+                change(run);
+            }
+            start = run.end;
+        }
+        self.runs.dedup_by(|next, kept| {
+            let same = (&next.now, &next.older, next.last) == (&kept.now, &kept.older, kept.last);
+            if same {
+                kept.end = next.end;
+            }
+            same
+        });
+    }
+
+    fn split(&mut self, at: u64) {
+        let index = self.runs.partition_point(|run| run.end < at);
+        let start = if index == 0 { 0 } else { self.runs[index - 1].end };
+        if let Some(run) = self.runs.get(index)
+            && start < at
+            && at < run.end
+        {
+            let left = Run { end: at, ..run.clone() };
+            self.runs.insert(index, left);
+        }
+    }
+}
+
+impl Run {
+    fn set(&mut self, value: u8, by: Option<Handle>) {
+        self.older.append(&mut self.now);
+        self.now.insert(value);
+        self.last = by.map(|by| (by, value));
+    }
+
+    fn may_be(&mut self, value: u8) {
+        self.older.extend(self.now.iter().copied());
+        self.older.insert(value);
+        self.now.insert(value);
+        self.last = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(by: Handle, from: u64, to: u64, value: u8) -> Change {
+        Change::Write { by, stretches: vec![(from, to)], value }
+    }
+
+    #[test]
+    fn an_acknowledged_write_must_be_seen() {
+        let mut data = Data::default();
+        data.done(&write(1, 10, 20, 7));
+        assert_eq!(data.saw_end(0, 20, 100), Ok(()));
+        assert_eq!(data.saw(0, &[[0; 10], [7; 10]].concat()), Ok(()));
+        assert_eq!(data.clone().saw(10, &[0]).unwrap_err().rule, "I6");
+        assert_eq!(data.saw_size(19).unwrap_err().rule, "I5");
+    }
+
+    #[test]
+    fn power_takes_back_what_was_not_synced_and_nothing_else() {
+        let mut data = Data::default();
+        data.done(&write(1, 0, 10, 7));
+        data.synced(1);
+        data.done(&write(1, 5, 15, 8));
+        data.power_lost(4096, |_| true);
+        assert_eq!(data.size(), (10, 15));
+        assert_eq!(data.saw(0, &[7, 7, 7, 7, 7, 7, 8, 7, 8, 8]), Ok(()));
+        assert!(data.clone().saw(0, &[0]).is_err(), "synced");
+        assert_eq!(data.saw(7, &[7]), Ok(()), "once seen it stays");
+        assert!(data.saw(7, &[8]).is_err());
+    }
+
+    #[test]
+    fn a_sync_after_a_loss_must_not_be_acknowledged_as_if_nothing_happened() {
+        let mut data = Data::default();
+        data.done(&write(1, 0, 10, 7));
+        data.power_lost(4096, |_| true);
+        let mut told = data.clone();
+        told.disclaimed(1);
+        assert_eq!(told.saw(0, &[0; 10]), Ok(()));
+        data.synced(1);
+        assert!(data.saw(0, &[0; 10]).is_err());
+    }
+
+    #[test]
+    fn an_unknown_write_may_show_or_not_byte_by_byte() {
+        let mut data = Data::default();
+        data.done(&write(1, 0, 4, 1));
+        data.maybe(&write(1, 2, 8, 2));
+        assert_eq!(data.size(), (4, 8));
+        assert_eq!(data.saw(0, &[1, 1, 1, 2]), Ok(()));
+        assert!(data.saw(0, &[2]).is_err());
+    }
+
+    #[test]
+    fn truncate_down_then_up_gives_zeros() {
+        let mut data = Data::default();
+        data.done(&write(1, 0, 100, 9));
+        data.done(&Change::Truncate { by: Some(1), size: 50 });
+        data.done(&Change::Truncate { by: Some(1), size: 80 });
+        assert_eq!(data.saw(0, &[[9; 50].as_slice(), &[0; 30]].concat()), Ok(()));
+        assert!(data.clone().saw(60, &[9]).is_err());
+    }
+}

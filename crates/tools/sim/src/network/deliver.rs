@@ -1,0 +1,240 @@
+//! How a frame gets from one side of a connection to the other.
+
+use std::sync::Arc;
+
+use braid_net::server::Peer;
+use braid_types::Failure;
+use braid_wire::{
+    FrameHeader,
+    message::{OP_AUTH, OP_HELLO},
+};
+
+use super::{
+    Arrivals, Connection, Direction, Host, Network, Parcel, State,
+    host::{Replies, Serving, Session, parse},
+};
+
+impl Network {
+    /// Begins a connection; `None` when nobody has the address.
+    pub(crate) fn connect(&self, client: Host, address: &str) -> Option<(u64, Arc<Arrivals>)> {
+        let (_, mut state) = self.world_and_state();
+        let server = *state.addresses.get(address)?;
+        let number = state.next_connection;
+        state.next_connection += 1;
+        let arrivals = Arc::new(Arrivals::default());
+        let connection = Connection {
+            client,
+            server,
+            arrivals: Arc::clone(&arrivals),
+            serving: Serving::New,
+            client_open: true,
+            server_open: true,
+            aborted: false,
+            arrives: Default::default(),
+            held: Default::default(),
+        };
+        state.connections.insert(number, connection);
+        Some((number, arrivals))
+    }
+
+    /// The client is done with a connection. With `abort` it gave it up: the answers do not matter any more.
+    pub(crate) fn close(&self, number: u64, abort: bool) {
+        {
+            let (_, mut state) = self.world_and_state();
+            let State { weather, hosts, connections, .. } = &mut *state;
+            let Some(connection) = connections.get_mut(&number) else { return };
+            connection.client_open = false;
+            connection.aborted |= abort && hosts[&connection.server].storage && !weather.late_data;
+        }
+        self.send(number, Direction::ToServer, Parcel::End);
+    }
+
+    /// Puts something on its way; `false` when the sender's side is closed already.
+    pub(crate) fn send(&self, number: u64, direction: Direction, parcel: Parcel) -> bool {
+        let (world, mut state) = self.world_and_state();
+        let Some(connection) = state.connections.get(&number) else { return false };
+        let sender_open = match direction {
+            Direction::ToServer => connection.client_open,
+            Direction::ToClient => connection.server_open,
+        };
+        if !sender_open && matches!(parcel, Parcel::Frame(_)) {
+            return false;
+        }
+        let (client, server) = (connection.client, connection.server);
+        if matches!(parcel, Parcel::Frame(_)) && self.0.random.chance(state.weather.resets_per_million) {
+            let when = state.delay(&self.0.random, client, server) * 2;
+            let network = self.clone();
+            world.after(when, move || network.reset(number, "connection reset"));
+        }
+        let delay = state.delay(&self.0.random, client, server);
+        let Some(connection) = state.connections.get_mut(&number) else { return false };
+        let arrives = (world.now() + delay).max(connection.arrives[direction as usize]);
+        connection.arrives[direction as usize] = arrives;
+        let network = self.clone();
+        world.at(arrives, move || network.deliver(number, direction, parcel));
+        true
+    }
+
+    /// Something is at the end of its way, unless the link is cut there: then it waits.
+    pub(super) fn deliver(&self, number: u64, direction: Direction, parcel: Parcel) {
+        let (_, mut state) = self.world_and_state();
+        let Some(connection) = state.connections.get(&number) else { return };
+        let (client, server) = (connection.client, connection.server);
+        let lost = match direction {
+            Direction::ToServer => !state.hosts[&server].power,
+            Direction::ToClient => !state.hosts[&client].power,
+        };
+        let held = state.is_cut(client, server) || lost;
+        let Some(connection) = state.connections.get_mut(&number) else { return };
+        if held || connection.held.iter().any(|(other, _)| *other == direction) {
+            connection.held.push_back((direction, parcel));
+            return;
+        }
+        drop(state);
+        match direction {
+            Direction::ToClient => self.to_client(number, &parcel),
+            Direction::ToServer => self.to_server(number, parcel),
+        }
+    }
+
+    fn to_client(&self, number: u64, parcel: &Parcel) {
+        let arrivals = {
+            let (_, mut state) = self.world_and_state();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            let open = connection.client_open;
+            if !matches!(parcel, Parcel::Frame(_)) {
+                connection.client_open = false;
+            }
+            let arrivals = open.then(|| Arc::clone(&connection.arrivals));
+            if !connection.client_open && !connection.server_open {
+                state.connections.remove(&number);
+            }
+            arrivals
+        };
+        let Some(arrivals) = arrivals else { return };
+        match parcel {
+            Parcel::Frame(frame) => arrivals.arrive(frame),
+            Parcel::End => arrivals.break_off("the server closed it"),
+            Parcel::Reset(why) => arrivals.break_off(why),
+        }
+    }
+
+    fn to_server(&self, number: u64, parcel: Parcel) {
+        match parcel {
+            Parcel::Frame(frame) => self.frame_to_server(number, &frame),
+            Parcel::End | Parcel::Reset(_) => self.end_at_server(number),
+        }
+    }
+
+    /// The server's end closes; its session is dropped.
+    pub(super) fn end_at_server(&self, number: u64) {
+        let serving = {
+            let (_, mut state) = self.world_and_state();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            connection.server_open = false;
+            let serving = std::mem::replace(&mut connection.serving, Serving::New);
+            if !connection.client_open {
+                state.connections.remove(&number);
+            }
+            serving
+        };
+        drop(serving);
+    }
+
+    fn frame_to_server(&self, number: u64, frame: &[u8]) {
+        let serving = {
+            let (_, mut state) = self.world_and_state();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            let data = matches!(connection.serving, Serving::Open(_));
+            if !connection.server_open || (connection.aborted && data) {
+                return;
+            }
+            let service = state.hosts[&connection_server(&state, number)].service.clone();
+            let Some(connection) = state.connections.get_mut(&number) else { return };
+            match (&connection.serving, service) {
+                (Serving::New, None) => {
+                    connection.server_open = false;
+                    None
+                }
+                (Serving::New, Some(service)) => {
+                    let handshake = braid_net::handshake::ServerHandshake::new(service.identity(), true);
+                    Some(Serving::Handshake(handshake, service))
+                }
+                _ => Some(std::mem::replace(&mut connection.serving, Serving::Open(None))),
+            }
+        };
+        let (Some(serving), Some((header, body, payload))) = (serving, parse(frame)) else {
+            self.send(number, Direction::ToClient, Parcel::Reset("connection refused"));
+            return;
+        };
+        let serving = self.serve(number, serving, header, body, payload);
+        let ended = {
+            let (_, mut state) = self.world_and_state();
+            match state.connections.get_mut(&number) {
+                // The session ended its own connection, or its process: it is dropped below, outside the lock.
+                Some(connection) if connection.server_open => {
+                    connection.serving = serving;
+                    None
+                }
+                _ => Some(serving),
+            }
+        };
+        drop(ended);
+    }
+
+    fn serve(&self, number: u64, serving: Serving, header: FrameHeader, body: &[u8], payload: &[u8]) -> Serving {
+        let replies = Replies::new(self.clone(), number, &header);
+        match serving {
+            Serving::Handshake(mut handshake, service) if header.op == OP_HELLO => {
+                let mut nonce = [0; 32];
+                self.0.random.fill(&mut nonce);
+                match handshake.hello(&header, body, nonce) {
+                    Ok((frame, _)) => {
+                        self.send(number, Direction::ToClient, Parcel::Frame(frame));
+                        Serving::Handshake(handshake, service)
+                    }
+                    Err(refusal) => self.refuse(number, refusal),
+                }
+            }
+            Serving::Handshake(handshake, service) if header.op == OP_AUTH => {
+                match handshake.auth(&header, body, [0; 32], service.authorizer()) {
+                    Ok((frame, role, credential)) => {
+                        self.send(number, Direction::ToClient, Parcel::Frame(frame));
+                        let address = format!("sim:{number}");
+                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection: number };
+                        open(service.connected(&peer))
+                    }
+                    Err(refusal) => self.refuse(number, refusal),
+                }
+            }
+            Serving::Open(Some(mut session)) => {
+                session.request(header, body.to_vec(), payload.to_vec(), replies);
+                Serving::Open(Some(session))
+            }
+            Serving::Refused(failure) => {
+                replies.fail(&failure);
+                Serving::Refused(failure)
+            }
+            other => {
+                self.reset(number, "the peer broke the protocol");
+                other
+            }
+        }
+    }
+
+    fn refuse(&self, number: u64, refusal: braid_net::handshake::Refusal) -> Serving {
+        self.send(number, Direction::ToClient, Parcel::Frame(refusal.frame));
+        Serving::Refused(refusal.failure)
+    }
+}
+
+fn connection_server(state: &State, number: u64) -> Host {
+    state.connections[&number].server
+}
+
+fn open(connected: Result<Box<dyn Session>, Failure>) -> Serving {
+    match connected {
+        Ok(session) => Serving::Open(Some(session)),
+        Err(failure) => Serving::Refused(failure),
+    }
+}

@@ -1,0 +1,77 @@
+//! A client process: the real engine over the simulated network.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use braid_client::{Config, Credential, TlsPolicy, asynchronous::Client};
+
+use super::{CLUSTER, MDS_ADDRESS, server_key};
+use crate::{
+    driver::SimDriver,
+    network::{Host, Network},
+    world::{Life, lock},
+};
+
+/// How long a call may take, in every simulation (I8).
+pub const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A host with one client process.
+pub struct ClientNode {
+    /// `client1` and so on.
+    pub name: String,
+    /// Where it is in the network.
+    pub host: Host,
+    network: Network,
+    seed: u64,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    life: Life,
+    client: Client<SimDriver>,
+}
+
+impl ClientNode {
+    /// A host without a process.
+    pub fn new(network: &Network, number: u32, seed: u64) -> Arc<Self> {
+        let name = format!("client{number}");
+        let host = network.add_host(&name, &format!("{name}:0"));
+        Arc::new(Self { name, host, network: network.clone(), seed, running: Mutex::new(None) })
+    }
+
+    /// The process and its client, started when it does not run.
+    pub fn start(&self) -> (Life, Client<SimDriver>) {
+        let mut running = lock(&self.running);
+        let running = running.get_or_insert_with(|| self.process());
+        (running.life.clone(), running.client.clone())
+    }
+
+    fn process(&self) -> Running {
+        let life = Life::new();
+        let mut config = Config::new([MDS_ADDRESS], Credential::ServerKey(server_key()));
+        config.tls = TlsPolicy::Never;
+        config.timeout = TIMEOUT;
+        config.client_name.clone_from(&self.name);
+        config.cluster = Some(CLUSTER);
+        let client = Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
+        self.network.world().spawn(&life, client.serve());
+        Running { life, client }
+    }
+
+    /// The process dies in the middle of whatever it does.
+    pub fn kill(&self) {
+        let running = lock(&self.running).take();
+        self.network.kill(self.host);
+        if let Some(running) = running {
+            running.life.end();
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}

@@ -1,0 +1,259 @@
+//! An I/O daemon: the real core over objects in memory, registered by the real state machine.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use braid_iod::{
+    IodCore,
+    registration::{Introduction, Orders, Registration, Step},
+};
+use braid_net::{
+    Driver, Endpoint, NetError, TlsPolicy,
+    handshake::Identity,
+    server::{Authorizer, Peer},
+};
+use braid_store::{MemStore, ObjectStore};
+use braid_types::{Failure, IodId, Status, limits::HEARTBEAT_MS};
+use braid_wire::{Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope};
+
+use super::{CLUSTER, MDS_ADDRESS, iod_session::IodSession, server_key, wall};
+use crate::{
+    driver::{SimConnection, SimDriver},
+    network::{Host, Network, Service, Session},
+    random::Random,
+    world::{Life, World, lock},
+};
+
+/// How long one answer of the metadata server is waited for, as the daemon does.
+const ANSWER_WAIT: Duration = Duration::from_millis(3 * HEARTBEAT_MS);
+
+/// A host with one I/O daemon.
+pub struct IodNode {
+    /// `iod1` and so on.
+    pub name: String,
+    /// Where it is in the network.
+    pub host: Host,
+    /// Its disk.
+    pub store: MemStore,
+    network: Network,
+    driver: SimDriver,
+    random: Arc<Random>,
+    introduction: Introduction,
+    running: Mutex<Option<Running>>,
+}
+
+struct Running {
+    life: Life,
+    core: Arc<IodCore<MemStore>>,
+}
+
+impl IodNode {
+    /// A host with an empty disk. Nothing runs yet.
+    pub fn new(network: &Network, number: u32, seed: u64) -> Arc<Self> {
+        let name = format!("iod{number}");
+        let address = format!("{name}:7001");
+        let host = network.add_host(&name, &address);
+        network.set_storage(host);
+        let random = Random::new(seed, &name);
+        let mut directory = [0; 16];
+        random.fill(&mut directory);
+        let introduction = Introduction { cluster: CLUSTER, directory, addresses: vec![address], labels: Vec::new() };
+        Arc::new(Self {
+            store: MemStore::new(CLUSTER, None, random.next()),
+            driver: SimDriver::new(network.clone(), host, seed),
+            network: network.clone(),
+            random: Arc::new(random),
+            running: Mutex::new(None),
+            introduction,
+            name,
+            host,
+        })
+    }
+
+    /// Whether the daemon runs.
+    pub fn is_running(&self) -> bool {
+        lock(&self.running).is_some()
+    }
+
+    /// Its id; 0 before it has registered.
+    pub fn id(&self) -> IodId {
+        lock(&self.running).as_ref().map_or(IodId(0), |running| running.core.iod())
+    }
+
+    /// Its id as its disk knows it, also while it does not run.
+    pub fn known_id(&self) -> Option<IodId> {
+        self.store.identity().iod
+    }
+
+    /// Starts the daemon.
+    pub fn start(self: &Arc<Self>) {
+        if self.is_running() {
+            return;
+        }
+        let world = self.network.world().clone();
+        let life = Life::new();
+        let core = Arc::new(IodCore::new(Arc::new(self.store.clone()), server_key(), world.now()));
+        *lock(&self.running) = Some(Running { life: life.clone(), core: Arc::clone(&core) });
+        let service = IodService {
+            core: Arc::clone(&core),
+            keys: Keys,
+            life: life.clone(),
+            world: world.clone(),
+            random: Arc::clone(&self.random),
+        };
+        self.network.serve_on(self.host, Arc::new(service));
+        let registration = Registration::new(self.introduction.clone(), core.iod());
+        let registrar = Registrar { core, registration, driver: self.driver.clone(), world, connection: None };
+        self.network.world().spawn(&life, registrar.run());
+    }
+
+    /// The process dies; its host lives on.
+    pub fn kill(&self) {
+        self.network.kill(self.host);
+        self.end();
+        self.store.restart();
+    }
+
+    /// The host loses power: what was not flushed may be gone.
+    pub fn power_loss(&self) {
+        self.network.power_off(self.host);
+        self.end();
+        self.store.crash();
+    }
+
+    fn end(&self) {
+        let running = lock(&self.running).take();
+        if let Some(running) = running {
+            running.life.end();
+        }
+    }
+}
+
+impl std::fmt::Debug for IodNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+struct IodService {
+    core: Arc<IodCore<MemStore>>,
+    keys: Keys,
+    life: Life,
+    world: World,
+    random: Arc<Random>,
+}
+
+/// As the daemon's own: a session, or the server key.
+struct Keys;
+
+impl Authorizer for Keys {
+    fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure> {
+        match (role, credential) {
+            (Role::Client, Credential::Session { .. }) | (Role::Mds | Role::Admin, Credential::Server) => {
+                Ok(credential.secret(&server_key()))
+            }
+            _ => Err(Failure::new(Status::AuthenticationFailed, "this key does not stand for this role")),
+        }
+    }
+}
+
+impl Service for IodService {
+    fn identity(&self) -> Identity {
+        let node_id = self.core.iod().0;
+        Identity { node: NodeKind::Iod, node_id, cluster: CLUSTER, credits: 64, tls: TlsPolicy::Never }
+    }
+
+    fn authorizer(&self) -> &dyn Authorizer {
+        &self.keys
+    }
+
+    fn connected(&self, peer: &Peer) -> Result<Box<dyn Session>, Failure> {
+        let (core, life) = (Arc::clone(&self.core), self.life.clone());
+        Ok(Box::new(IodSession::new(core, peer, life, self.world.clone(), Arc::clone(&self.random))))
+    }
+}
+
+/// Keeps the daemon registered, as the daemon's own thread does.
+struct Registrar {
+    core: Arc<IodCore<MemStore>>,
+    registration: Registration,
+    driver: SimDriver,
+    world: World,
+    connection: Option<SimConnection>,
+}
+
+impl Registrar {
+    async fn run(mut self) {
+        loop {
+            if self.turn().await.is_err() {
+                self.connection = None;
+                self.registration.failed();
+            }
+        }
+    }
+
+    async fn turn(&mut self) -> Result<(), NetError> {
+        let now = self.world.now();
+        let step = match self.core.vitals() {
+            Ok(vitals) => self.registration.next(now, || vitals),
+            Err(_) => Step::Wait(now + Duration::from_millis(HEARTBEAT_MS)),
+        };
+        match step {
+            Step::Wait(until) => self.world.sleep_until(until).await,
+            Step::Register(message) => {
+                self.connection = None;
+                let reply = self.call(&message).await?;
+                let id = reply.id;
+                let orders = self.registration.registered(reply).map_err(|failure| broken(&failure))?;
+                self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
+                self.obey(&orders);
+            }
+            Step::Heartbeat(message) => {
+                let reply = self.call(&message).await?;
+                let orders = self.registration.heard(reply);
+                self.obey(&orders);
+            }
+        }
+        Ok(())
+    }
+
+    /// The order matters: no moment of service between an answer and its fences (I4).
+    fn obey(&mut self, orders: &Orders) {
+        self.core.set_clock_offset(orders.mds_now, wall(self.world.now()));
+        self.core.fence(&orders.fence);
+        self.registration.confirm(orders.fence.fence);
+        self.core.serve_until(Some(orders.serve_until));
+    }
+
+    async fn call<C: Call>(&mut self, message: &C) -> Result<C::Reply, NetError> {
+        let deadline = self.driver.now() + ANSWER_WAIT;
+        if self.connection.is_none() {
+            self.connection = Some(self.driver.connect_shared(&mds_endpoint(), deadline).await?);
+        }
+        let Some(connection) = &self.connection else { return Err(broken(&"no connection")) };
+        let mut body = Envelope::PLAIN.to_bytes();
+        message.encode(&mut body);
+        let answer = self.driver.call(connection, C::OP, &body, deadline).await?;
+        let outcome: Result<C::Reply, Failure> = decode_outcome(&answer.body).map_err(|why| broken(&why))?;
+        outcome.map_err(|failure| broken(&failure))
+    }
+}
+
+fn broken(why: &dyn std::fmt::Display) -> NetError {
+    NetError::PeerMisbehaved { server: "metadata server".into(), what: why.to_string() }
+}
+
+fn mds_endpoint() -> Endpoint {
+    Endpoint {
+        node: NodeKind::Mds,
+        node_id: 0,
+        cluster: Some(CLUSTER),
+        addresses: vec![MDS_ADDRESS.into()],
+        role: Role::Iod,
+        credential: Credential::Server,
+        secret: server_key(),
+        tls: TlsPolicy::Never,
+    }
+}

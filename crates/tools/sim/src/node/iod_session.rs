@@ -1,0 +1,120 @@
+//! One connection of an I/O daemon: jobs in slices, works after the disk's time, so that a fence, a truncate, a
+//! death or another client's write can fall between any two of them.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use braid_iod::{Begun, ConnectionState, FrameSink, IodCore, Payload, Peer, Progress, SinkError, WriteJob};
+use braid_store::MemStore;
+use braid_wire::FrameHeader;
+
+use crate::{
+    network::{Replies, Session},
+    random::Random,
+    world::{Life, World, lock},
+};
+
+/// Payload of a write that one slice takes. Small, so that even small writes have a middle.
+const WRITE_SLICE_BYTES: usize = 8 * 1024;
+
+pub(super) struct IodSession {
+    shared: Shared,
+    state: Arc<Mutex<ConnectionState>>,
+}
+
+#[derive(Clone)]
+struct Shared {
+    core: Arc<IodCore<MemStore>>,
+    life: Life,
+    world: World,
+    random: Arc<Random>,
+}
+
+impl IodSession {
+    pub(super) fn new(
+        core: Arc<IodCore<MemStore>>,
+        peer: &braid_net::server::Peer,
+        life: Life,
+        world: World,
+        random: Arc<Random>,
+    ) -> Self {
+        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone() });
+        Self { shared: Shared { core, life, world, random }, state: Arc::new(Mutex::new(state)) }
+    }
+}
+
+impl Session for IodSession {
+    fn request(&mut self, header: FrameHeader, body: Vec<u8>, payload: Vec<u8>, replies: Replies) {
+        let (shared, now) = (self.shared.clone(), self.shared.world.now());
+        let begun = self.shared.core.begin(&mut lock(&self.state), now, header.op, &body, header.payload_bytes);
+        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, &payload, &replies).await });
+    }
+}
+
+impl Shared {
+    async fn finish(&self, begun: Begun<MemStore>, payload: &[u8], replies: &Replies) {
+        let answer = match begun {
+            Begun::Read(mut job) => {
+                let mut sink = Sink(replies);
+                while job.step(&self.core, self.world.now(), &mut sink) == Ok(Progress::Again) {
+                    self.pause(5..50).await;
+                }
+                return;
+            }
+            Begun::Write(job) => self.write(job, payload).await,
+            Begun::Work(work) => {
+                self.pause(50..2000).await;
+                let answer = work.run(&self.core, self.world.now());
+                // The disk is done; the process may still die before it says so.
+                self.pause(1..200).await;
+                answer
+            }
+            Begun::Answer(answer) => answer,
+        };
+        replies.finish(&answer.body, &[]);
+    }
+
+    async fn write(&self, mut job: Box<WriteJob>, payload: &[u8]) -> braid_iod::Answer {
+        for mut slice in payload.chunks(WRITE_SLICE_BYTES) {
+            while !slice.is_empty() {
+                slice = &slice[job.push(&self.core, self.world.now(), slice)..];
+                self.pause(5..100).await;
+            }
+        }
+        loop {
+            if let Some(answer) = job.finish(&self.core) {
+                return answer;
+            }
+            self.pause(1..10).await;
+        }
+    }
+
+    async fn pause(&self, micros: std::ops::Range<u64>) {
+        let time = Duration::from_micros(self.random.within(micros));
+        self.world.sleep(time).await;
+    }
+}
+
+struct Sink<'a>(&'a Replies);
+
+impl Sink<'_> {
+    fn read(payload: &Payload<'_>) -> Result<Vec<u8>, SinkError> {
+        let mut bytes = Vec::with_capacity(payload.bytes());
+        payload.read_into(&mut bytes).map_err(SinkError::Disk)?;
+        Ok(bytes)
+    }
+}
+
+impl FrameSink for Sink<'_> {
+    fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
+        let bytes = Self::read(payload)?;
+        if self.0.data(&bytes) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+
+    fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError> {
+        let bytes = Self::read(payload)?;
+        if self.0.finish(body, &bytes) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+}

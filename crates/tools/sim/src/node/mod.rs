@@ -1,0 +1,30 @@
+//! The processes of a simulated cluster: the real cores, with the network and the disks around them simulated.
+
+mod client;
+mod iod;
+mod iod_session;
+mod mds;
+mod mds_link;
+
+use braid_types::{ClusterUuid, Timestamp};
+use braid_wire::Secret;
+use std::time::Duration;
+
+pub use client::{ClientNode, TIMEOUT};
+pub use iod::IodNode;
+pub use mds::MdsNode;
+
+/// The cluster of every simulation.
+pub const CLUSTER: ClusterUuid = ClusterUuid(*b"simulated braid!");
+/// Where the metadata server is found.
+pub const MDS_ADDRESS: &str = "mds:7000";
+
+/// The server key of every simulation.
+pub fn server_key() -> Secret {
+    Secret::from_bytes([0x5b; 32])
+}
+
+/// The wall clock of a simulated machine: all agree, and it begins in 2026.
+pub fn wall(now: Duration) -> Timestamp {
+    Timestamp { seconds: 1_780_000_000 + now.as_secs() as i64, nanos: now.subsec_nanos() }
+}

@@ -1,0 +1,118 @@
+//! One run: a cluster, its clients' work, its trouble, and the verdict. A function of the seed.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    audit,
+    chaos::{Chaos, Profile},
+    cluster::{Cluster, Node, Shape},
+    judge::Judge,
+    model::Violation,
+    random::Random,
+    workload::Actor,
+    world::Life,
+};
+
+/// How a run went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The first thing that no rule allows.
+    pub violation: Option<Violation>,
+    /// Of every event: the same for the same seed.
+    pub hash: u64,
+    /// Events in the trace.
+    pub events: u64,
+    /// Calls of the clients, and how many of them were cut off.
+    pub calls: (u64, u64),
+    /// Calls that met a file of which power took an object that was never synced.
+    pub missing: u64,
+    /// Virtual time.
+    pub took: Duration,
+    /// The last events, for a person; only of a run that failed.
+    pub trace: String,
+}
+
+/// Runs one seed. With `trace_all`, a failure's trace has every event.
+pub fn run(seed: u64, trace_all: bool) -> Outcome {
+    run_with(seed, trace_all, |_| {})
+}
+
+/// As [`run`]; `spoil` may break the cluster before the work begins, to see that the judge notices.
+pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -> Outcome {
+    let random = Random::new(seed, "shape");
+    let shape = Shape { iods: random.within(2..6) as u32, clients: random.within(2..5) as u32 };
+    let profile = Profile::of(seed);
+    let cluster = Arc::new(Cluster::start(seed, shape, trace_all));
+    let judge = Judge::default();
+    cluster.world.note(format_args!("{shape:?} {profile:?}"));
+    prepare(&cluster, &judge, random.within(1..4));
+    spoil(&cluster);
+    work(&cluster, &judge, seed, &profile, &random);
+    if !judge.has_failed() {
+        audit::audit(&cluster, &judge, !profile.loses_power());
+    }
+    let (violation, calls, missing) = {
+        let state = judge.state();
+        (state.violation.clone(), (state.calls, state.unknown), state.missing)
+    };
+    let trace = cluster.world.trace();
+    let (hash, events) = (trace.hash(), trace.events());
+    let trace = if violation.is_some() { trace.to_string() } else { String::new() };
+    Outcome { seed, violation, hash, events, calls, missing, took: cluster.world.now(), trace }
+}
+
+/// Makes the trees, durably.
+fn prepare(cluster: &Cluster, judge: &Judge, trees: u64) {
+    for tree in 0..trees {
+        let root = format!("t{tree}");
+        let path = format!("/{root}");
+        cluster.client(0, |client| async move {
+            client.mkdir(path.as_str(), 0o755).await.expect("a directory is made in good weather");
+            client.sync_directory("/").await.expect("the root is forced in good weather");
+        });
+        judge.add_tree(&root, 0o755);
+    }
+}
+
+fn work(cluster: &Arc<Cluster>, judge: &Judge, seed: u64, profile: &Profile, random: &Random) {
+    let trouble = Duration::from_millis(random.within(2000..40_000));
+    let end = cluster.world.now() + trouble;
+    let respawn = respawner(cluster, judge, seed, profile.calm, end);
+    (0..cluster.clients.len()).for_each(|client| respawn(client));
+    let troublemaker = Life::new();
+    let chaos = Chaos::new(cluster, judge, seed, profile.clone(), respawn);
+    cluster.world.spawn(&troublemaker, chaos.rage(troublemaker.clone(), end));
+    run_until(cluster, judge, end);
+    troublemaker.end();
+    audit::quiesce(cluster);
+    // Every call that is under way ends within its time; then everything is closed, each within its own.
+    run_until(cluster, judge, cluster.world.now() + Duration::from_secs(300));
+}
+
+fn run_until(cluster: &Cluster, judge: &Judge, end: Duration) {
+    while !judge.has_failed() && cluster.world.step(end) {}
+}
+
+/// Begins a client's work, and begins it anew after its process died.
+fn respawner(
+    cluster: &Arc<Cluster>,
+    judge: &Judge,
+    seed: u64,
+    calm: bool,
+    end: Duration,
+) -> Arc<dyn Fn(usize) + Send + Sync> {
+    let weak = Arc::downgrade(cluster);
+    let judge = judge.clone();
+    let randoms: Vec<Arc<Random>> =
+        (0..cluster.clients.len()).map(|n| Arc::new(Random::new(seed, &format!("client {n}")))).collect();
+    Arc::new(move |client| {
+        let Some(cluster) = weak.upgrade() else { return };
+        cluster.restart(Node::Client(client));
+        let (life, api) = cluster.clients[client].start();
+        let node = &cluster.clients[client];
+        let actor = Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, calm);
+        cluster.world.spawn(&life, actor.work(end));
+    })
+}

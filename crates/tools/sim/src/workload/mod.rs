@@ -1,0 +1,71 @@
+//! What the clients do: random calls on a few small trees, each held against the judge.
+
+mod call;
+mod data;
+mod names;
+
+use std::{sync::Arc, time::Duration};
+
+pub(crate) use names::seen;
+
+use braid_client::asynchronous::{Client, File};
+
+use crate::{driver::SimDriver, judge::Judge, model::data::Handle, random::Random, world::World};
+
+/// Files that one client has open at a time.
+const OPEN_MAX: usize = 4;
+/// The longest pause between two calls.
+const PAUSE_MAX: Duration = Duration::from_millis(400);
+
+/// One client's part of the workload.
+pub struct Actor {
+    pub(crate) name: String,
+    pub(crate) world: World,
+    pub(crate) judge: Judge,
+    pub(crate) random: Arc<Random>,
+    pub(crate) client: Client<SimDriver>,
+    /// Whether every call must succeed that the model allows.
+    pub(crate) calm: bool,
+    pub(crate) open: Vec<Open>,
+}
+
+/// An open file.
+pub(crate) struct Open {
+    pub(crate) file: File<SimDriver>,
+    pub(crate) index: u64,
+    pub(crate) handle: Handle,
+}
+
+impl Actor {
+    /// A client that has nothing open.
+    pub fn new(
+        name: &str,
+        world: &World,
+        judge: &Judge,
+        random: &Arc<Random>,
+        client: Client<SimDriver>,
+        calm: bool,
+    ) -> Self {
+        let (world, judge, random) = (world.clone(), judge.clone(), Arc::clone(random));
+        Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new() }
+    }
+
+    /// Works until `end`, then closes what it has open.
+    pub async fn work(mut self, end: Duration) {
+        while self.world.now() < end && !self.judge.has_failed() {
+            self.step().await;
+            let pause = self.random.time(Duration::ZERO..PAUSE_MAX);
+            // Most calls come in bursts, so that they meet.
+            self.world.sleep(if self.random.chance(700_000) { pause / 100 } else { pause }).await;
+        }
+        while let Some(open) = self.open.pop() {
+            self.close(open).await;
+        }
+        let _ = self.client.flush_closes().await;
+    }
+
+    async fn step(&mut self) {
+        let data = !self.open.is_empty() && self.random.chance(650_000);
+        if data { self.data_step().await } else { self.names_step().await }
+    }
+}

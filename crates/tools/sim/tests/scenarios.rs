@@ -1,0 +1,223 @@
+//! Faults by name: each reads as a sentence.
+
+use std::time::Duration;
+
+use braid_client::{Error, OpenOptions, Status, message::mds::RenameMode, message::mds::XattrMode};
+use braid_sim::{
+    cluster::{Cluster, Node, Shape},
+    driver::SimDriver,
+};
+use braid_wire::{Call, message::mds};
+
+type File = braid_client::asynchronous::File<SimDriver>;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn cluster(seed: u64) -> Cluster {
+    Cluster::start(seed, Shape { iods: 3, clients: 2 }, true)
+}
+
+/// Client 0 makes a file with these bytes in stripes of 4 KiB over three daemons, unsynced.
+fn written(cluster: &Cluster, bytes: usize) -> File {
+    cluster.client(0, move |client| async move {
+        let options = OpenOptions::new().read(true).write(true).create(true).stripe_size(4096).iod_count(3);
+        let file = client.open("/f", &options).await.unwrap();
+        file.write_at(&vec![7; bytes], 0).await.unwrap();
+        file
+    })
+}
+
+fn write(cluster: &Cluster, file: &File, bytes: Vec<u8>, offset: u64) -> Result<usize, Error> {
+    let file = file.clone();
+    cluster.client(0, move |_| async move { file.write_at(&bytes, offset).await })
+}
+
+fn sync(cluster: &Cluster, file: &File) -> Result<(), Error> {
+    let file = file.clone();
+    cluster.client(0, move |_| async move { file.sync().await.map(drop) })
+}
+
+fn read(cluster: &Cluster, client: usize) -> Result<Vec<u8>, Error> {
+    cluster.client(client, |client| async move {
+        let file = client.open("/f", &OpenOptions::new().read(true)).await?;
+        let mut buffer = vec![0xee; 200_000];
+        let got = file.read_at(&mut buffer, 0).await?;
+        buffer.truncate(got);
+        Ok(buffer)
+    })
+}
+
+fn size(cluster: &Cluster, client: usize) -> u64 {
+    cluster.client(client, |client| async move { client.stat("/f").await.unwrap().bytes.0 })
+}
+
+#[test]
+fn a_write_that_the_iod_host_lost_with_its_power_is_not_acknowledged_by_fsync() {
+    let cluster = cluster(1);
+    let file = written(&cluster, 100_000);
+    cluster.power_loss(Node::Iod(1));
+    cluster.pass(SECOND);
+    cluster.restart(Node::Iod(1));
+    assert_eq!(sync(&cluster, &file).unwrap_err().status(), Status::UnsyncedDataLost);
+    assert_eq!(write(&cluster, &file, vec![8; 100_000], 0).unwrap_or(0), 100_000, "written again from its source");
+    sync(&cluster, &file).unwrap();
+    cluster.power_loss(Node::Iod(1));
+    cluster.restart(Node::Iod(1));
+    assert_eq!(read(&cluster, 1).unwrap(), vec![8; 100_000]);
+}
+
+#[test]
+fn what_fsync_acknowledged_survives_the_loss_of_power_everywhere() {
+    let cluster = cluster(2);
+    let file = written(&cluster, 100_000);
+    sync(&cluster, &file).unwrap();
+    let all = [Node::Mds, Node::Iod(0), Node::Iod(1), Node::Iod(2)];
+    all.iter().for_each(|node| cluster.power_loss(*node));
+    cluster.pass(SECOND);
+    all.iter().for_each(|node| cluster.restart(*node));
+    assert_eq!(read(&cluster, 1).unwrap(), vec![7; 100_000]);
+}
+
+#[test]
+fn what_was_acknowledged_survives_the_kill_of_every_process() {
+    let cluster = cluster(3);
+    drop(written(&cluster, 100_000));
+    let all = [Node::Client(0), Node::Mds, Node::Iod(0), Node::Iod(1), Node::Iod(2)];
+    all.iter().for_each(|node| cluster.kill(*node));
+    all.iter().for_each(|node| cluster.restart(*node));
+    assert_eq!((size(&cluster, 1), read(&cluster, 1).unwrap()), (100_000, vec![7; 100_000]));
+}
+
+/// Cuts to `to` bytes while a write is in flight, and kills `victim` after so many microseconds.
+fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
+    let cluster = cluster(4);
+    let file = written(&cluster, 60_000);
+    let (life, _) = cluster.clients[0].start();
+    let (writer, cutter) = (file.clone(), file.clone());
+    cluster.world.spawn(&life, async move { drop(writer.write_at(&[9; 30_000], 20_000).await) });
+    cluster.world.spawn(&life, async move { drop(cutter.set_len(to).await) });
+    cluster.pass(Duration::from_micros(after));
+    cluster.kill(victim);
+    cluster.pass(2 * SECOND);
+    cluster.restart(victim);
+    cluster.pass(60 * SECOND);
+    let (seen, bytes) = (size(&cluster, 1), read(&cluster, 1).unwrap());
+    assert_eq!(seen, bytes.len() as u64, "stat and read agree (I5)");
+    assert!(seen == to || seen == to.max(50_000) || seen == 60_000, "cut to {to}: the size is {seen}");
+    let old_or_new = |(at, byte): (usize, &u8)| match *byte {
+        7 => (at as u64) < 60_000.min(seen),
+        9 => (20_000..50_000).contains(&at),
+        byte => byte == 0 && at as u64 >= to.min(60_000),
+    };
+    assert!(bytes.iter().enumerate().all(old_or_new), "every byte is an old one, a new one, or cut to zero");
+}
+
+#[test]
+fn truncate_down_up_and_into_a_stripe_with_a_write_in_flight_killed_between_any_two_steps() {
+    for to in [0, 8192, 10_000, 35_000, 90_000] {
+        for victim in [Node::Mds, Node::Iod(0), Node::Iod(2)] {
+            (0..24).for_each(|step| truncate_with_a_write_in_flight(to, victim, step * 150));
+        }
+    }
+}
+
+/// The server carries the call out and dies before it answers; the client's retry must get the same answer.
+fn died_before_answering<T: Send + 'static, F: Future<Output = Result<T, Error>> + Send + 'static>(
+    op: u16,
+    call: impl FnOnce(braid_client::asynchronous::Client<SimDriver>) -> F,
+) {
+    let cluster = cluster(5);
+    drop(written(&cluster, 10_000));
+    cluster.client(0, |client| async move {
+        client.mkdir("/d", 0o755).await.unwrap();
+        client.set_xattr("/f", b"user.x", b"1", XattrMode::Either).await.unwrap();
+    });
+    cluster.mds.die_before_answering(op);
+    let (mds, world) = (std::sync::Arc::clone(&cluster.mds), cluster.world.clone());
+    cluster.world.spawn(&braid_sim::world::Life::new(), async move {
+        while mds.is_running() {
+            world.sleep(Duration::from_millis(1)).await;
+        }
+        mds.start().unwrap();
+    });
+    let outcome = cluster.client(0, call);
+    assert!(outcome.is_ok(), "message {op:#06x}: {}", outcome.err().unwrap());
+    assert!(cluster.world.trace().to_string().contains("dies before the answer"), "message {op:#06x} was not met");
+}
+
+#[test]
+fn the_mds_killed_between_commit_and_answer_does_every_call_once() {
+    died_before_answering(mds::Create::OP, |c| async move { c.touch("/n", 0o644, true, Default::default()).await });
+    died_before_answering(mds::MakeDirectory::OP, |c| async move { c.mkdir("/n", 0o755).await });
+    died_before_answering(mds::MakeSymlink::OP, |c| async move { c.symlink("/n", b"f").await });
+    died_before_answering(mds::MakeLink::OP, |c| async move { c.hard_link("/f", "/n").await });
+    died_before_answering(mds::Unlink::OP, |c| async move { c.unlink("/f").await });
+    died_before_answering(mds::RemoveDirectory::OP, |c| async move { c.rmdir("/d").await });
+    died_before_answering(mds::Rename::OP, |c| async move { c.rename("/f", "/n", RenameMode::NoReplace).await });
+    died_before_answering(mds::SetAttributes::OP, |c| async move { c.truncate("/f", 5000).await });
+    died_before_answering(
+        mds::SetXattr::OP,
+        |c| async move { c.set_xattr("/f", b"user.n", b"2", XattrMode::Create).await },
+    );
+    died_before_answering(mds::RemoveXattr::OP, |c| async move { c.remove_xattr("/f", b"user.x").await });
+    died_before_answering(mds::LayoutSet::OP, |c| async move { c.set_layout("/d", Default::default()).await });
+    died_before_answering(mds::Open::OP, |c| async move { c.open("/f", &OpenOptions::new().write(true)).await });
+}
+
+#[test]
+fn a_fenced_client_that_goes_on_writing_is_refused() {
+    let cluster = cluster(6);
+    let file = written(&cluster, 10_000);
+    cluster.partition(Node::Client(0), Node::Mds);
+    cluster.pass(120 * SECOND);
+    let refused = write(&cluster, &file, vec![9; 10_000], 0).unwrap_err();
+    assert_eq!(refused.status(), Status::Fenced);
+    assert_eq!(read(&cluster, 1).unwrap(), vec![7; 10_000], "nothing of it is there");
+}
+
+#[test]
+fn a_client_cut_off_from_the_mds_reads_and_writes_on_and_is_told_in_time() {
+    let cluster = cluster(7);
+    let file = written(&cluster, 10_000);
+    cluster.partition(Node::Client(0), Node::Mds);
+    assert_eq!(write(&cluster, &file, vec![8; 10_000], 0).unwrap_or(0), 10_000, "I1");
+    let before = cluster.world.now();
+    let refused = cluster.client(0, |client| async move { client.stat("/f").await }).unwrap_err();
+    assert_eq!(refused.status(), Status::Unreachable);
+    assert!(refused.server().is_some_and(|server| server.contains("metadata server")), "{refused}");
+    assert!(cluster.world.now() - before <= 31 * SECOND, "I8");
+    cluster.heal(Node::Client(0), Node::Mds);
+    assert_eq!(size(&cluster, 0), 10_000);
+}
+
+#[test]
+fn with_an_iod_down_new_files_avoid_it_and_calls_on_its_files_fail_naming_it_in_time() {
+    let cluster = cluster(8);
+    let file = written(&cluster, 100_000);
+    let down = cluster.iods[1].id();
+    cluster.kill(Node::Iod(1));
+    cluster.pass(10 * SECOND);
+    let layout = cluster.client(0, |client| async move {
+        let file = client.open("/new", &OpenOptions::new().write(true).create(true)).await.unwrap();
+        file.write_at(&[1; 10_000], 0).await.unwrap();
+        file.layout()
+    });
+    assert!(layout.parts_on(down).is_empty(), "new files avoid it");
+    let before = cluster.world.now();
+    let failed = write(&cluster, &file, vec![9; 100_000], 0).unwrap_err();
+    assert!(failed.server().is_some_and(|server| server.contains(&format!("I/O daemon {down}"))), "{failed}");
+    assert!(cluster.world.now() - before <= 31 * SECOND, "I8");
+}
+
+#[test]
+fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
+    let cluster = cluster(9);
+    let file = written(&cluster, 10_000);
+    (0..3).for_each(|iod| cluster.partition(Node::Iod(iod), Node::Mds));
+    cluster.pass(15 * SECOND);
+    let refused = write(&cluster, &file, vec![9; 10_000], 0).unwrap_err();
+    assert_eq!(refused.status(), Status::NotServing);
+    (0..3).for_each(|iod| cluster.heal(Node::Iod(iod), Node::Mds));
+    cluster.pass(5 * SECOND);
+    assert_eq!(write(&cluster, &file, vec![9; 10_000], 0).unwrap_or(0), 10_000);
+}
