@@ -2,7 +2,8 @@
 //!
 //! Invariants: (1) a file leaves the queue when every daemon of its layout has confirmed; until then a crash or a
 //! daemon that is down only delays it; (2) one pass at a time; files whose daemons are down are passed over and
-//! looked at again in the next pass.
+//! looked at again in the next pass; (3) no object is deleted before the log that unlinks its file is on the disk:
+//! a loss of power must not bring back a name whose bytes are gone (I6, I11).
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -68,6 +69,16 @@ impl MdsCore {
             self.state().deleter.running = false;
             return;
         };
+        self.force(move |core, forced| match forced {
+            Ok(()) => core.delete_batch(batch, last),
+            Err(failure) => {
+                report("forcing the log before objects are deleted", &failure);
+                core.state().deleter.running = false;
+            }
+        });
+    }
+
+    fn delete_batch(self: &Arc<Self>, batch: Vec<Deletion>, last: FileIndex) {
         let wanted = by_daemon(&batch);
         let calls = wanted.iter().flat_map(|(iod, objects)| {
             objects.chunks(DELETE_OBJECTS_MAX).map(|some| (*iod, Delete { objects: some.to_vec() }))

@@ -85,6 +85,7 @@ impl Embedded {
             let file =
                 KeyFile { id: made.key, name: "local".into(), admin: false, secret: Secret::from_bytes(made.secret) };
             file.save(&key)?;
+            durable(&dir.join("keys"))?;
             init::write_config(dir, &uuid, &address)?;
         }
         Ok(())
@@ -107,7 +108,12 @@ impl Embedded {
 /// A new cluster: keys, metadata, one directory per I/O daemon. In a real one each lies on a disk of its own.
 fn make(args: &UpArgs) -> Result<(), Fault> {
     let new = init::create(&args.dir, &[format!("127.0.0.1:{}", args.port)])?;
-    (0..args.iods).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))
+    (0..args.iods).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;
+    durable(&args.dir)
+}
+
+fn durable(dir: &Path) -> Result<(), Fault> {
+    init::sync_directory(dir).map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
 }
 
 /// One daemon per `iodN` directory; they keep their ports only as long as they run: clients learn them from the map.

@@ -12,7 +12,10 @@ use std::{collections::BTreeMap, sync::Mutex, time::Duration};
 
 use braid_net::Driver;
 use braid_types::{IodId, Status, WriteVerifier};
-use braid_wire::message::{iod::FlushReply, mds::FsyncFile, types::Attributes};
+use braid_wire::{
+    Rights,
+    message::{iod::FlushReply, mds::FsyncFile, types::Attributes},
+};
 
 use super::{OpenFile, close::lost, gate::lock, iod_body::Body, mds_call::Kind, read::REPLANS_MAX, transfer::Stop};
 use crate::error::{Error, Result};
@@ -90,24 +93,26 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
-    /// Forces data to disk on the daemons that have some, all at once.
+    /// Forces the file's data to disk on all its daemons at once, also what other handles and programs wrote: that is
+    /// what `fsync` means, and a program that writes and closes leaves nobody else to do it. A handle that may not
+    /// write has no right to flush, and wrote nothing.
     async fn flush_daemons(&self, deadline: Duration) -> Result<()> {
+        if !self.rights().allow(Rights::WRITE) {
+            return Ok(());
+        }
         for _ in 0..REPLANS_MAX {
-            let (grant, pending) = (self.grant(), self.unsynced.pending());
-            let target = |iod: &IodId| grant.map.targets().binary_search_by_key(iod, |target| target.iod).ok();
             // A daemon that the layout names no more has no part of the file to flush.
-            let known: Vec<(usize, IodId, Daemon)> =
-                pending.iter().filter_map(|(iod, daemon)| Some((target(iod)?, *iod, *daemon))).collect();
-            if known.is_empty() {
-                return Ok(());
-            }
-            let targets: Vec<usize> = known.iter().map(|(target, ..)| *target).collect();
+            let (grant, pending) = (self.grant(), self.unsynced.pending());
+            let targets: Vec<usize> = (0..grant.map.targets().len()).collect();
             let replies: Result<Vec<FlushReply>, Stop> =
                 self.ask_targets(&grant, &targets, Body::Flush, deadline).await;
             match replies {
                 Ok(replies) => {
-                    for ((target, iod, before), reply) in known.into_iter().zip(replies) {
-                        self.unsynced.flushed(iod, before, reply.verifier, || grant.pools[target].server());
+                    for (target, reply) in targets.into_iter().zip(replies) {
+                        let iod = grant.map.targets()[target].iod;
+                        if let Some((_, before)) = pending.iter().find(|(pending, _)| *pending == iod) {
+                            self.unsynced.flushed(iod, *before, reply.verifier, || grant.pools[target].server());
+                        }
                     }
                     return Ok(());
                 }

@@ -1,6 +1,10 @@
 //! `braid init`: the directory of a metadata server.
 
-use std::path::Path;
+use std::{
+    fs::File as LocalFile,
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use braid_client::KeyFile;
 use braid_mds::Mds;
@@ -54,7 +58,20 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
     key.save(&dir.join("keys/server.key"))?;
     Mds::init(&dir.join("mds"), new.uuid, SHARDS_DEFAULT).map_err(|e| Fault::failed(doing(), e))?;
     write_config(dir, &new.uuid, listen)?;
+    for made in [&dir.join("keys"), dir, &above(dir)] {
+        sync_directory(made).map_err(fail)?;
+    }
     Ok(new)
+}
+
+/// What has just been made in a directory outlives a loss of power (I6). Other systems keep names with the files.
+pub fn sync_directory(dir: &Path) -> std::io::Result<()> {
+    if cfg!(unix) { LocalFile::open(dir)?.sync_all() } else { Ok(()) }
+}
+
+/// The directory that a directory is in.
+fn above(dir: &Path) -> PathBuf {
+    dir.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned()
 }
 
 /// Writes `braid.toml`; paths in it are relative to it, so that the directory can be moved.
@@ -72,7 +89,17 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
     };
     let text = toml::to_string(&file).map_err(|e| Fault::failed("writing braid.toml", e))?;
     let text = format!("# BraidFS. What each setting means and where it comes from: braid config explain\n{text}");
-    std::fs::write(dir.join("braid.toml"), text).map_err(|e| Fault::failed("writing braid.toml", e))
+    replace(dir, "braid.toml", &text).map_err(|e| Fault::failed("writing braid.toml", e))
+}
+
+/// Writes a file whole or not at all, also when the power fails.
+fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+    let new = dir.join(format!("{name}.new"));
+    let mut file = LocalFile::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&new, dir.join(name))?;
+    sync_directory(dir)
 }
 
 fn random<const N: usize>() -> Result<[u8; N], Fault> {

@@ -20,6 +20,8 @@ pub fn subject(context: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
+    // It records what the daemons do to their disks.
+    crate::tools::need("strace", "strace")?;
     let (count, limit) = if context.full { (IMAGES_FULL, LIMIT_FULL) } else { (IMAGES, LIMIT) };
     tool::run(context, BINARY, &["--images", count], limit)
 }

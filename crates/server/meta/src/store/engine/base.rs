@@ -61,6 +61,9 @@ impl Base {
         let mut txn = env.write_txn().map_err(failed("open the base"))?;
         let data = env.create_database(&mut txn, None).map_err(failed("open the base"))?;
         txn.commit().map_err(failed("open the base"))?;
+        // LMDB syncs what is in its file, not the file's name: without it a fold would delete the log and the loss of
+        // power the base.
+        super::log::sync_directory(&path)?;
         Ok(Self { env, data })
     }
 

@@ -1,0 +1,136 @@
+//! The `braid` command: found or built, run, and its daemons held.
+
+use std::{
+    ffi::OsStr,
+    fs::{File, OpenOptions},
+    io::{BufRead, BufReader},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Names a binary to test in place of the one that cargo builds.
+const BINARY_VARIABLE: &str = "BRAID_BIN";
+
+/// The binary under test.
+#[derive(Clone, Debug)]
+pub struct Braid(PathBuf);
+
+impl Braid {
+    /// This binary, as it is.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The one that `BRAID_BIN` names, or the workspace's, built as this program was.
+    pub fn find() -> Result<Self> {
+        if let Some(given) = std::env::var_os(BINARY_VARIABLE) {
+            return Ok(Self(given.into()));
+        }
+        let own = std::env::current_exe()?;
+        let mut above = own.ancestors().skip(1);
+        let folder = above.find(|dir| !dir.ends_with("deps")).context("no directory of this program")?.to_owned();
+        let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        cargo.args(["build", "--quiet", "--locked", "--package", "braid-cli", "--bin", "braid"]);
+        if folder.ends_with("release") {
+            cargo.arg("--release");
+        }
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        let status = cargo.status().context("building braid")?;
+        ensure!(status.success(), "building braid: {status}");
+        let path = folder.join("braid");
+        ensure!(path.is_file(), "building braid: {} is not there; try: {BINARY_VARIABLE}=FILE", path.display());
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Runs `braid ARGUMENTS` to its end.
+    pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
+        self.command(arguments).output().with_context(|| format!("starting {}", self.0.display()))
+    }
+
+    /// Runs it, and wants that it is content.
+    pub fn succeed<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<()> {
+        let output = self.run(arguments)?;
+        ensure!(output.status.success(), "{}", said(&output));
+        Ok(())
+    }
+
+    /// Starts a daemon and waits until it prints a line that contains `ready`. What it logs is added to `log`.
+    pub fn daemon<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        ready: &str,
+        log: &Path,
+    ) -> Result<Daemon> {
+        let to = OpenOptions::new().create(true).append(true).open(log)?;
+        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(to).spawn()?;
+        let lines = child.stdout.take().map(BufReader::new).context("no output")?;
+        let mut daemon = Daemon { child, lines };
+        let mut line = String::new();
+        while !line.contains(ready) {
+            line.clear();
+            if daemon.lines.read_line(&mut line)? == 0 {
+                let status = daemon.child.wait()?;
+                bail!("a daemon did not start: {status}: {}", tail(log));
+            }
+        }
+        Ok(daemon)
+    }
+
+    /// Without settings of the caller's own, which are of another cluster.
+    fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.0);
+        command.args(arguments).stdin(Stdio::null());
+        let own = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BRAID_"));
+        for (name, _) in own {
+            command.env_remove(name);
+        }
+        command
+    }
+}
+
+/// A running daemon; killed when dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Daemon {
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Whether it ended by itself.
+    pub fn ended(&mut self) -> Option<String> {
+        self.child.try_wait().ok().flatten().map(|status| status.to_string())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// What a command said, in a line.
+pub fn said(output: &Output) -> String {
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    format!("{}: {} {}", output.status, out.trim(), err.trim())
+}
+
+/// The last lines of a log.
+pub fn tail(log: &Path) -> String {
+    const LINES: usize = 8;
+    let Ok(file) = File::open(log) else { return "no log".to_owned() };
+    let lines: Vec<String> = BufReader::new(file).lines().map_while(Result::ok).collect();
+    lines[lines.len().saturating_sub(LINES)..].join("\n")
+}

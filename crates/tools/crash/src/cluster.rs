@@ -1,0 +1,154 @@
+//! A cluster of separate processes on loopback that can be killed one by one.
+
+use std::{
+    net::TcpListener,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use braid_client::{Client, Config, Credential};
+
+use crate::braid::{Braid, Daemon, said, tail};
+
+/// What a daemon prints when it serves.
+const READY: &str = "listens on";
+/// How long a call of the load may wait for a server that was killed (I8): a restart takes far less.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Which process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Victim {
+    /// The metadata server.
+    Mds,
+    /// An I/O daemon.
+    Iod(usize),
+}
+
+/// A metadata server and I/O daemons.
+pub struct Cluster {
+    braid: Braid,
+    dir: PathBuf,
+    mds_address: String,
+    iod_addresses: Vec<String>,
+    mds: Option<Daemon>,
+    iods: Vec<Option<Daemon>>,
+}
+
+impl Cluster {
+    /// A new one in a new directory, running.
+    pub fn start(braid: &Braid, dir: &Path, iods: usize) -> Result<Self> {
+        let mut ports = free_ports(iods + 1)?.into_iter().map(|port| format!("127.0.0.1:{port}"));
+        let mds_address = ports.next().context("no port")?;
+        let mut cluster = Self {
+            braid: braid.clone(),
+            dir: dir.to_owned(),
+            mds_address: mds_address.clone(),
+            iod_addresses: ports.collect(),
+            mds: None,
+            iods: (0..iods).map(|_| None).collect(),
+        };
+        let meta = cluster.path("meta");
+        braid.succeed(["init".as_ref(), meta.as_os_str(), "--listen".as_ref(), mds_address.as_ref()])?;
+        cluster.restart(Victim::Mds)?;
+        (0..iods).try_for_each(|iod| cluster.restart(Victim::Iod(iod)))?;
+        let add = ["key", "add", "crash", "-o"].map(str::to_owned);
+        let add = add.into_iter().chain([cluster.show("client.key")]).chain(cluster.as_admin());
+        braid.succeed(add).context("making a client key")?;
+        Ok(cluster)
+    }
+
+    /// How many I/O daemons.
+    pub fn iods(&self) -> usize {
+        self.iods.len()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self, victim: Victim) {
+        match victim {
+            Victim::Mds => drop(self.mds.take()),
+            Victim::Iod(iod) => drop(self.iods[iod].take()),
+        }
+    }
+
+    /// Starts a process that was killed, with the same command as before, and waits until it listens.
+    pub fn restart(&mut self, victim: Victim) -> Result<()> {
+        let config = ["--config".to_owned(), self.show("meta/braid.toml")].into_iter();
+        match victim {
+            Victim::Mds => {
+                let command = ["mds".to_owned()].into_iter().chain(config);
+                self.mds = Some(self.braid.daemon(command, READY, &self.log(victim))?);
+            }
+            Victim::Iod(iod) => {
+                let dir = self.path(&format!("iod{iod}"));
+                let first = (!dir.exists()).then(|| "--init".to_owned());
+                let place = ["--dir".to_owned(), dir.display().to_string()];
+                let listen = ["--listen".to_owned(), self.iod_addresses[iod].clone()];
+                let command = ["iod".to_owned()].into_iter().chain(config).chain(place).chain(listen).chain(first);
+                self.iods[iod] = Some(self.braid.daemon(command, READY, &self.log(victim))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// A daemon that ended though nobody killed it is a failure.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let mut daemons = vec![(Victim::Mds, self.mds.as_mut())];
+        daemons.extend(self.iods.iter_mut().enumerate().map(|(iod, daemon)| (Victim::Iod(iod), daemon.as_mut())));
+        let ended = daemons.into_iter().find_map(|(victim, daemon)| Some((victim, daemon?.ended()?)));
+        match ended {
+            Some((victim, status)) => bail!("{victim:?} ended by itself: {status}: {}", tail(&self.log(victim))),
+            None => Ok(()),
+        }
+    }
+
+    /// A new client.
+    pub fn client(&self) -> Result<Client> {
+        connect(&self.mds_address, &self.path("client.key"))
+    }
+
+    /// Where the metadata server is, and the file of the client key.
+    pub fn contact(&self) -> (String, PathBuf) {
+        (self.mds_address.clone(), self.path("client.key"))
+    }
+
+    /// `braid fsck`: an error with all it says unless it finds nothing.
+    pub fn fsck(&self) -> Result<()> {
+        let output = self.braid.run(["fsck".to_owned()].into_iter().chain(self.as_admin()))?;
+        ensure!(output.status.success(), "fsck: {}", said(&output));
+        Ok(())
+    }
+
+    fn as_admin(&self) -> Vec<String> {
+        vec!["--config".into(), self.show("meta/braid.toml"), "--key".into(), self.show("meta/keys/server.key")]
+    }
+
+    fn log(&self, victim: Victim) -> PathBuf {
+        match victim {
+            Victim::Mds => self.path("mds.log"),
+            Victim::Iod(iod) => self.path(&format!("iod{iod}.log")),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    fn show(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+}
+
+/// A client with the key in a file.
+pub fn connect(mds: &str, key: &Path) -> Result<Client> {
+    let mut config = Config::new([mds], Credential::from_key_file(key)?);
+    config.timeout = CALL_TIMEOUT;
+    Ok(Client::connect(config)?)
+}
+
+/// Ports that were free a moment ago, each another.
+pub fn free_ports(count: usize) -> Result<Vec<u16>> {
+    let listeners: std::io::Result<Vec<_>> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
+    let listeners = listeners.context("finding free ports")?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
+}

@@ -1,0 +1,215 @@
+//! The power fails at one event: what must be there, and one of the many things that may be.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Change, Event, History, Kind, Node, Synced, Tree};
+use crate::random::Random;
+
+/// Writes are torn at these, in bytes: what old disks write whole, and what new ones and page caches do.
+const SECTORS: [u64; 2] = [512, 4096];
+/// One kept write in so many is torn.
+const TORN_ONE_IN: u64 = 3;
+/// One lost write that would have made its file longer in so many leaves the length behind.
+const GROWN_ONE_IN: u64 = 3;
+
+/// How much of what no sync covered is left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Share {
+    /// None of it: a disk that wrote nothing by itself.
+    Nothing,
+    /// All of it: every process was killed, the disk was not.
+    Everything,
+    /// What was done before a moment, of all nodes together.
+    Before,
+    /// What was done before a moment, another for each node; names of one disk in order.
+    BeforeEach,
+    /// Anything: some writes torn, names out of order.
+    Scattered,
+}
+
+impl Share {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Nothing, Self::Everything, Self::Before, Self::BeforeEach, Self::Scattered];
+}
+
+/// What a loss of power leaves.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// Of what was not synced.
+    pub share: Share,
+    /// Which disks lost power, by their entry of the root; the others have everything. `None`: all.
+    pub volumes: Option<HashSet<Node>>,
+    /// For all that is left to chance.
+    pub seed: u64,
+}
+
+/// The moment just before an event.
+pub struct Cut<'h> {
+    history: &'h History,
+    at: usize,
+    durable: HashSet<usize>,
+}
+
+impl<'h> Cut<'h> {
+    /// At an event; those before it have happened.
+    pub fn new(history: &'h History, at: usize) -> Self {
+        Self { history, at, durable: durable(history, at) }
+    }
+
+    /// Whether the change at this event must be in every image.
+    pub fn is_durable(&self, event: usize) -> bool {
+        self.durable.contains(&event)
+    }
+
+    /// Takes a promise back: from now on the change counts as never synced, and is lost wherever it may be. For the
+    /// tests that show that a lost write is noticed.
+    pub fn forget(&mut self, event: usize) {
+        self.durable.remove(&event);
+    }
+
+    /// What the loss leaves.
+    pub fn image(&self, loss: &Loss) -> Tree {
+        let mut random = Random::new(loss.seed);
+        let mut tree = Tree::new(&self.history.nodes);
+        let chance = Chance::new(self.at, loss.share, &mut random);
+        let mut moments = HashMap::new();
+        for (event, change) in self.changes() {
+            let spared = loss.volumes.as_ref().is_some_and(|lost| !lost.contains(&self.volume(change)));
+            if spared || self.durable.contains(&event) {
+                tree.apply(change);
+            } else if chance.keeps(event, self.group(change), &mut moments, &mut random) {
+                keep(&mut tree, change, loss.share, &mut random);
+            } else {
+                lose(&mut tree, change, loss.share, &mut random);
+            }
+        }
+        tree
+    }
+
+    fn changes(&self) -> impl Iterator<Item = (usize, &'h Change)> {
+        self.history.events[..self.at].iter().enumerate().filter_map(|(at, event)| match event {
+            Event::Change(change) => Some((at, change)),
+            _ => None,
+        })
+    }
+
+    fn volume(&self, change: &Change) -> Node {
+        self.history.volumes[subject(change).0]
+    }
+
+    /// What keeps its own order: a file; all names of one disk, which has one journal.
+    fn group(&self, change: &Change) -> (bool, Node) {
+        (change.node().is_none(), change.node().unwrap_or_else(|| self.volume(change)))
+    }
+}
+
+/// The file, or the directory that a name lies in.
+fn subject(change: &Change) -> Node {
+    match change {
+        Change::Names(edits) => edits.last().map_or(Node::ROOT, |(directory, _, _)| *directory),
+        other => other.node().unwrap_or(Node::ROOT),
+    }
+}
+
+struct Chance {
+    share: Share,
+    at: usize,
+    moment: usize,
+    percent: u64,
+}
+
+impl Chance {
+    fn new(at: usize, share: Share, random: &mut Random) -> Self {
+        Self { share, at, moment: random.below(at as u64 + 1) as usize, percent: 10 + random.below(81) }
+    }
+
+    fn keeps(
+        &self,
+        event: usize,
+        group: (bool, Node),
+        moments: &mut HashMap<(bool, Node), usize>,
+        random: &mut Random,
+    ) -> bool {
+        match self.share {
+            Share::Nothing => false,
+            Share::Everything => true,
+            Share::Before => event < self.moment,
+            Share::BeforeEach => {
+                event < *moments.entry(group).or_insert_with(|| random.below(self.at as u64 + 1) as usize)
+            }
+            Share::Scattered => random.below(100) < self.percent,
+        }
+    }
+}
+
+fn keep(tree: &mut Tree, change: &Change, share: Share, random: &mut Random) {
+    match change {
+        Change::Write { node, offset, bytes, .. } if share == Share::Scattered && random.below(TORN_ONE_IN) == 0 => {
+            tear(tree, *node, *offset, bytes, random);
+        }
+        _ => tree.apply(change),
+    }
+}
+
+/// Some sectors of a write, the first ones or any.
+fn tear(tree: &mut Tree, node: Node, offset: u64, bytes: &[u8], random: &mut Random) {
+    let sector = SECTORS[random.below(2) as usize];
+    let end = offset + bytes.len() as u64;
+    let sectors = end.div_ceil(sector) - offset / sector;
+    let first = (random.below(2) == 0).then(|| random.below(sectors));
+    for index in 0..sectors {
+        let kept = first.map_or_else(|| random.below(2) == 0, |first| index < first);
+        if kept {
+            let from = ((offset / sector + index) * sector).max(offset);
+            let to = ((offset / sector + index + 1) * sector).min(end);
+            tree.write(node, from, &bytes[(from - offset) as usize..(to - offset) as usize]);
+        }
+    }
+}
+
+fn lose(tree: &mut Tree, change: &Change, share: Share, random: &mut Random) {
+    if let (Change::Write { node, offset, bytes, .. }, Share::Scattered) = (change, share)
+        && random.below(GROWN_ONE_IN) == 0
+    {
+        tree.grow(*node, offset + bytes.len() as u64);
+    }
+}
+
+/// The changes before `at` that some sync before `at` covers.
+fn durable(history: &History, at: usize) -> HashSet<usize> {
+    let mut pending: HashMap<Node, Vec<usize>> = HashMap::new();
+    let mut durable = HashSet::new();
+    for (index, event) in history.events[..at].iter().enumerate() {
+        match event {
+            Event::Change(Change::Write { lasting: true, .. }) => drop(durable.insert(index)),
+            Event::Change(change) => pending.entry(subject(change)).or_default().push(index),
+            Event::Sync { synced: Synced::Node { node, data_only }, since } => {
+                cover(history, pending.get_mut(node), *since, *data_only, &mut durable);
+            }
+            Event::Sync { synced: Synced::Volume(volume), since } => {
+                let nodes = pending.iter_mut().filter(|(node, _)| history.volumes[node.0] == *volume);
+                nodes.for_each(|(_, changes)| cover(history, Some(changes), *since, false, &mut durable));
+            }
+            Event::Mark(_) => {}
+        }
+    }
+    durable
+}
+
+fn cover(history: &History, pending: Option<&mut Vec<usize>>, since: usize, data_only: bool, to: &mut HashSet<usize>) {
+    let covered = |index: usize| {
+        let attribute = matches!(history.events[index], Event::Change(Change::Attribute(..)));
+        index < since && !(attribute && data_only)
+    };
+    if let Some(pending) = pending {
+        to.extend(pending.iter().copied().filter(|index| covered(*index)));
+        pending.retain(|index| !covered(*index));
+    }
+}
+
+impl History {
+    /// Whether a node is a directory.
+    pub fn is_directory(&self, node: Node) -> bool {
+        matches!(self.nodes[node.0], Kind::Directory(_))
+    }
+}

@@ -1,0 +1,146 @@
+//! A disk as a loss of power sees it: what was done to it, what of that must last, and what may be left.
+//!
+//! ```text
+//!   History   events in order: Change (nodes, names) · Sync · Mark
+//!      │ cut at an event
+//!   Cut       durable: covered by a sync that had returned          always in the image
+//!             the rest: kept, lost, torn, out of order              as the seed says
+//!      │
+//!   Tree      nodes and names after those changes ──> directories on the real disk
+//! ```
+//!
+//! What a sync promises, and no more (POSIX, and what `store` and `meta` say that they rely on):
+//!
+//! 1. `fsync` of a file: its bytes, size and attributes, not its name. `fdatasync`, `O_DSYNC`: bytes and size.
+//! 2. `fsync` of a directory: the names in it, not what they name, and not its own name in its parent.
+//! 3. `syncfs`: everything below the top directory that the descriptor is in (each stands for a disk of its own).
+//! 4. A rename happens whole or not at all. All else without a sync may be there, missing, or there before what was
+//!    done earlier; writes may be torn at sectors, and a file may have grown without its bytes.
+
+mod cut;
+mod tree;
+
+pub use cut::{Cut, Loss, Share};
+pub use tree::Tree;
+
+/// A file, directory or symbolic link; never reused.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Node(pub usize);
+
+impl Node {
+    /// The directory that was recorded.
+    pub const ROOT: Self = Self(0);
+}
+
+/// What a node is from its birth.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A file, with its permission bits.
+    File(u32),
+    /// A directory, with its permission bits.
+    Directory(u32),
+    /// A symbolic link, and what it says.
+    Link(Vec<u8>),
+}
+
+/// One change that is whole or not at all, but for [`Change::Write`], which may be torn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Bytes at an offset.
+    Write {
+        /// The file.
+        node: Node,
+        /// In bytes.
+        offset: u64,
+        /// What was written.
+        bytes: Vec<u8>,
+        /// Through a descriptor with `O_DSYNC`: lasts by itself.
+        lasting: bool,
+    },
+    /// A new size; what is new is zeros.
+    Resize(Node, u64),
+    /// Zeros in a range (offset, bytes); the size stays.
+    Punch(Node, u64, u64),
+    /// An extended attribute; `None` removes it.
+    Attribute(Node, Vec<u8>, Option<Vec<u8>>),
+    /// Names together: (directory, name, what it names from now on). A rename has two.
+    Names(Vec<(Node, Vec<u8>, Option<Node>)>),
+}
+
+impl Change {
+    /// The file whose content or attribute changes; `None` for names.
+    pub fn node(&self) -> Option<Node> {
+        match self {
+            Self::Write { node, .. } | Self::Resize(node, _) | Self::Punch(node, _, _) => Some(*node),
+            Self::Attribute(node, _, _) => Some(*node),
+            Self::Names(_) => None,
+        }
+    }
+}
+
+/// What was synced.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Synced {
+    /// A file or directory; with `data_only` no attributes.
+    Node {
+        /// Which.
+        node: Node,
+        /// `fdatasync`.
+        data_only: bool,
+    },
+    /// Everything below this entry of the root (the root's own files: [`Node::ROOT`]).
+    Volume(Node),
+}
+
+/// What the recorder saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// A change whose call has returned.
+    Change(Change),
+    /// A sync that has returned.
+    Sync {
+        /// What was synced.
+        synced: Synced,
+        /// Events before this one had happened when the sync began: these it covers.
+        since: usize,
+    },
+    /// What the load said of itself.
+    Mark(String),
+}
+
+/// Everything that was done to a directory that was empty at first.
+#[derive(Clone, Default, Debug)]
+pub struct History {
+    /// What each node is. The first is the root.
+    pub nodes: Vec<Kind>,
+    /// Which entry of the root each node was made below ([`Node::ROOT`] for the root and files in it).
+    pub volumes: Vec<Node>,
+    /// In the order of the kernel.
+    pub events: Vec<Event>,
+}
+
+impl History {
+    /// An empty directory.
+    pub fn new() -> Self {
+        Self { nodes: vec![Kind::Directory(0o755)], volumes: vec![Node::ROOT], events: Vec::new() }
+    }
+
+    /// Marks, and which event each is.
+    pub fn marks(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.events.iter().enumerate().filter_map(|(at, event)| match event {
+            Event::Mark(text) => Some((at, text.as_str())),
+            _ => None,
+        })
+    }
+
+    /// What lies on the disk after all of it.
+    pub fn end(&self) -> Tree {
+        let mut tree = Tree::new(&self.nodes);
+        for event in &self.events {
+            if let Event::Change(change) = event {
+                tree.apply(change);
+            }
+        }
+        tree
+    }
+}

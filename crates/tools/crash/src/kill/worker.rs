@@ -1,0 +1,127 @@
+//! One program of the load, and what it knows to be true.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use braid_client::{Client, Error, Status};
+
+use crate::load::{Actor, Found, Model, Operation, Script, judge_exact};
+
+/// A directory that only this worker uses, its model, and its operations.
+pub struct Worker {
+    below: String,
+    parts: u16,
+    model: Model,
+    script: Script,
+    /// Operations that were acknowledged.
+    pub acknowledged: u64,
+    /// Operations that were cut off by a kill.
+    pub cut_off: u64,
+}
+
+impl Worker {
+    /// With nothing in its directory, not even that.
+    pub fn new(seed: u64, below: &str, parts: u16) -> Self {
+        let script = Script::new(seed, below);
+        Self { below: below.to_owned(), parts, model: Model::default(), script, acknowledged: 0, cut_off: 0 }
+    }
+
+    /// What is true.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What it does next.
+    pub fn next(&mut self) -> Operation {
+        if self.model.is_empty() {
+            return Operation::MakeDirectory(self.below.clone());
+        }
+        self.script.next(&self.model)
+    }
+
+    /// Loads the cluster until told to stop.
+    ///
+    /// # Errors
+    /// A promise that was broken.
+    pub fn work(&mut self, client: Client, stop: &AtomicBool) -> Result<(), String> {
+        let mut actor = Actor::new(client, self.parts);
+        while !stop.load(Ordering::Relaxed) {
+            let operation = self.next();
+            match actor.act(&self.model, &operation) {
+                Ok(()) => self.acknowledge(&operation),
+                Err(why) => {
+                    refuse_wrong_answer(&operation, &why)?;
+                    actor.forget();
+                    self.resolve(actor.client(), &operation, &why)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// It happened.
+    pub fn acknowledge(&mut self, operation: &Operation) {
+        self.model.apply(operation);
+        self.model.settle_all();
+        self.acknowledged += 1;
+    }
+
+    /// It was cut off: looks whether it happened, and goes on from there.
+    ///
+    /// # Errors
+    /// Neither the state before nor that after is there.
+    pub fn resolve(
+        &mut self,
+        client: &Client,
+        operation: &Operation,
+        why: &dyn std::fmt::Display,
+    ) -> Result<(), String> {
+        self.cut_off += 1;
+        let found = self.see(client)?;
+        let mut after = self.model.clone();
+        after.apply(operation);
+        let outcome = match judge_exact(&after, &self.below, &found) {
+            Ok(()) => Ok(after),
+            Err(not_after) => match judge_exact(&self.model, &self.below, &found) {
+                Ok(()) => Ok(self.model.clone()),
+                Err(not_before) => Err(format!(
+                    "{operation:?} failed ({why}) and is neither done ({not_after}) nor not done ({not_before}) (I7)"
+                )),
+            },
+        };
+        self.model = outcome?;
+        self.model.adopt(&found);
+        Ok(())
+    }
+
+    /// Everything acknowledged is there, and nothing else.
+    ///
+    /// # Errors
+    /// What is not.
+    pub fn check(&self, client: &Client) -> Result<(), String> {
+        judge_exact(&self.model, &self.below, &self.see(client)?)
+    }
+
+    fn see(&self, client: &Client) -> Result<Found, String> {
+        match client.stat(&*self.below) {
+            Err(why) if why.status() == Status::NotFound => Ok(Found::default()),
+            _ => Found::see(client, &self.below),
+        }
+    }
+}
+
+/// An answer that no kill excuses: the operation was possible, so it was done twice, or its file was lost.
+fn refuse_wrong_answer(operation: &Operation, why: &Error) -> Result<(), String> {
+    match why.status() {
+        Status::Unreachable
+        | Status::ConnectionLost
+        | Status::NotServing
+        | Status::TryAgain
+        | Status::Busy
+        | Status::NoIods
+        | Status::NoSession
+        | Status::Fenced
+        | Status::BadCapability
+        | Status::StaleHandle => Ok(()),
+        status => Err(format!("{operation:?} was possible and was answered {status:?}: {why} (I6, I7)")),
+    }
+}

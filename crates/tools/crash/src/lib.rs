@@ -1,0 +1,13 @@
+//! Crashes of the real daemons: `braid-crash` kills processes, `braid-powerloss` takes the power.
+#![cfg(target_os = "linux")]
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+pub mod braid;
+pub mod cluster;
+pub mod disk;
+pub mod kill;
+pub mod load;
+pub mod power;
+pub mod random;
+pub mod trace;

@@ -1,0 +1,84 @@
+//! What a client sees: every name, every byte.
+
+use std::collections::BTreeMap;
+
+use braid_client::{Client, FileIndex, FileKind, OpenOptions};
+
+use super::contents::Bytes;
+
+/// Where a read failed, it is tried again in pieces of this size, in bytes.
+const PIECE_BYTES: usize = 4096;
+
+/// One name as found.
+#[derive(Clone, Debug)]
+pub(super) enum Entry {
+    Directory,
+    File { index: FileIndex, links: u32, bytes: Bytes },
+    Symbolic(String),
+    Other(FileKind),
+}
+
+/// A tree as found, by path.
+#[derive(Clone, Debug, Default)]
+pub struct Found(pub(super) BTreeMap<String, Entry>);
+
+impl Found {
+    /// Everything below `below` and that itself.
+    ///
+    /// # Errors
+    /// Something that has a name cannot be asked for.
+    pub fn see(client: &Client, below: &str) -> Result<Self, String> {
+        let mut found = Self::default();
+        found.0.insert(below.to_owned(), Entry::Directory);
+        found.list(client, below)?;
+        Ok(found)
+    }
+
+    fn list(&mut self, client: &Client, directory: &str) -> Result<(), String> {
+        let entries = client.read_dir(directory, true).map_err(|why| format!("listing {directory}: {why}"))?;
+        for entry in entries {
+            let entry = entry.map_err(|why| format!("listing {directory}: {why}"))?;
+            let path = format!("{directory}/{}", String::from_utf8_lossy(&entry.name));
+            let seen = match entry.kind {
+                FileKind::Directory => Entry::Directory,
+                FileKind::File => read(client, &path, entry.file)?,
+                FileKind::Symlink => {
+                    let target = client.read_link(&*path).map_err(|why| format!("reading the link {path}: {why}"))?;
+                    Entry::Symbolic(String::from_utf8_lossy(&target).into_owned())
+                }
+                other => Entry::Other(other),
+            };
+            let directory = matches!(seen, Entry::Directory);
+            if self.0.insert(path.clone(), seen).is_some() {
+                return Err(format!("{path} was listed twice (I7)"));
+            }
+            if directory {
+                self.list(client, &path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> {
+    let fail = |what: &str, why: braid_client::Error| format!("{what} {path}: {why}");
+    let attributes = client.stat(path).map_err(|why| fail("asking for", why))?;
+    if attributes.file != index {
+        return Err(format!("{path} is file {} in its directory and {index} by name (I7)", attributes.file));
+    }
+    let file = client.open(path, &OpenOptions::new().read(true)).map_err(|why| fail("opening", why))?;
+    let mut bytes = Bytes { bytes: vec![0; attributes.bytes.0 as usize], unreadable: Vec::new() };
+    match file.read_at(&mut bytes.bytes, 0) {
+        Ok(read) if read == bytes.bytes.len() => {}
+        Ok(read) => return Err(format!("{path}: {read} bytes could be read of {} (I5)", bytes.bytes.len())),
+        Err(_) => {
+            for at in (0..bytes.bytes.len()).step_by(PIECE_BYTES) {
+                let end = (at + PIECE_BYTES).min(bytes.bytes.len());
+                if let Err(why) = file.read_at(&mut bytes.bytes[at..end], at as u64) {
+                    bytes.unreadable.push((at, end, why.to_string()));
+                }
+            }
+        }
+    }
+    Ok(Entry::File { index, links: attributes.links, bytes })
+}

@@ -1,0 +1,103 @@
+//! Holds what was found against what was promised.
+
+use std::collections::BTreeMap;
+
+use super::{
+    found::{Entry, Found},
+    model::{Model, Named, Operation},
+};
+
+/// Processes were killed: names are those of the model exactly, bytes what is certain and what is pending.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn judge_exact(model: &Model, below: &str, found: &Found) -> Result<(), String> {
+    names(model, below, found)?;
+    bytes(model, model, found)
+}
+
+/// Power was lost: names are those after `done` of the operations, for some `done` from `forced` to all of them.
+/// `contents` has what is certain of each file. How many it were is returned.
+///
+/// # Errors
+/// The promise that does not hold, seen from where most of the operations hold.
+pub fn judge_prefix(
+    operations: &[Operation],
+    forced: usize,
+    contents: &Model,
+    below: &str,
+    found: &Found,
+) -> Result<usize, String> {
+    let mut closest = None;
+    let mut states = vec![Model::default()];
+    for operation in operations {
+        let mut next = states[states.len() - 1].clone();
+        next.apply(operation);
+        next.files.iter_mut().for_each(|file| file.pending.clear());
+        states.push(next);
+    }
+    for done in (forced..=operations.len()).rev() {
+        let named = names(&states[done], below, found);
+        let alike = named.is_ok();
+        match named.and_then(|()| bytes(&states[done], contents, found)) {
+            Ok(()) => return Ok(done),
+            // Names that agree with bytes that do not say more than names that do not.
+            Err(why) if alike || closest.is_none() => closest = Some((done, why)),
+            Err(_) => {}
+        }
+    }
+    let (done, why) = closest.unwrap_or_default();
+    let all = operations.len();
+    Err(format!("not the state after any of {forced} to {all} operations (I6, I7); closest is {done}: {why}"))
+}
+
+fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
+    let inside = format!("{below}/");
+    let ours = |path: &&String| **path == below || path.starts_with(&inside);
+    if let Some(path) = found.0.keys().find(|path| !model.names.contains_key(*path)) {
+        return Err(format!("{path} is there and should not be"));
+    }
+    let mut files = BTreeMap::new();
+    for path in model.names.keys().filter(ours) {
+        let entry = found.0.get(path).ok_or_else(|| format!("{path} is missing"))?;
+        match (&model.names[path], entry) {
+            (Named::Directory, Entry::Directory) => {}
+            (Named::Symbolic(said), Entry::Symbolic(says)) if said == says => {}
+            (Named::File(file), Entry::File { index, links, .. }) => {
+                let names = model.paths_of(*file).count();
+                if *links as usize != names {
+                    return Err(format!("{path} says that it has {links} names, and it has {names} (I7)"));
+                }
+                if files.insert(*index, *file).is_some_and(|other| other != *file) {
+                    return Err(format!("{path} is file {index}, which is another file too"));
+                }
+            }
+            (named, entry) => return Err(format!("{path} should be {named:?}, and is {}", kind(entry))),
+        }
+    }
+    let distinct: std::collections::BTreeSet<_> = files.values().collect();
+    if distinct.len() != files.len() {
+        return Err("two names of one file lead to different files (I7)".to_owned());
+    }
+    Ok(())
+}
+
+fn bytes(names: &Model, contents: &Model, found: &Found) -> Result<(), String> {
+    for (path, entry) in &found.0 {
+        if let (Some(file), Entry::File { bytes, index, .. }) = (names.file(path), entry)
+            && let Some(why) = contents.files[file].refutes(bytes)
+        {
+            return Err(format!("{path} (file {index}): {why}"));
+        }
+    }
+    Ok(())
+}
+
+fn kind(entry: &Entry) -> String {
+    match entry {
+        Entry::Directory => "a directory".to_owned(),
+        Entry::File { index, .. } => format!("file {index}"),
+        Entry::Symbolic(target) => format!("a link to {target}"),
+        Entry::Other(kind) => format!("{kind:?}"),
+    }
+}

@@ -1,0 +1,172 @@
+//! Names and files after operations.
+
+use std::collections::BTreeMap;
+
+use super::{
+    contents::{Contents, Edit},
+    found::{Entry, Found},
+};
+
+/// One operation of the load. Paths begin with `/`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// A new directory.
+    MakeDirectory(String),
+    /// An empty directory goes.
+    RemoveDirectory(String),
+    /// A new, empty file.
+    Create(String),
+    /// Bytes of a file: those of [`filling`] with this number.
+    Write {
+        /// Which file.
+        path: String,
+        /// In bytes.
+        offset: usize,
+        /// How many.
+        bytes: usize,
+        /// What.
+        fill: u64,
+    },
+    /// A new size.
+    Resize(String, usize),
+    /// Zeros from an offset, so many.
+    Punch(String, usize, usize),
+    /// Everything of the file is to last.
+    Sync(String),
+    /// The handle of the file is closed; the next use opens it again.
+    Close(String),
+    /// A new name; what had it is gone.
+    Rename(String, String),
+    /// A further name.
+    Link(String, String),
+    /// A symbolic link: what it says, its name.
+    Symbolic(String, String),
+    /// A name of a file goes.
+    Unlink(String),
+    /// The names in a directory are to last.
+    SyncDirectory(String),
+}
+
+impl Operation {
+    /// Whether everything that the metadata server acknowledged before is to last when this is acknowledged.
+    pub fn forces(&self) -> bool {
+        matches!(self, Self::Sync(_) | Self::SyncDirectory(_))
+    }
+}
+
+/// The bytes of a write: none is zero, so that a hole is never taken for data.
+pub fn filling(fill: u64, bytes: usize) -> Vec<u8> {
+    let byte = |at: usize| {
+        let mixed = (fill.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at as u64).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        ((mixed >> 40) % 255) as u8 + 1
+    };
+    (0..bytes).map(byte).collect()
+}
+
+/// What a name names.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Named {
+    Directory,
+    File(usize),
+    Symbolic(String),
+}
+
+/// The tree as the operations so far make it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Model {
+    pub(super) names: BTreeMap<String, Named>,
+    pub(super) files: Vec<Contents>,
+}
+
+impl Model {
+    /// Does an operation, acknowledged or not: what it does to bytes is pending.
+    pub fn apply(&mut self, operation: &Operation) {
+        match operation {
+            Operation::MakeDirectory(path) => drop(self.names.insert(path.clone(), Named::Directory)),
+            Operation::Create(path) => {
+                self.files.push(Contents::default());
+                self.names.insert(path.clone(), Named::File(self.files.len() - 1));
+            }
+            Operation::Write { path, offset, bytes, fill } => {
+                self.edit(path, Edit::Write { offset: *offset, bytes: filling(*fill, *bytes) });
+            }
+            Operation::Resize(path, bytes) => self.edit(path, Edit::Resize(*bytes)),
+            Operation::Punch(path, offset, bytes) => self.edit(path, Edit::Punch { offset: *offset, bytes: *bytes }),
+            Operation::Rename(from, to) => self.rename(from, to),
+            Operation::Link(from, to) => {
+                if let Some(named) = self.names.get(from).cloned() {
+                    self.names.insert(to.clone(), named);
+                }
+            }
+            Operation::Symbolic(target, path) => drop(self.names.insert(path.clone(), Named::Symbolic(target.clone()))),
+            Operation::Unlink(path) | Operation::RemoveDirectory(path) => drop(self.names.remove(path)),
+            Operation::Sync(_) | Operation::Close(_) | Operation::SyncDirectory(_) => {}
+        }
+    }
+
+    fn edit(&mut self, path: &str, edit: Edit) {
+        if let Some(file) = self.file(path) {
+            self.files[file].pending.push(edit);
+        }
+    }
+
+    fn rename(&mut self, from: &str, to: &str) {
+        // Two names of one file: nothing happens (POSIX).
+        if from == to || (self.file(from).is_some() && self.file(from) == self.file(to)) {
+            return;
+        }
+        let below = format!("{from}/");
+        let moved: Vec<_> =
+            self.names.keys().filter(|path| **path == from || path.starts_with(&below)).cloned().collect();
+        for path in moved {
+            if let Some(named) = self.names.remove(&path) {
+                self.names.insert(format!("{to}{}", &path[from.len()..]), named);
+            }
+        }
+    }
+
+    /// Whether there is nothing, not even the first directory.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What was pending is as it was found.
+    pub fn adopt(&mut self, found: &Found) {
+        for (path, entry) in &found.0 {
+            if let (Some(file), Entry::File { bytes, .. }) = (self.file(path), entry)
+                && !self.files[file].pending.is_empty()
+            {
+                self.files[file] = Contents { base: bytes.bytes.clone(), pending: Vec::new() };
+            }
+        }
+        // Files without a name are never seen again.
+        self.settle_all();
+    }
+
+    /// The file behind a path.
+    pub fn file(&self, path: &str) -> Option<usize> {
+        match self.names.get(path) {
+            Some(Named::File(file)) => Some(*file),
+            _ => None,
+        }
+    }
+
+    /// How long a file is with everything pending.
+    pub fn size(&self, file: usize) -> usize {
+        self.files[file].all().len()
+    }
+
+    /// The bytes of one file are certain: it was synced.
+    pub fn settle(&mut self, file: usize) {
+        self.files[file].settle();
+    }
+
+    /// The bytes of all files are certain: only processes can die.
+    pub fn settle_all(&mut self) {
+        self.files.iter_mut().for_each(Contents::settle);
+    }
+
+    pub(super) fn paths_of(&self, file: usize) -> impl Iterator<Item = &str> {
+        self.names.iter().filter(move |(_, named)| **named == Named::File(file)).map(|(path, _)| path.as_str())
+    }
+}

@@ -1,0 +1,148 @@
+//! One crash image: made, started, looked at.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use braid_client::{Client, OpenOptions};
+
+use super::{BELOW, IODS, Place, READY, Recording};
+use crate::{
+    braid::{Daemon, said},
+    cluster,
+    disk::{Cut, Loss},
+    load::{Found, judge_prefix},
+};
+
+/// Files made after the recovery: their indexes must be new, their holes empty.
+const NEW_FILES: usize = 12;
+/// Where the one byte of each is.
+const NEW_OFFSET: usize = 150_000;
+/// What `braid fsck` returns when it found problems.
+const FOUND_PROBLEMS: i32 = 7;
+
+/// What an image showed: how many operations the namespace has, or the promise that was broken.
+pub type Verdict = Result<usize, String>;
+
+/// A cluster's directory as a loss of power leaves it.
+pub struct Image<'r> {
+    recording: &'r Recording,
+    place: Place,
+    dir: PathBuf,
+}
+
+impl<'r> Image<'r> {
+    /// Writes the image into a new directory.
+    pub fn make(recording: &'r Recording, place: Place, cut: &Cut<'_>, loss: &Loss, dir: &Path) -> Result<Self> {
+        cut.image(loss).write_to(dir)?;
+        Ok(Self { recording, place, dir: dir.to_owned() })
+    }
+
+    /// Starts the cluster on it and holds what clients see against what was promised.
+    pub fn check(&self) -> Verdict {
+        let daemon = self.start()?;
+        let done = self.look()?;
+        self.fsck()?;
+        drop(daemon);
+        Ok(done)
+    }
+
+    fn start(&self) -> Result<Daemon, String> {
+        let up = ["up".into(), self.dir.as_os_str().to_owned(), "--iods".into(), IODS.to_string().into()];
+        let started = self.recording.braid.daemon(up, READY, &self.dir.with_extension("log"));
+        started.map_err(|why| format!("the daemons do not start on what is left: {why:#}"))
+    }
+
+    fn look(&self) -> Verdict {
+        let client = self.client()?;
+        let place = self.place;
+        let found = if place.begun == 0 { Found::default() } else { see(&client)? };
+        let operations = &self.recording.operations[..place.begun];
+        let contents = self.recording.contents(place);
+        let forced = self.recording.forced(place);
+        let done = judge_prefix(operations, forced, &contents, BELOW, &found)?;
+        new_files(&client).map(|()| done)
+    }
+
+    fn client(&self) -> Result<Client, String> {
+        let address = format!("127.0.0.1:{}", self.recording.port);
+        cluster::connect(&address, &self.dir.join("keys/client.key")).map_err(|why| format!("connecting: {why:#}"))
+    }
+
+    /// It may report; after mending it must have nothing left to say, and nothing promised may have changed.
+    fn fsck(&self) -> Result<(), String> {
+        let fsck = |mend: Option<&str>| {
+            let at = |name: &str| self.dir.join(name).into_os_string();
+            let arguments = ["fsck".into(), "--config".into(), at("braid.toml"), "--key".into(), at("keys/server.key")];
+            let output = self.recording.braid.run(arguments.into_iter().chain(mend.map(Into::into)));
+            output.context("fsck").map_err(|why| format!("{why:#}"))
+        };
+        let report = fsck(None)?;
+        if !matches!(report.status.code(), Some(0 | FOUND_PROBLEMS)) {
+            return Err(format!("fsck failed: {}", said(&report)));
+        }
+        let mended = fsck(Some("--mend"))?;
+        if report.status.success() && mended.status.success() {
+            return Ok(());
+        }
+        let after = fsck(None)?;
+        if !after.status.success() {
+            return Err(format!("fsck --mend: {}\nand left: {}", said(&mended), said(&after)));
+        }
+        self.look_after_mending()
+    }
+
+    fn look_after_mending(&self) -> Result<(), String> {
+        let found = if self.place.begun == 0 { Found::default() } else { see(&self.client()?)? };
+        let operations = &self.recording.operations[..self.place.begun];
+        let contents = self.recording.contents(self.place);
+        judge_prefix(operations, self.recording.forced(self.place), &contents, BELOW, &found)
+            .map(drop)
+            .map_err(|why| format!("after fsck --mend: {why}"))
+    }
+}
+
+/// The tree; empty when even its first directory was not forced yet.
+fn see(client: &Client) -> Result<Found, String> {
+    match client.stat(BELOW) {
+        Err(why) if why.status() == braid_client::Status::NotFound => Ok(Found::default()),
+        _ => Found::see(client, BELOW),
+    }
+}
+
+/// New files must not meet what an old one left behind: an index is never used twice.
+fn new_files(client: &Client) -> Result<(), String> {
+    let fail = |path: &str, why: braid_client::Error| format!("the new file {path}: {why}");
+    for number in 0..NEW_FILES {
+        let path = format!("/new{number}");
+        let options = OpenOptions::new().read(true).write(true).create_new(true);
+        let options = options.stripe_size(16 << 10).iod_count(IODS);
+        let file = client.open(&*path, &options).map_err(|why| fail(&path, why))?;
+        file.write_at(b"x", NEW_OFFSET as u64).map_err(|why| fail(&path, why))?;
+        file.sync().map_err(|why| fail(&path, why))?;
+        let mut bytes = vec![1; NEW_OFFSET + 1];
+        let read = file.read_at(&mut bytes, 0).map_err(|why| fail(&path, why))?;
+        if read != bytes.len() || bytes[NEW_OFFSET] != b'x' || bytes[..NEW_OFFSET].iter().any(|byte| *byte != 0) {
+            return Err(format!("the new file {path} (file {}) holds bytes of an old one", file.index()));
+        }
+        file.close().map_err(|why| fail(&path, why))?;
+    }
+    Ok(())
+}
+
+impl Drop for Image<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.dir);
+        let _ = fs::remove_file(self.dir.with_extension("log"));
+    }
+}
+
+impl Image<'_> {
+    /// Leaves the directory where it is.
+    pub fn keep(self) -> PathBuf {
+        let kept = std::mem::ManuallyDrop::new(self);
+        kept.dir.clone()
+    }
+}

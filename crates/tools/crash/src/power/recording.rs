@@ -1,0 +1,152 @@
+//! A run of the cluster as the recorder saw it.
+
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use super::load::operations;
+use crate::{
+    braid::Braid,
+    disk::{Change, Event, History},
+    load::{Model, Operation},
+    random::Random,
+    trace::{self, READERS_TABLE},
+};
+
+/// What was done, and what it did to the disk.
+pub struct Recording {
+    pub(super) braid: Braid,
+    pub(super) port: u16,
+    /// What the recorder saw.
+    pub history: History,
+    /// What the client did.
+    pub operations: Vec<Operation>,
+    /// Events at which an operation began and was done.
+    marks: Vec<(usize, usize)>,
+    ready: usize,
+}
+
+/// Where the power fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The event that does not happen any more.
+    pub at: usize,
+    /// Operations acknowledged before.
+    pub done: usize,
+    /// Operations begun before.
+    pub begun: usize,
+}
+
+impl Recording {
+    /// Records the load of a seed in `dir`, which is made. `own` is the program whose `--load` is the load.
+    pub fn make(braid: &Braid, own: &Path, dir: &Path, seed: u64, count: usize, port: u16) -> Result<Self> {
+        let cluster = dir.join("cluster");
+        fs::create_dir_all(&cluster)?;
+        let arguments = [
+            OsString::from("--load"),
+            dir.into(),
+            "--seed".into(),
+            seed.to_string().into(),
+            "--operations".into(),
+            count.to_string().into(),
+            "--port".into(),
+            port.to_string().into(),
+            "--braid".into(),
+            braid.path().into(),
+        ];
+        let arguments: Vec<&OsStr> = arguments.iter().map(OsString::as_os_str).collect();
+        let trace = dir.join("trace");
+        trace::record(&trace, own, &arguments)?;
+        let history = trace::read(&trace, &cluster, &dir.join("marks"))?;
+        let differences = history.end().differences(&cluster, &[READERS_TABLE])?;
+        ensure!(differences.is_empty(), "the recorder missed something: {}", differences.join("; "));
+        fs::remove_file(&trace)?;
+        fs::remove_dir_all(&cluster)?;
+        let (ready, marks) = marks(&history, count)?;
+        Ok(Self { braid: braid.clone(), port, history, operations: operations(seed, count), marks, ready })
+    }
+
+    /// The place just before an event. Before the cluster was ready nothing was promised.
+    pub fn place(&self, at: usize) -> Place {
+        let at = at.max(self.ready + 1);
+        let done = self.marks.iter().filter(|(_, done)| *done < at).count();
+        let begun = self.marks.iter().filter(|(begun, _)| *begun < at).count();
+        Place { at, done, begun }
+    }
+
+    /// Right after an operation was acknowledged.
+    pub fn after(&self, operation: usize) -> Place {
+        self.place(self.marks[operation].1 + 1)
+    }
+
+    /// Operations that forced something to last.
+    pub fn syncs(&self) -> Vec<usize> {
+        (0..self.operations.len()).filter(|number| self.operations[*number].forces()).collect()
+    }
+
+    /// The place for an image: every second right after a sync, one after the other, the rest anywhere.
+    pub fn choose(&self, image: usize, random: &mut Random) -> Place {
+        let syncs = self.syncs();
+        if image.is_multiple_of(2) && !syncs.is_empty() {
+            return self.after(syncs[(image / 2) % syncs.len()]);
+        }
+        let span = self.history.events.len() - self.ready;
+        self.place(self.ready + 1 + random.below(span as u64) as usize)
+    }
+
+    /// Operations from the first to the last that was forced at a place.
+    pub(super) fn forced(&self, place: Place) -> usize {
+        self.operations[..place.done].iter().rposition(Operation::forces).map_or(0, |last| last + 1)
+    }
+
+    /// What the bytes of every file must and may be at a place.
+    pub(super) fn contents(&self, place: Place) -> Model {
+        let mut model = Model::default();
+        for (number, operation) in self.operations[..place.begun].iter().enumerate() {
+            if let (Operation::Sync(path), true) = (operation, number < place.done)
+                && let Some(file) = model.file(path)
+            {
+                model.settle(file);
+            }
+            model.apply(operation);
+        }
+        model
+    }
+
+    /// Writes below an entry of the cluster's directory while an operation was under way.
+    pub fn writes_during(&self, operation: usize, volume: &str) -> Vec<usize> {
+        let end = self.history.end();
+        let (begun, done) = self.marks[operation];
+        let ours = |node: crate::disk::Node| {
+            let name = end.name_of(self.history.volumes[node.0]).unwrap_or_default();
+            name.starts_with(volume.as_bytes())
+        };
+        let writes = (begun..done).filter(|event| match &self.history.events[*event] {
+            Event::Change(Change::Write { node, .. }) => ours(*node),
+            _ => false,
+        });
+        writes.collect()
+    }
+}
+
+fn marks(history: &History, count: usize) -> Result<(usize, Vec<(usize, usize)>)> {
+    let (mut ready, mut marks) = (None, Vec::<(usize, usize)>::new());
+    for (at, text) in history.marks() {
+        match text.split_once(' ') {
+            None if text == "ready" => ready = Some(at),
+            Some(("begin", number)) if number.parse() == Ok(marks.len()) => marks.push((at, usize::MAX)),
+            Some(("done", number)) if number.parse() == Ok(marks.len().wrapping_sub(1)) => {
+                if let Some(last) = marks.last_mut() {
+                    last.1 = at;
+                }
+            }
+            _ => bail!("the mark `{text}` is not understood"),
+        }
+    }
+    ensure!(marks.len() == count, "{} of {count} operations were marked", marks.len());
+    Ok((ready.context("no mark `ready`")?, marks))
+}
