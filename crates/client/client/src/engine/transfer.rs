@@ -205,5 +205,5 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
 /// The reply in an answer that is a success.
 pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
     let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;
-    outcome.map_err(|failure| Error::refused(&server(), failure))
+    outcome.map_err(|failure| Error::refused(server(), failure))
 }
