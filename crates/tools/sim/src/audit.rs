@@ -133,20 +133,22 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
         cluster.kill(Node::Client(client));
     }
     settle(cluster, strict)?;
-    let (files, problems) = cluster.client(0, |api| async move {
-        let (mut files, mut problems) = (Vec::new(), Vec::new());
-        for shard in api.fsck_shards().await? {
-            problems.extend(api.fsck_namespace(shard, false).await?.problems);
-            let mut after = FileIndex(u64::from(shard.0) << 48);
-            loop {
-                let page = api.fsck_files(shard, after, 1000).await?;
-                let Some(last) = page.last() else { break };
-                after = last.file;
-                files.extend(page);
+    let (files, problems) = cluster
+        .client(0, |api| async move {
+            let (mut files, mut problems) = (Vec::new(), Vec::new());
+            for shard in api.fsck_shards().await? {
+                problems.extend(api.fsck_namespace(shard, false).await?.problems);
+                let mut after = FileIndex(u64::from(shard.0) << 48);
+                loop {
+                    let page = api.fsck_files(shard, after, 1000).await?;
+                    let Some(last) = page.last() else { break };
+                    after = last.file;
+                    files.extend(page);
+                }
             }
-        }
-        Ok((files, problems))
-    }).map_err(failed("fsck"))?;
+            Ok((files, problems))
+        })
+        .map_err(failed("fsck"))?;
     if !problems.is_empty() {
         return Err(Violation::new("I7", format!("fsck finds {problems:?}")));
     }

@@ -244,11 +244,7 @@ impl Judge {
 
 impl State {
     fn file(&mut self, file: u64) -> &mut File {
-        self.files.entry(file).or_insert_with(|| File {
-            data: Data::default(),
-            layout: None,
-            active: BTreeMap::new(),
-        })
+        self.files.entry(file).or_insert_with(|| File { data: Data::default(), layout: None, active: BTreeMap::new() })
     }
 
     fn lose(&mut self, loss: Loss) {

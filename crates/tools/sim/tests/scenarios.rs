@@ -155,7 +155,10 @@ fn the_mds_killed_between_commit_and_answer_does_every_call_once() {
     died_before_answering(mds::RemoveDirectory::OP, |c| async move { c.rmdir("/d").await });
     died_before_answering(mds::Rename::OP, |c| async move { c.rename("/f", "/n", RenameMode::NoReplace).await });
     died_before_answering(mds::SetAttributes::OP, |c| async move { c.truncate("/f", 5000).await });
-    died_before_answering(mds::SetXattr::OP, |c| async move { c.set_xattr("/f", b"user.n", b"2", XattrMode::Create).await });
+    died_before_answering(
+        mds::SetXattr::OP,
+        |c| async move { c.set_xattr("/f", b"user.n", b"2", XattrMode::Create).await },
+    );
     died_before_answering(mds::RemoveXattr::OP, |c| async move { c.remove_xattr("/f", b"user.x").await });
     died_before_answering(mds::LayoutSet::OP, |c| async move { c.set_layout("/d", Default::default()).await });
     died_before_answering(mds::Open::OP, |c| async move { c.open("/f", &OpenOptions::new().write(true)).await });

@@ -100,7 +100,16 @@ const WITHOUT_END: u64 = u64::MAX;
 impl Default for Data {
     fn default() -> Self {
         let zero = Run { end: WITHOUT_END, now: BTreeSet::from([0]), older: BTreeSet::new(), last: None };
-        Self { runs: vec![zero], size: (0, 0), size_older: 0, size_before: 0, size_last: None, pending: Vec::new(), dirty: BTreeSet::new(), lost: false }
+        Self {
+            runs: vec![zero],
+            size: (0, 0),
+            size_older: 0,
+            size_before: 0,
+            size_last: None,
+            pending: Vec::new(),
+            dirty: BTreeSet::new(),
+            lost: false,
+        }
     }
 }
 

@@ -153,7 +153,8 @@ pub struct Names {
 impl Names {
     /// A tree that has only its root.
     pub fn new(root_mode: u32) -> Self {
-        let root = Node { kind: Kind::Directory, mode: root_mode, xattrs: BTreeMap::new(), target: vec![], index: None };
+        let root =
+            Node { kind: Kind::Directory, mode: root_mode, xattrs: BTreeMap::new(), target: vec![], index: None };
         let world = World {
             names: BTreeMap::from([(String::new(), 0)]),
             nodes: BTreeMap::from([(0, root)]),
@@ -292,11 +293,7 @@ impl Names {
         self.worlds.iter().flat_map(|world| world.names.keys().cloned()).collect()
     }
 
-    fn keep(
-        &mut self,
-        after: impl Fn(World) -> Option<World>,
-        what: impl FnOnce() -> String,
-    ) -> Result<(), Violation> {
+    fn keep(&mut self, after: impl Fn(World) -> Option<World>, what: impl FnOnce() -> String) -> Result<(), Violation> {
         if self.lost {
             return Ok(());
         }

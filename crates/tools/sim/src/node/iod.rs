@@ -9,7 +9,11 @@ use braid_iod::{
     IodCore,
     registration::{Introduction, Orders, Registration, Step},
 };
-use braid_net::{Driver, Endpoint, NetError, TlsPolicy, handshake::Identity, server::{Authorizer, Peer}};
+use braid_net::{
+    Driver, Endpoint, NetError, TlsPolicy,
+    handshake::Identity,
+    server::{Authorizer, Peer},
+};
 use braid_store::{MemStore, ObjectStore};
 use braid_types::{Failure, IodId, Status, limits::HEARTBEAT_MS};
 use braid_wire::{Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope};

@@ -4,10 +4,7 @@ use braid_client::Status;
 use braid_layout::{Extent, View};
 
 use super::{Actor, Open, call::is_unknown};
-use crate::{
-    judge::Fate,
-    model::data::Change,
-};
+use crate::{judge::Fate, model::data::Change};
 
 /// Offsets and sizes stay below this.
 const BYTES_MAX: u64 = 48 * 1024;

@@ -10,13 +10,7 @@ pub(crate) use names::seen;
 
 use braid_client::asynchronous::{Client, File};
 
-use crate::{
-    driver::SimDriver,
-    judge::Judge,
-    model::data::Handle,
-    random::Random,
-    world::World,
-};
+use crate::{driver::SimDriver, judge::Judge, model::data::Handle, random::Random, world::World};
 
 /// Files that one client has open at a time.
 const OPEN_MAX: usize = 4;

@@ -115,9 +115,7 @@ impl Actor {
             Op::Rename { from, to, mode } => {
                 client.rename(at(from).as_str(), at(to).as_str(), rename_mode(*mode)).await.map(|()| None)
             }
-            Op::Link { from, to } => {
-                Ok(Some(seen(&client.hard_link(at(from).as_str(), at(to).as_str()).await?)))
-            }
+            Op::Link { from, to } => Ok(Some(seen(&client.hard_link(at(from).as_str(), at(to).as_str()).await?))),
             Op::Chmod { path, mode } => {
                 let changes = braid_client::message::mds::AttributeChanges {
                     mode: Some(*mode),
