@@ -154,7 +154,7 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
+pub(super) fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
     map.ready().file_size_from_objects(objects).map_err(|error| Error::new(Status::Corrupted, error.to_string()))
 }
 

@@ -16,7 +16,7 @@ use super::{
     FileView, OpenFile,
     iod_body::Body,
     open_file::Grant,
-    read::{End, zero_missing},
+    read::{End, size_from, zero_missing},
     transfer::Stop,
 };
 use crate::{
@@ -87,11 +87,15 @@ impl<D: Driver> OpenFile<D> {
         (reply, got): (&ReadReply, u64),
         deadline: Duration,
     ) -> Result<u64, Stop> {
-        let mut end = End::new(&grant.map);
-        end.take(&grant.map, target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
-        if got == request.bytes && end.reaches(view.file_end(request)?) {
-            return Ok(request.bytes);
+        let ends = || reply.ends.iter().map(|end| (end.part, end.bytes.0));
+        let file_end = view.file_end(request)?;
+        for end in ends() {
+            if got == request.bytes && size_from(&grant.map, &[end])? >= file_end {
+                return Ok(request.bytes);
+            }
         }
+        let mut end = End::new(&grant.map);
+        end.take(&grant.map, target, ends())?;
         let wanted = self.find_end(grant, view, request, &mut end, deadline).await?;
         let memory = Memory::Pieces(vec![Piece { position: 0, bytes: request.bytes }]);
         let planned = Planned { target, request: request.clone(), position: 0, payload: request.bytes, memory };
