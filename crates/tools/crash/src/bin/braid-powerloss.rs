@@ -125,7 +125,8 @@ impl Run {
             Err(why) => {
                 *self.failed.lock().unwrap_or_else(std::sync::PoisonError::into_inner) += 1;
                 let kept = made.keep();
-                let lines: Vec<String> = recording.operations.iter().map(|operation| format!("{operation:?}")).collect();
+                let lines: Vec<String> =
+                    recording.operations.iter().map(|operation| format!("{operation:?}")).collect();
                 std::fs::write(kept.with_extension("operations"), lines.join("\n"))?;
                 let last = place.done.checked_sub(1).map(|last| &recording.operations[last]);
                 println!(
