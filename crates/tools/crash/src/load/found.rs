@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use braid_client::{Client, FileIndex, FileKind, OpenOptions};
+use braid_client::{Client, FileIndex, FileKind, OpenOptions, Status};
 
 use super::contents::Bytes;
 
@@ -13,7 +13,16 @@ const PIECE_BYTES: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) enum Entry {
     Directory,
-    File { index: FileIndex, links: u32, bytes: Bytes },
+    File {
+        index: FileIndex,
+        links: u32,
+        bytes: Bytes,
+    },
+    /// A file whose daemons cannot say what it is: an object that was never synced is gone or empty.
+    Lost {
+        index: FileIndex,
+        why: String,
+    },
     Symbolic(String),
     Other(FileKind),
 }
@@ -32,6 +41,15 @@ impl Found {
         found.0.insert(below.to_owned(), Entry::Directory);
         found.list(client, below)?;
         Ok(found)
+    }
+
+    /// Whether something of a file is gone, in a way that a client is told (I11).
+    pub fn has_losses(&self) -> bool {
+        self.0.values().any(|entry| match entry {
+            Entry::Lost { .. } => true,
+            Entry::File { bytes, .. } => !bytes.unreadable.is_empty(),
+            _ => false,
+        })
     }
 
     fn list(&mut self, client: &Client, directory: &str) -> Result<(), String> {
@@ -60,9 +78,17 @@ impl Found {
     }
 }
 
+fn is_loss(status: Status) -> bool {
+    matches!(status, Status::ObjectLost | Status::Corrupted)
+}
+
 fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> {
     let fail = |what: &str, why: braid_client::Error| format!("{what} {path}: {why}");
-    let attributes = client.stat(path).map_err(|why| fail("asking for", why))?;
+    let attributes = match client.stat(path) {
+        Ok(attributes) => attributes,
+        Err(why) if is_loss(why.status()) => return Ok(Entry::Lost { index, why: why.to_string() }),
+        Err(why) => return Err(fail("asking for", why)),
+    };
     if attributes.file != index {
         return Err(format!("{path} is file {} in its directory and {index} by name (I7)", attributes.file));
     }

@@ -72,6 +72,11 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
                     return Err(format!("{path} is file {index}, which is another file too"));
                 }
             }
+            (Named::File(file), Entry::Lost { index, .. }) => {
+                if files.insert(*index, *file).is_some_and(|other| other != *file) {
+                    return Err(format!("{path} is file {index}, which is another file too"));
+                }
+            }
             (named, entry) => return Err(format!("{path} should be {named:?}, and is {}", kind(entry))),
         }
     }
@@ -84,6 +89,11 @@ fn names(model: &Model, below: &str, found: &Found) -> Result<(), String> {
 
 fn bytes(names: &Model, contents: &Model, found: &Found) -> Result<(), String> {
     for (path, entry) in &found.0 {
+        if let (Some(file), Entry::Lost { index, why }) = (names.file(path), entry)
+            && !contents.files[file].base.is_empty()
+        {
+            return Err(format!("{path} (file {index}) was synced and is lost: {why} (I6)"));
+        }
         if let (Some(file), Entry::File { bytes, index, .. }) = (names.file(path), entry)
             && let Some(why) = contents.files[file].refutes(bytes)
         {
@@ -97,6 +107,7 @@ fn kind(entry: &Entry) -> String {
     match entry {
         Entry::Directory => "a directory".to_owned(),
         Entry::File { index, .. } => format!("file {index}"),
+        Entry::Lost { index, why } => format!("file {index}, lost: {why}"),
         Entry::Symbolic(target) => format!("a link to {target}"),
         Entry::Other(kind) => format!("{kind:?}"),
     }

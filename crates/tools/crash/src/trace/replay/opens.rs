@@ -1,0 +1,81 @@
+//! Descriptors: opened, duplicated, moved.
+
+use super::*;
+
+impl Replay {
+    pub(super) fn open(&mut self, call: &Call<'_>, returned: i64) -> Result<()> {
+        let (directory, path, flags) = match call.name {
+            "openat" | "openat2" => (Some(0), 1, argument(call, 2)?),
+            "creat" => (None, 1, &b"O_CREAT|O_TRUNC"[..]),
+            _ => (None, 0, argument(call, 1)?),
+        };
+        let path = if call.name == "creat" { 0 } else { path };
+        let full = self.full_path(call, directory, path)?;
+        let target = if full.as_deref() == Some(&*self.marks) {
+            Target::Marks
+        } else {
+            match self.place(full.as_deref())? {
+                Some(Ok(place)) => {
+                    ensure!(!text::has_flag(flags, "O_TMPFILE"), "O_TMPFILE is not understood");
+                    Target::Node(self.opened(&place, call, flags)?)
+                }
+                Some(Err(node)) => Target::Node(node),
+                None => {
+                    // Something else now has this number.
+                    self.descriptors.close(call.thread, returned);
+                    return Ok(());
+                }
+            }
+        };
+        let lasting = text::has_flag(flags, "O_DSYNC") || text::has_flag(flags, "O_SYNC");
+        let append = text::has_flag(flags, "O_APPEND");
+        let file = Rc::new(OpenFile { target, position: Cell::new(0), append, lasting });
+        let until_exec = text::has_flag(flags, "O_CLOEXEC");
+        self.descriptors.open(call.thread, returned, Descriptor { file, until_exec });
+        Ok(())
+    }
+
+    /// The node behind an open, made or cut to nothing if the flags say so.
+    pub(super) fn opened(&mut self, place: &Place, call: &Call<'_>, flags: &[u8]) -> Result<Node> {
+        if let Some(node) = self.tree.lookup(place.directory, &place.name) {
+            if text::has_flag(flags, "O_TRUNC") && !self.tree.bytes(node).is_empty() {
+                self.change(Change::Resize(node, 0));
+            }
+            return Ok(node);
+        }
+        let mode =
+            if call.name == "openat2" { &b"0644"[..] } else { call.arguments.last().copied().unwrap_or(b"0644") };
+        let node = self.make(Kind::File(octal(mode)), place);
+        Ok(node)
+    }
+
+    pub(super) fn duplicate(&mut self, call: &Call<'_>, returned: i64) -> Result<()> {
+        let command = call.arguments.get(1).copied().unwrap_or_default();
+        if call.name == "fcntl" && !command.starts_with(b"F_DUPFD") {
+            return Ok(());
+        }
+        let number = number(call, 0)?;
+        match self.descriptors.find(call.thread, number) {
+            Some(descriptor) => {
+                let until_exec = call.arguments.iter().any(|a| a.ends_with(b"CLOEXEC"));
+                self.descriptors.open(call.thread, returned, Descriptor { until_exec, ..descriptor });
+            }
+            None => self.descriptors.close(call.thread, returned),
+        }
+        Ok(())
+    }
+
+    pub(super) fn seek(&mut self, call: &Call<'_>, returned: i64) -> Result<()> {
+        if let Some(file) = self.open_file(call, 0)? {
+            file.position.set(returned as u64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn advance(&mut self, call: &Call<'_>, returned: i64) -> Result<()> {
+        if let Some(file) = self.open_file(call, 0)? {
+            file.position.set(file.position.get() + returned as u64);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! Which node an argument is.
+
+use super::*;
+
+impl Replay {
+    /// The absolute path of an argument; `None` when it is relative to something that is not recorded.
+    pub(super) fn full_path(
+        &mut self,
+        call: &Call<'_>,
+        directory: Option<usize>,
+        path: usize,
+    ) -> Result<Option<PathBuf>> {
+        let bytes = text::bytes(argument(call, path)?)?;
+        let path = Path::new(std::ffi::OsStr::from_bytes(&bytes));
+        if path.is_absolute() {
+            return Ok(Some(path.to_owned()));
+        }
+        let Some(directory) = directory else { return Ok(None) };
+        if argument(call, directory)?.starts_with(b"AT_FDCWD") {
+            return Ok(None);
+        }
+        let Some(node) = self.node(call, directory)? else { return Ok(None) };
+        let above = self.tree.path_of(node).context("a directory without a name")?;
+        Ok(Some(self.root.join(above).join(path)))
+    }
+
+    /// Where a path lies below the root: the last name in its directory, or the root itself.
+    pub(super) fn place(&self, path: Option<&Path>) -> Result<Option<Result<Place, Node>>> {
+        let Some(below) = path.and_then(|path| path.strip_prefix(&self.root).ok()) else { return Ok(None) };
+        let mut names = Vec::new();
+        for component in below.components() {
+            match component {
+                Component::Normal(name) => names.push(name.as_bytes().to_vec()),
+                Component::CurDir => {}
+                _ => bail!("the path {} is not understood", below.display()),
+            }
+        }
+        let Some(last) = names.pop() else { return Ok(Some(Err(Node::ROOT))) };
+        let mut directory = Node::ROOT;
+        for name in &names {
+            directory =
+                self.tree.lookup(directory, name).with_context(|| format!("{} is not known", below.display()))?;
+        }
+        Ok(Some(Ok(Place { directory, name: last })))
+    }
+
+    pub(super) fn place_of(&mut self, call: &Call<'_>, directory: Option<usize>, path: usize) -> Result<Option<Place>> {
+        let full = self.full_path(call, directory, path)?;
+        Ok(self.place(full.as_deref())?.and_then(Result::ok))
+    }
+
+    pub(super) fn existing(&self, path: Option<&Path>) -> Result<Option<Node>> {
+        Ok(match self.place(path)? {
+            Some(Ok(place)) => self.tree.lookup(place.directory, &place.name),
+            Some(Err(node)) => Some(node),
+            None => None,
+        })
+    }
+
+    pub(super) fn open_file(&mut self, call: &Call<'_>, descriptor: usize) -> Result<Option<Rc<OpenFile>>> {
+        let number = number(call, descriptor)?;
+        Ok(self.descriptors.find(call.thread, number).map(|descriptor| descriptor.file))
+    }
+
+    pub(super) fn node(&mut self, call: &Call<'_>, descriptor: usize) -> Result<Option<Node>> {
+        Ok(self.open_file(call, descriptor)?.and_then(|file| match file.target {
+            Target::Node(node) => Some(node),
+            Target::Marks => None,
+        }))
+    }
+}
