@@ -21,12 +21,13 @@ pub struct Bench {
     pub tls: bool,
     /// A directory on the same file system as the daemons'.
     pub scratch: PathBuf,
-    meter: CpuMeter,
     braid: Option<PathBuf>,
     notes: RefCell<Vec<String>>,
     // Before `dir`: the daemons end before their directories go.
     cluster: OnceCell<Cluster>,
     _dir: TempDir,
+    // Last: its group can be removed when no daemon is in it any more.
+    meter: CpuMeter,
 }
 
 /// What a stretch of work took.
