@@ -22,7 +22,7 @@ pub fn run_client(mds: &str, key: &Path, below: &str, seed: u64, parts: u16) -> 
         out.write_all(text.as_bytes()).and_then(|()| out.flush())
     };
     loop {
-        let operation = worker.next();
+        let operation = worker.next_operation();
         say("begin\n")?;
         match actor.act(worker.model(), &operation) {
             Ok(()) => worker.acknowledge(&operation),
@@ -66,7 +66,7 @@ impl ClientProcess {
         let mut begun = None;
         for line in self.lines.lines().map_while(std::io::Result::ok) {
             match line.split(' ').next() {
-                Some("begin") => begun = Some(self.worker.next()),
+                Some("begin") => begun = Some(self.worker.next_operation()),
                 Some("done") => begun.take().iter().for_each(|operation| self.worker.acknowledge(operation)),
                 // The parent looks whether it happened, as if the client had been killed in it.
                 _ => {}

@@ -31,7 +31,7 @@ impl Worker {
     }
 
     /// What it does next.
-    pub fn next(&mut self) -> Operation {
+    pub fn next_operation(&mut self) -> Operation {
         if self.model.is_empty() {
             return Operation::MakeDirectory(self.below.clone());
         }
@@ -45,7 +45,7 @@ impl Worker {
     pub fn work(&mut self, client: Client, stop: &AtomicBool) -> Result<(), String> {
         let mut actor = Actor::new(client, self.parts);
         while !stop.load(Ordering::Relaxed) {
-            let operation = self.next();
+            let operation = self.next_operation();
             match actor.act(&self.model, &operation) {
                 Ok(()) => self.acknowledge(&operation),
                 Err(why) => {
