@@ -45,7 +45,7 @@ impl Arguments {
 }
 
 /// Memory with a file system that has extended attributes, where there is one.
-fn scratch() -> PathBuf {
+pub fn scratch() -> PathBuf {
     const MEMORY: &str = "/dev/shm";
     let has_attributes = |dir: &str| {
         let probe = PathBuf::from(dir).join(format!("braid-probe-{}", std::process::id()));

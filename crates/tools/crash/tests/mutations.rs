@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use braid_crash_tests::{
+    arguments::scratch,
     braid::Braid,
     cluster::{self, Victim},
     disk::{Cut, Loss, Share},
@@ -20,7 +21,7 @@ fn recording() -> Option<(tempfile::TempDir, Recording)> {
         println!("skipped: {why}");
         return None;
     }
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir_in(scratch()).unwrap();
     let (braid, own) = (Braid::find().unwrap(), Path::new(env!("CARGO_BIN_EXE_braid-powerloss")));
     let port = cluster::free_ports(1).unwrap()[0];
     let at = dir.path().canonicalize().unwrap().join("recording");
@@ -46,7 +47,7 @@ fn verdict(recording: &Recording, dir: &Path, after: usize, forgotten: &[usize])
         assert!(cut.is_durable(*event), "what is forgotten was promised");
         cut.forget(*event);
     }
-    let loss = Loss { share: Share::Nothing, volumes: None, seed: 1 };
+    let loss = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
     Image::make(recording, place, &cut, &loss, &dir.join("image")).unwrap().check()
 }
 
@@ -73,7 +74,7 @@ fn a_forced_log_that_is_lost_is_reported() {
 
 #[test]
 fn an_object_that_vanishes_while_its_daemon_is_down_is_reported() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir_in(scratch()).unwrap();
     let (braid, own) = (Braid::find().unwrap(), Path::new(env!("CARGO_BIN_EXE_braid-crash")));
     let mut rounds = Rounds::start(&braid, own, dir.path(), 3).unwrap();
     rounds.round().unwrap();

@@ -39,7 +39,7 @@ fn mark(history: &History, text: &str) -> usize {
 }
 
 fn image(history: &History, at: usize, share: Share) -> (tempfile::TempDir, PathBuf) {
-    write(&Cut::new(history, at).image(&Loss { share, volumes: None, seed: 1 }))
+    write(&Cut::new(history, at).image(&Loss { share, volumes: None, seed: 1, strict: true }))
 }
 
 fn write(tree: &Tree) -> (tempfile::TempDir, PathBuf) {
@@ -121,7 +121,7 @@ fn a_rename_is_whole_or_not_at_all_in_every_image() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..200 {
         let share = Share::ALL[seed as usize % Share::ALL.len()];
-        let (_dir, path) = write(&cut.image(&Loss { share, volumes: None, seed }));
+        let (_dir, path) = write(&cut.image(&Loss { share, volumes: None, seed, strict: true }));
         seen.insert(fs::read(path.join("name")).unwrap());
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [b"new\n", b"old\n"]);
@@ -140,13 +140,14 @@ fn unsynced_writes_are_torn_and_a_forgotten_sync_is_felt() {
         let (_dir, path) = write(tree);
         fs::read(path.join("file")).unwrap().iter().filter(|byte| **byte == b'x').count()
     };
-    let counts: Vec<_> =
-        (0..100).map(|seed| ones(&written.image(&Loss { share: Share::Scattered, volumes: None, seed }))).collect();
+    let counts: Vec<_> = (0..100)
+        .map(|seed| ones(&written.image(&Loss { share: Share::Scattered, volumes: None, seed, strict: true })))
+        .collect();
     assert!(counts.contains(&0) && counts.contains(&8192) && counts.iter().any(|count| (1..8192).contains(count)));
     assert!(counts.iter().all(|count| count % 512 == 0), "torn at sectors");
 
     let mut synced = Cut::new(&scratch.history, mark(&scratch.history, "synced"));
-    let bare = Loss { share: Share::Nothing, volumes: None, seed: 1 };
+    let bare = Loss { share: Share::Nothing, volumes: None, seed: 1, strict: true };
     assert_eq!(ones(&synced.image(&bare)), 8192);
     for (event, _) in scratch.history.events.iter().enumerate().filter(|(_, event)| is_write(event)) {
         synced.forget(event);

@@ -1,4 +1,4 @@
-//! `braid-powerloss --images N [--seed S]`: records the daemons, takes their power away at N places, and looks at
+//! `braid-powerloss --images N [--seed S] [--only I] [--strict 1]`: records the daemons, takes their power away at N places, and looks at
 //! what comes up again. Prints a line for each image that broke a promise, then `N passed, N failed`.
 
 use std::{
@@ -38,7 +38,8 @@ fn main() -> ExitCode {
 }
 
 fn run() -> Result<usize> {
-    let arguments = Arguments::read(&["images", "seed", "load", "operations", "port", "braid", "dir", "only"])?;
+    let arguments =
+        Arguments::read(&["images", "seed", "load", "operations", "port", "braid", "dir", "only", "strict"])?;
     if let Some(dir) = arguments.text("load") {
         let braid = Braid::at(arguments.text("braid").context("--load needs --braid")?.into());
         let (seed, count) = (arguments.number("seed", 0)?, arguments.number("operations", OPERATIONS as u64)?);
@@ -59,6 +60,7 @@ fn run() -> Result<usize> {
         passed: AtomicUsize::new(0),
         failed: Mutex::new(0),
         next: AtomicUsize::new(0),
+        strict: arguments.number("strict", 0)? != 0,
     };
     println!("seed {}", run.seed);
     std::thread::scope(|scope| {
@@ -84,6 +86,8 @@ struct Run {
     passed: AtomicUsize,
     failed: Mutex<usize>,
     next: AtomicUsize,
+    /// POSIX alone, without what every journal does.
+    strict: bool,
 }
 
 impl Run {
@@ -117,7 +121,7 @@ impl Run {
     fn image(&self, recording: &Recording, image: usize) -> Result<()> {
         let mut random = Random::new(self.seed.wrapping_mul(7919).wrapping_add(image as u64));
         let place = recording.choose(image % IMAGES_PER_RECORDING, &mut random);
-        let loss = loss(recording, &mut random);
+        let loss = Loss { strict: self.strict, ..loss(recording, &mut random) };
         let cut = Cut::new(&recording.history, place.at);
         let made = Image::make(recording, place, &cut, &loss, &self.dir.join(format!("image{image}")))?;
         match made.check() {
@@ -148,5 +152,5 @@ fn loss(recording: &Recording, random: &mut Random) -> Loss {
     let volumes: std::collections::BTreeSet<_> = recording.history.volumes.iter().copied().collect();
     let some = volumes.into_iter().filter(|_| random.below(2) == 0).collect();
     let volumes = (random.below(3) == 0).then_some(some);
-    Loss { share, volumes, seed: random.next_u64() }
+    Loss { share, volumes, seed: random.next_u64(), strict: false }
 }

@@ -41,6 +41,8 @@ pub struct Loss {
     pub volumes: Option<HashSet<Node>>,
     /// For all that is left to chance.
     pub seed: u64,
+    /// Whether attributes may be lost that a file had before it got a name that is there.
+    pub strict: bool,
 }
 
 /// The moment just before an event.
@@ -71,19 +73,35 @@ impl<'h> Cut<'h> {
     pub fn image(&self, loss: &Loss) -> Tree {
         let mut random = Random::new(loss.seed);
         let mut tree = Tree::new(&self.history.nodes);
-        let chance = Chance::new(self.at, loss.share, &mut random);
-        let mut moments = HashMap::new();
-        for (event, change) in self.changes() {
-            let spared = loss.volumes.as_ref().is_some_and(|lost| !lost.contains(&self.volume(change)));
-            if spared || self.durable.contains(&event) {
-                tree.apply(change);
-            } else if chance.keeps(event, self.group(change), &mut moments, &mut random) {
-                keep(&mut tree, change, loss.share, &mut random);
-            } else {
-                lose(&mut tree, change, loss.share, &mut random);
+        for (change, fate) in self.fates(loss, &mut random) {
+            match fate {
+                Fate::Sure => tree.apply(change),
+                Fate::Kept => keep(&mut tree, change, loss.share, &mut random),
+                Fate::Lost => lose(&mut tree, change, loss.share, &mut random),
             }
         }
         tree
+    }
+
+    fn fates(&self, loss: &Loss, random: &mut Random) -> Vec<(&'h Change, Fate)> {
+        let chance = Chance::new(self.at, loss.share, random);
+        let mut moments = HashMap::new();
+        let mut fates = Vec::new();
+        for (event, change) in self.changes() {
+            let spared = loss.volumes.as_ref().is_some_and(|lost| !lost.contains(&self.volume(change)));
+            let fate = if spared || self.durable.contains(&event) {
+                Fate::Sure
+            } else if chance.keeps(event, self.group(change), &mut moments, random) {
+                Fate::Kept
+            } else {
+                Fate::Lost
+            };
+            fates.push((change, fate));
+        }
+        if !loss.strict {
+            attributes_with_names(&mut fates);
+        }
+        fates
     }
 
     fn changes(&self) -> impl Iterator<Item = (usize, &'h Change)> {
@@ -100,6 +118,26 @@ impl<'h> Cut<'h> {
     /// What keeps its own order: a file; all names of one disk, which has one journal.
     fn group(&self, change: &Change) -> (bool, Node) {
         (change.node().is_none(), change.node().unwrap_or_else(|| self.volume(change)))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Sure,
+    Kept,
+    Lost,
+}
+
+/// A name that is there leads to a node with the attributes that it had when it got the name: one journal has both,
+/// in order. POSIX does not say so.
+fn attributes_with_names(fates: &mut [(&Change, Fate)]) {
+    let mut named = HashSet::new();
+    for (change, fate) in fates.iter_mut().rev() {
+        match change {
+            Change::Names(edits) if *fate != Fate::Lost => named.extend(edits.iter().filter_map(|edit| edit.2)),
+            Change::Attribute(node, ..) if *fate == Fate::Lost && named.contains(node) => *fate = Fate::Kept,
+            _ => {}
+        }
     }
 }
 

@@ -16,6 +16,8 @@
 //! 3. `syncfs`: everything below the top directory that the descriptor is in (each stands for a disk of its own).
 //! 4. A rename happens whole or not at all. All else without a sync may be there, missing, or there before what was
 //!    done earlier; writes may be torn at sectors, and a file may have grown without its bytes.
+//! 5. A name that is there leads to a node with the attributes that it had when it got that name. POSIX does not
+//!    promise it, the journals of ext4, XFS and btrfs do; [`Loss::strict`] does without.
 
 mod cut;
 mod tree;
