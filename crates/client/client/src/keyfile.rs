@@ -76,7 +76,7 @@ impl KeyFile {
             match key.trim() {
                 "id" => id = Some(KeyId(value.parse().map_err(|_| not_a_key("its id is not a number"))?)),
                 "name" => name = value.to_owned(),
-                "admin" => admin = value == "true",
+                "admin" => admin = value.parse().map_err(|_| not_a_key("its admin is neither true nor false"))?,
                 "secret" => secret = Some(from_hex(value).ok_or_else(|| not_a_key("its secret is not 64 hex digits"))?),
                 _ => return Err(not_a_key("a word in it is not understood")),
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_layout::{Layout, LayoutMap, PartSet};
-use braid_store::NewObject;
+use braid_store::{LAYOUT_BYTES_MAX, NewObject};
 use braid_types::{Failure, FileIndex, IodId, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Status};
 use braid_wire::{Capability, Rights, Secret, Wire};
 
@@ -85,7 +85,8 @@ impl Grant {
         })
     }
 
-    /// The record of an object that must be made.
+    /// The record of an object that must be made. A layout that does not fit it (more than some 200 parts) is left out:
+    /// it is a copy for repair, and the metadata server has the layout itself.
     pub(crate) fn new_object(&self, object: ObjectId) -> NewObject {
         // The record has 32 bits for each, for fsck to show; an owner past them is shown as nobody.
         let id32 = |id: u64| u32::try_from(id).unwrap_or(u32::MAX);
@@ -94,7 +95,7 @@ impl Grant {
             size_generation: self.size_generation,
             uid: id32(self.owner.0),
             gid: id32(self.owner.1),
-            layout: self.layout.clone(),
+            layout: if self.layout.len() <= LAYOUT_BYTES_MAX { self.layout.clone() } else { Arc::default() },
         }
     }
 

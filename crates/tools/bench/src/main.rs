@@ -1,2 +1,76 @@
-//! Benchmarks with bars, in one form.
-fn main() {}
+//! Benchmarks with bars, in one form: a table with the command that made each row, `--json`, and `--check`, which
+//! exits 1 and names each bar that does not hold.
+//!
+//! ```text
+//!   main ── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
+//!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
+//!                   └── workers/      this program again, as a process that echoes or creates
+//!             │
+//!             └── measure, stats ── report/   table, JSON, the bars that do not hold
+//! ```
+//!
+//! Invariants: (1) a reference and its subject are measured in turn, A B A B, in one run; (2) CPU is user + system of every
+//! process of the row, taken together; (3) a bar that could not be measured is an error, not a bar that holds.
+#![forbid(unsafe_code)]
+
+mod args;
+mod bench;
+mod cpu;
+mod daemons;
+mod machine;
+mod measure;
+mod pinning;
+mod references;
+mod report;
+mod rows;
+mod stats;
+mod workers;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::{
+    args::{Args, Command, CoreArgs},
+    bench::Bench,
+    measure::Measure,
+};
+
+fn main() -> ExitCode {
+    let outcome = match Args::parse().command {
+        Command::Core(args) => core(&args),
+        Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
+        Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("bench: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn core(args: &CoreArgs) -> Result<ExitCode> {
+    if args.list {
+        rows::ROWS.iter().for_each(|row| println!("{:16} {}", row.name, row.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chosen = rows::chosen(&args.rows)?;
+    let bench = Bench::new(args)?;
+    let mut measures = Vec::new();
+    for row in chosen {
+        eprintln!("bench: {} ({})", row.name, row.about);
+        let command = args.command_of(row.name);
+        measures.extend((row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)));
+    }
+    print(args, &bench, &measures);
+    Ok(report::verdict(args.check, &measures))
+}
+
+fn print(args: &CoreArgs, bench: &Bench, measures: &[Measure]) {
+    let machine = machine::describe(&bench.scratch);
+    if args.json {
+        println!("{}", report::json::render(&machine, &bench.notes(), measures));
+    } else {
+        print!("{}", report::table::render(&machine, &bench.notes(), measures));
+    }
+}

@@ -171,6 +171,17 @@ fn a_default_layout_is_inherited_and_shown() {
 }
 
 #[test]
+fn a_file_may_have_many_more_parts_than_there_are_daemons() {
+    let cluster = Cluster::up(3);
+    let data = noise(2_000_000);
+    let file = cluster.file("f", &data);
+    cluster.ok(&["put", "--iod-count", "400", "--stripe-size", "4K", &file, "/wide"]);
+    assert_eq!(cluster.run(&["cat", "/wide"]).stdout, data);
+    assert!(cluster.ok(&["layout", "show", "/wide"]).contains("400 parts"));
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+#[test]
 fn bad_names_and_paths_get_clear_errors() {
     let cluster = Cluster::up(1);
     cluster.fails(&["mkdir", &format!("/{}", "x".repeat(256))], 2, "name too long");

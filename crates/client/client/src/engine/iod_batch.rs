@@ -92,7 +92,8 @@ impl<D: Driver> OpenFile<D> {
         };
         for at in 0..count {
             match grant.pools[used.targets[at]].checkout(self.engine(), deadline).await {
-                Ok((lease, Pooled { connection, meta })) => {
+                Ok((lease, pooled)) => {
+                    let Pooled { connection, meta } = *pooled;
                     used.leases.push(lease);
                     used.connections.push(connection);
                     used.metas.push(meta);
@@ -124,7 +125,7 @@ impl<D: Driver> Connections<'_, D> {
         let pooled = self.connections.into_iter().zip(self.metas);
         for ((lease, (connection, meta)), broken) in self.leases.into_iter().zip(pooled).zip(broken) {
             if !broken {
-                lease.give_back(Pooled { connection, meta });
+                lease.give_back(Box::new(Pooled { connection, meta }));
             }
         }
     }

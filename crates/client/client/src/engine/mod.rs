@@ -32,6 +32,7 @@ mod open;
 mod open_file;
 mod pool;
 mod read;
+mod read_strip;
 mod service;
 mod session;
 mod slots;

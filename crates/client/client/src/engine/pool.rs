@@ -34,12 +34,13 @@ const HANDLES_MAX: usize = 4096;
 pub(crate) struct Pool<D: Driver> {
     iod: IodId,
     gate: Gate,
-    idle: Mutex<Vec<Pooled<D>>>,
+    idle: Mutex<Vec<Box<Pooled<D>>>>,
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
 }
 
-/// A connection with what belongs to it.
+/// A connection with what belongs to it. Boxed between calls: its TLS state makes it some KiB, which would be copied at
+/// every hand-over.
 pub(crate) struct Pooled<D: Driver> {
     pub(crate) connection: D::Connection,
     pub(crate) meta: Meta,
@@ -89,7 +90,7 @@ impl<D: Driver> Pool<D> {
         &'p self,
         engine: &'p Arc<Engine<D>>,
         deadline: Duration,
-    ) -> Result<(Lease<'p, D>, Pooled<D>)> {
+    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
         let permit = self.gate.acquire(&engine.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
         let session = engine.session(deadline).await?;
         let lease = Lease { pool: self, _permit: permit };
@@ -100,7 +101,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// The connection used last is taken first: its buffers and windows are warm.
-    fn take_idle(&self, session: SessionId) -> Option<Pooled<D>> {
+    fn take_idle(&self, session: SessionId) -> Option<Box<Pooled<D>>> {
         let mut idle = lock(&self.idle);
         loop {
             let pooled = idle.pop()?;
@@ -110,7 +111,7 @@ impl<D: Driver> Pool<D> {
         }
     }
 
-    async fn connect(&self, engine: &Arc<Engine<D>>, session: &Session, deadline: Duration) -> Result<Pooled<D>> {
+    async fn connect(&self, engine: &Arc<Engine<D>>, session: &Session, deadline: Duration) -> Result<Box<Pooled<D>>> {
         engine.check_process()?;
         let (credential, secret) = session.credential();
         let endpoint = Endpoint {
@@ -124,7 +125,7 @@ impl<D: Driver> Pool<D> {
             tls: engine.config.tls,
         };
         let connection = engine.driver.connect(&endpoint, engine.attempt(deadline)).await?;
-        Ok(Pooled { connection, meta: Meta { session: session.id, presented: HashSet::new() } })
+        Ok(Box::new(Pooled { connection, meta: Meta { session: session.id, presented: HashSet::new() } }))
     }
 
     fn rotated_addresses(&self) -> Result<Vec<String>> {
@@ -148,7 +149,7 @@ impl<D: Driver> Pool<D> {
 
 impl<D: Driver> Lease<'_, D> {
     /// Puts a connection that works back, before the next waiter's turn.
-    pub(crate) fn give_back(self, pooled: Pooled<D>) {
+    pub(crate) fn give_back(self, pooled: Box<Pooled<D>>) {
         lock(&self.pool.idle).push(pooled);
     }
 }

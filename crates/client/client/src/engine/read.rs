@@ -35,7 +35,7 @@ use crate::{
 pub(super) const REPLANS_MAX: usize = 3;
 
 /// What a call has learned of the file's end.
-struct End {
+pub(super) struct End {
     /// No byte lies at or after this offset, as far as the daemons in `asked` know.
     bytes: u64,
     asked: Vec<bool>,
@@ -59,6 +59,11 @@ impl<D: Driver> OpenFile<D> {
             return Ok(0);
         }
         let deadline = self.engine().deadline();
+        if request.bytes == room
+            && let Some(bytes) = self.read_strip(view, &request, buffers, deadline).await?
+        {
+            return Ok(bytes as usize);
+        }
         for _ in 0..REPLANS_MAX {
             match self.read_request(view, &request, buffers, deadline).await {
                 Ok(bytes) => return Ok(bytes as usize),
@@ -91,7 +96,7 @@ impl<D: Driver> OpenFile<D> {
                 zero_missing(&round, &got, wanted, buffers);
             }
         }
-        if wanted == request.bytes && end.bytes < view.file_end(request)? {
+        if wanted == request.bytes && !end.reaches(view.file_end(request)?) {
             // Every byte came, but the daemons may have filled up with zeros past the end.
             wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
         }
@@ -99,7 +104,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     /// How many bytes of the request lie before the end of the file.
-    async fn find_end(
+    pub(super) async fn find_end(
         &self,
         grant: &Arc<Grant<D>>,
         view: &FileView,
@@ -108,7 +113,7 @@ impl<D: Driver> OpenFile<D> {
         deadline: Duration,
     ) -> Result<u64, Stop> {
         let rest = end.not_asked();
-        if end.bytes < view.file_end(request)? && !rest.is_empty() {
+        if !end.reaches(view.file_end(request)?) && !rest.is_empty() {
             let sizes: Vec<Vec<ObjectInfo>> = self.ask_targets(grant, &rest, Body::ObjectSizes, deadline).await?;
             for (target, objects) in rest.into_iter().zip(sizes) {
                 end.take(&grant.map, target, objects.iter().map(|object| (object.part, object.bytes.0)))?;
@@ -149,21 +154,31 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
+pub(super) fn size_from(map: &FileMap, objects: &[(PartIndex, u64)]) -> Result<u64> {
     map.ready().file_size_from_objects(objects).map_err(|error| Error::new(Status::Corrupted, error.to_string()))
 }
 
 impl End {
-    fn new(map: &FileMap) -> Self {
+    pub(super) fn new(map: &FileMap) -> Self {
         Self { bytes: 0, asked: vec![false; map.targets().len()] }
     }
 
-    fn take(&mut self, map: &FileMap, target: usize, ends: impl Iterator<Item = (PartIndex, u64)>) -> Result<()> {
+    pub(super) fn take(
+        &mut self,
+        map: &FileMap,
+        target: usize,
+        ends: impl Iterator<Item = (PartIndex, u64)>,
+    ) -> Result<()> {
         self.asked[target] = true;
         for end in ends {
             self.bytes = self.bytes.max(size_from(map, &[end])?);
         }
         Ok(())
+    }
+
+    /// Whether the file is known to go on up to here.
+    pub(super) fn reaches(&self, offset: u64) -> bool {
+        self.bytes >= offset
     }
 
     fn not_asked(&self) -> Vec<usize> {
@@ -214,7 +229,7 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let reply: ReadReply = reply(&pool.server(), &answer)?;
+        let reply: ReadReply = reply(|| pool.server(), &answer)?;
         if reply.bytes.0 != answer.payload_bytes || answer.payload_bytes > planned.payload {
             let why = format!("said {} payload bytes, sent {}", reply.bytes, answer.payload_bytes);
             return Err(Error::new(Status::Malformed, why).at(pool.server()));
@@ -231,7 +246,7 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
 }
 
 /// Fills with zeros what did not come and lies before `wanted`, the end of the file.
-fn zero_missing(round: &[Planned], got: &[u64], wanted: u64, buffers: &mut [IoSliceMut<'_>]) {
+pub(super) fn zero_missing(round: &[Planned], got: &[u64], wanted: u64, buffers: &mut [IoSliceMut<'_>]) {
     let missing: Vec<Vec<Piece>> =
         round.iter().zip(got).map(|(planned, got)| clip(planned.pieces(), *got, wanted)).collect();
     let windows: Vec<&[Piece]> = missing.iter().map(Vec::as_slice).collect();

@@ -197,13 +197,13 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     }
 
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
-        self.replies[index] = Some(reply(&self.servers[index], &answer)?);
+        self.replies[index] = Some(reply(|| self.servers[index].clone(), &answer)?);
         Ok(())
     }
 }
 
 /// The reply in an answer that is a success.
-pub(crate) fn reply<R: Wire>(server: &str, answer: &Answer) -> Result<R> {
-    let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server, error))?;
-    outcome.map_err(|failure| Error::refused(server, failure))
+pub(crate) fn reply<R: Wire>(server: impl Fn() -> String, answer: &Answer) -> Result<R> {
+    let outcome = decode_outcome::<R>(&answer.body).map_err(|error| Error::broken(server(), error))?;
+    outcome.map_err(|failure| Error::refused(server(), failure))
 }

@@ -105,7 +105,7 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let reply: WriteReply = reply(&pool.server(), &answer)?;
+        let reply: WriteReply = reply(|| pool.server(), &answer)?;
         if reply.bytes.0 != planned.payload {
             let why = format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
             return Err(Error::new(Status::DiskError, why).at(pool.server()));

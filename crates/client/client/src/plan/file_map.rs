@@ -68,7 +68,7 @@ impl FileMap {
     }
 
     /// The one daemon that holds a contiguous request that falls into one strip; `None` for any other.
-    pub(super) fn only_target(&self, request: &Request) -> Result<Option<usize>, LayoutError> {
+    pub(crate) fn only_target(&self, request: &Request) -> Result<Option<usize>, LayoutError> {
         if request.view != braid_layout::View::whole() {
             return Ok(None);
         }

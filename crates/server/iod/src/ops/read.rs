@@ -17,9 +17,12 @@ use std::{
     time::Duration,
 };
 
-use braid_layout::{Access, LayoutError, Unfold, Unfolded};
+use braid_layout::{Access, LayoutError, Request, Unfold, Unfolded, View};
 use braid_store::{Object, ObjectStore};
-use braid_types::{ByteCount, Failure, SessionId, Status, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_types::{
+    ByteCount, Failure, FileOffset, SessionId, Status,
+    limits::{FILE_BYTES_MAX, JOB_SLICE_ACCESSES_MAX},
+};
 use braid_wire::{
     Rights,
     message::iod::{ObjectEnd, Read, ReadReply},
@@ -47,13 +50,22 @@ pub struct ReadJob {
     ends: Vec<ObjectEnd>,
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
-    unfold: Unfold,
+    accesses: Accesses,
     /// What of the last access is not planned yet.
     rest: Option<Rest>,
     owed_zeros: u64,
     ended: bool,
     plan: Plan,
     sent: u64,
+}
+
+/// The accesses of a request that are not planned yet.
+#[derive(Debug)]
+enum Accesses {
+    /// The only one, or none any more: a contiguous request in one strip, the usual small read, is not unfolded.
+    One(Option<Access>),
+    /// Boxed, since most jobs have none and each job is allocated.
+    Many(Box<Unfold>),
 }
 
 /// Data at `offset` of an object, and the hole behind it.
@@ -82,7 +94,7 @@ pub(super) fn begin<S: ObjectStore>(
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
     let (grant, session) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
-    let unfold = grant.map.unfold(&read.request, &grant.parts).map_err(invalid)?;
+    let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
     let mut objects = Vec::with_capacity(grant.places.len());
     let mut ends = Vec::with_capacity(grant.places.len());
     for place in &grant.places {
@@ -98,13 +110,49 @@ pub(super) fn begin<S: ObjectStore>(
         objects,
         ends,
         file_end,
-        unfold,
+        accesses,
         rest: None,
         owed_zeros: 0,
         ended: false,
         plan: Plan::default(),
         sent: 0,
     }))
+}
+
+impl Accesses {
+    fn of(grant: &Grant, request: &Request) -> Result<Self, LayoutError> {
+        match strip(grant, request)? {
+            Some(access) => Ok(Self::One(Some(access))),
+            None => grant.map.unfold(request, &grant.parts).map(|unfold| Self::Many(Box::new(unfold))),
+        }
+    }
+
+    fn next_within(&mut self, steps: &mut usize) -> Unfolded {
+        match self {
+            Self::One(access) => access.take().map_or(Unfolded::End, Unfolded::Access),
+            Self::Many(unfold) => unfold.next_within(steps),
+        }
+    }
+}
+
+/// The access of a contiguous request that falls into one strip of a part that is here; `None` for any other, also for one
+/// that is malformed.
+fn strip(grant: &Grant, request: &Request) -> Result<Option<Access>, LayoutError> {
+    let Request { view, start, bytes } = request;
+    let is_small = *bytes > 0 && start.checked_add(*bytes).is_some_and(|end| end <= FILE_BYTES_MAX);
+    if !is_small || *view != View::whole() {
+        return Ok(None);
+    }
+    let location = grant.map.locate(FileOffset(*start))?;
+    let access = Access {
+        part: location.part,
+        object_offset: location.object_offset,
+        bytes: *bytes,
+        stream_offset: 0,
+        packed_offset: 0,
+        file_offset: FileOffset(*start),
+    };
+    Ok((location.contiguous >= *bytes && grant.parts.contains(location.part)).then_some(access))
 }
 
 fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
@@ -150,7 +198,7 @@ impl ReadJob {
             if self.ended {
                 return Planned::End;
             }
-            match self.unfold.next_within(&mut steps) {
+            match self.accesses.next_within(&mut steps) {
                 Unfolded::Access(access) if access.file_offset.0 < self.file_end => self.take(&access),
                 Unfolded::Access(_) | Unfolded::End => self.ended = true,
                 Unfolded::Paused => return Planned::Paused,

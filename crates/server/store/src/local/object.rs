@@ -5,12 +5,11 @@ use super::platform;
 use crate::change::check_generation;
 use crate::fault::DiskOp;
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
-use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier, limits};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::UNIX_EPOCH;
 
 #[derive(Debug)]
 pub(super) struct LocalObject {
@@ -254,13 +253,9 @@ impl Object for LocalObject {
     }
 
     fn stat(&self) -> Result<ObjectStat> {
-        let metadata = self.file.metadata().map_err(self.failed("stat"))?;
-        Ok(ObjectStat {
-            size: metadata.len(),
-            allocated_bytes: platform::allocated_bytes(&metadata),
-            mtime: mtime(&metadata),
-            size_generation: self.shared().size_generation,
-        })
+        let facts = platform::facts(&self.file).map_err(self.failed("stat"))?;
+        let platform::Facts { size, allocated_bytes, mtime } = facts;
+        Ok(ObjectStat { size, allocated_bytes, mtime, size_generation: self.shared().size_generation })
     }
 
     fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
@@ -282,12 +277,6 @@ fn open_file(path: &Path) -> io::Result<(File, bool)> {
 /// Offsets past the largest file are past the end, not an invalid argument.
 fn sought(from: ObjectOffset, seek: impl Fn(u64) -> io::Result<Option<u64>>) -> io::Result<Option<ObjectOffset>> {
     if from.0 > limits::FILE_BYTES_MAX { Ok(None) } else { Ok(seek(from.0)?.map(ObjectOffset)) }
-}
-
-fn mtime(metadata: &std::fs::Metadata) -> Timestamp {
-    // A file system without times, or a time before 1970, is shown as 1970: objects have no older ones.
-    let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() }
 }
 
 /// Where an object is made before it has its name.

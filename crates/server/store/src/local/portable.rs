@@ -1,9 +1,11 @@
 //! The same for systems without Linux's calls: correct, not fast. The record stands in a file beside the object.
 
 use crate::{DeviceId, SizeChange, StoreSpace};
+use braid_types::Timestamp;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 const RECORD_SUFFIX: &str = ".record";
 /// Zeros are written in pieces of this size where holes cannot be punched.
@@ -113,8 +115,20 @@ pub(super) fn next_hole(file: &File, from: u64) -> io::Result<Option<u64>> {
     Ok((from < end).then_some(end))
 }
 
-pub(super) fn allocated_bytes(metadata: &std::fs::Metadata) -> u64 {
-    metadata.len()
+/// What the file system says of an object's file.
+pub(super) struct Facts {
+    pub(super) size: u64,
+    pub(super) allocated_bytes: u64,
+    /// A time before 1970 is shown as 1970: objects have no older ones.
+    pub(super) mtime: Timestamp,
+}
+
+pub(super) fn facts(file: &File) -> io::Result<Facts> {
+    let metadata = file.metadata()?;
+    // A file system without times is shown as 1970, too.
+    let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
+    let mtime = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
+    Ok(Facts { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
 }
 
 #[cfg(unix)]

@@ -16,7 +16,7 @@ pub enum Operation {
     RemoveDirectory(String),
     /// A new, empty file.
     Create(String),
-    /// Bytes of a file: those of [`filling`] with this number.
+    /// Bytes of a file: those of `filling` with this number.
     Write {
         /// Which file.
         path: String,

@@ -1,0 +1,109 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// Benchmarks with bars.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask bench", max_term_width = 100)]
+pub struct Args {
+    /// Which benchmark.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The benchmarks, and the processes that they start from this same program.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Reading, writing, metadata and memory of one cluster over loopback, against this machine's own limits
+    Core(CoreArgs),
+    /// Answers each byte with a byte
+    #[command(hide = true)]
+    Echo,
+    /// Creates files when told to
+    #[command(hide = true)]
+    Create(CreateArgs),
+}
+
+/// `cargo xtask bench core`.
+#[derive(ClapArgs, Debug, Clone, Default)]
+pub struct CoreArgs {
+    /// Rows to measure [default: all]
+    #[arg(value_name = "ROW")]
+    pub rows: Vec<String>,
+    /// Print the rows and what each measures
+    #[arg(long)]
+    pub list: bool,
+    /// Fewer repetitions and smaller sizes: for trying, not for publishing
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON: name, value, unit, spread, bar, holds
+    #[arg(long)]
+    pub json: bool,
+    /// Exit 1 and name each bar that does not hold
+    #[arg(long)]
+    pub check: bool,
+    /// Repetitions of which the median is taken [default: 5, with --quick 3]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
+    /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
+    #[arg(long, value_name = "FILE")]
+    pub braid: Option<PathBuf>,
+    /// Where the daemons' directories are made, and removed [default: the system's temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+    /// Without the column of TLS
+    #[arg(long)]
+    pub no_tls: bool,
+}
+
+impl CoreArgs {
+    /// The command that measures one row as this run does.
+    pub fn command_of(&self, row: &str) -> String {
+        let mut command = format!("cargo xtask bench core {row}");
+        if self.quick {
+            command += " --quick";
+        }
+        if let Some(count) = self.repetitions {
+            command += &format!(" --repetitions {count}");
+        }
+        if self.no_tls {
+            command += " --no-tls";
+        }
+        command
+    }
+}
+
+/// What a creating process is told.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct CreateArgs {
+    /// Address of the metadata server.
+    pub mds: String,
+    /// The client key.
+    pub key: PathBuf,
+    /// The directory of the new files.
+    pub directory: String,
+    /// Their names begin so.
+    pub prefix: String,
+    /// How many.
+    pub count: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_of_a_row_measures_it_in_the_same_way() {
+        let args = CoreArgs { quick: true, repetitions: Some(7), check: true, ..CoreArgs::default() };
+        assert_eq!(args.command_of("read"), "cargo xtask bench core read --quick --repetitions 7");
+        assert_eq!(CoreArgs::default().command_of("stat"), "cargo xtask bench core stat");
+    }
+
+    #[test]
+    fn the_tree_of_arguments_is_sound() {
+        use clap::CommandFactory;
+        Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,161 @@
+//! What the rows share: options, sizes, the CPU meter, the daemons once somebody asks for them.
+
+use std::{
+    cell::{OnceCell, RefCell},
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use crate::{args::CoreArgs, cpu::CpuMeter, daemons::Cluster};
+
+/// One run.
+pub struct Bench {
+    /// Samples of each measure.
+    pub repetitions: u32,
+    /// Smaller sizes.
+    pub quick: bool,
+    /// With the column of TLS.
+    pub tls: bool,
+    /// A directory on the same file system as the daemons'.
+    pub scratch: PathBuf,
+    meter: CpuMeter,
+    braid: Option<PathBuf>,
+    notes: RefCell<Vec<String>>,
+    // Before `dir`: the daemons end before their directories go.
+    cluster: OnceCell<Cluster>,
+    _dir: TempDir,
+}
+
+/// What a stretch of work took.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken {
+    /// By the clock.
+    pub time: Duration,
+    /// CPU of all processes.
+    pub cpu: Duration,
+}
+
+impl Taken {
+    /// CPU-seconds per GiB.
+    pub fn cpu_per_gib(&self, bytes: u64) -> f64 {
+        self.cpu.as_secs_f64() / (bytes as f64 / f64::from(1 << 30))
+    }
+
+    /// Millions of bytes a second.
+    pub fn mb_per_second(&self, bytes: u64) -> f64 {
+        bytes as f64 / 1e6 / self.time.as_secs_f64()
+    }
+
+    /// Operations a second.
+    pub fn per_second(&self, count: u64) -> f64 {
+        count as f64 / self.time.as_secs_f64()
+    }
+
+    /// CPU microseconds of each operation.
+    pub fn cpu_us_each(&self, count: u64) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / count as f64
+    }
+}
+
+impl Bench {
+    /// Starts no daemon yet.
+    pub fn new(args: &CoreArgs) -> Result<Self> {
+        let parent = args.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = tempfile::Builder::new().prefix("braid-bench-").tempdir_in(&parent);
+        let dir = dir.with_context(|| format!("making a directory in {}", parent.display()))?;
+        let scratch = dir.path().join("scratch");
+        std::fs::create_dir(&scratch)?;
+        let meter = CpuMeter::start();
+        let quick =
+            if args.quick { vec!["quick: smaller sizes, for trying; not to be published".to_owned()] } else { vec![] };
+        let notes = [meter.describe().to_owned()].into_iter().chain(quick).collect();
+        Ok(Self {
+            repetitions: args.repetitions.unwrap_or(if args.quick { 3 } else { 5 }),
+            quick: args.quick,
+            tls: !args.no_tls,
+            scratch,
+            meter,
+            braid: args.braid.clone(),
+            notes: RefCell::new(notes),
+            cluster: OnceCell::new(),
+            _dir: dir,
+        })
+    }
+
+    /// `full`, or `quick` when only trying.
+    pub fn size<T>(&self, full: T, quick: T) -> T {
+        if self.quick { quick } else { full }
+    }
+
+    /// The daemons, started with the first call.
+    pub fn cluster(&self) -> Result<&Cluster> {
+        if self.cluster.get().is_none() {
+            let cluster = Cluster::start(self._dir.path(), self.braid.as_deref()).context("starting the daemons")?;
+            assert!(self.cluster.set(cluster).is_ok(), "there is one thread");
+        }
+        Ok(self.cluster.get().expect("it was set above"))
+    }
+
+    /// Time and CPU of `work`.
+    pub fn take(&self, work: impl FnOnce() -> Result<()>) -> Result<Taken> {
+        let (cpu, clock) = (self.meter.now()?, Instant::now());
+        work()?;
+        let time = clock.elapsed();
+        Ok(Taken { time, cpu: self.meter.now()?.saturating_sub(cpu) })
+    }
+
+    /// Says something once in the head of the report.
+    pub fn note(&self, text: impl Into<String>) {
+        let text = text.into();
+        let mut notes = self.notes.borrow_mut();
+        if !notes.contains(&text) {
+            notes.push(text);
+        }
+    }
+
+    /// What was said.
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.borrow().clone()
+    }
+
+    /// Runs the variants in turn, A B C A B C: each sample's neighbours saw the same machine.
+    pub fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
+        let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.repetitions {
+            for (variant, taken) in variants.iter_mut().zip(&mut samples) {
+                taken.push(variant()?);
+            }
+        }
+        Ok(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variants_take_turns() {
+        let bench = Bench::new(&CoreArgs { quick: true, repetitions: Some(2), ..CoreArgs::default() }).unwrap();
+        let order = RefCell::new(String::new());
+        let say = |letter: char| {
+            order.borrow_mut().push(letter);
+            Ok(letter)
+        };
+        let samples = bench.alternate(&mut [&mut || say('A'), &mut || say('B')]).unwrap();
+        assert_eq!(*order.borrow(), "ABAB");
+        assert_eq!(samples, [['A', 'A'], ['B', 'B']]);
+    }
+
+    #[test]
+    fn rates_are_per_gib_and_per_million_bytes() {
+        let taken = Taken { time: Duration::from_secs(2), cpu: Duration::from_secs(1) };
+        assert_eq!(taken.cpu_per_gib(2 << 30), 0.5);
+        assert_eq!(taken.mb_per_second(4_000_000), 2.0);
+        assert_eq!(taken.per_second(10), 5.0);
+        assert_eq!(taken.cpu_us_each(1000), 1000.0);
+    }
+}

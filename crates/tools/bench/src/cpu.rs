@@ -1,0 +1,164 @@
+//! CPU time of this program and of every process that it started, user + system together.
+//!
+//! Where it may (root), from a control group that holds them all: exact to the nanosecond, and processes that have ended
+//! still count. Else from `/proc/PID/stat`, in hundredths of a second.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail};
+
+/// Where version 1 of control groups counts CPU time.
+const GROUPS_V1: &str = "/sys/fs/cgroup/cpuacct";
+/// Where version 2 has everything.
+const GROUPS_V2: &str = "/sys/fs/cgroup";
+/// `USER_HZ`: the unit of times in `/proc/PID/stat`, the same on every Linux that we build for.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// Counts CPU time.
+#[derive(Debug)]
+pub enum CpuMeter {
+    /// A control group, left and removed at the end.
+    Group {
+        /// The group.
+        group: PathBuf,
+        /// Where this process was before.
+        parent: PathBuf,
+    },
+    /// The process tables: this process, children that ended, children that live.
+    Processes,
+}
+
+impl CpuMeter {
+    /// To be called before any process is started: they inherit the group.
+    pub fn start() -> Self {
+        Self::group(Path::new(GROUPS_V1)).or_else(|_| Self::group(Path::new(GROUPS_V2))).unwrap_or(Self::Processes)
+    }
+
+    fn group(root: &Path) -> Result<Self> {
+        if !root.join("cpuacct.usage").exists() && !root.join("cpu.stat").exists() {
+            bail!("no control groups at {}", root.display());
+        }
+        let group = root.join(format!("braid-bench-{}", std::process::id()));
+        fs::create_dir(&group)?;
+        let entered = fs::write(group.join("cgroup.procs"), std::process::id().to_string());
+        let meter = Self::Group { group, parent: root.to_path_buf() };
+        entered?;
+        meter.now()?;
+        Ok(meter)
+    }
+
+    /// How it counts, for the head of the report.
+    pub fn describe(&self) -> &'static str {
+        match self {
+            Self::Group { .. } => "CPU: user + system of all processes, from a control group",
+            Self::Processes => "CPU: user + system of all processes, from /proc (10 ms)",
+        }
+    }
+
+    /// CPU time so far.
+    pub fn now(&self) -> Result<Duration> {
+        match self {
+            Self::Group { group, .. } => group_time(group),
+            Self::Processes => tree_time(),
+        }
+    }
+}
+
+impl Drop for CpuMeter {
+    fn drop(&mut self) {
+        if let Self::Group { group, parent } = self {
+            // What cannot be tidied up is an empty group, which does no harm.
+            let _ = fs::write(parent.join("cgroup.procs"), std::process::id().to_string());
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
+
+fn group_time(group: &Path) -> Result<Duration> {
+    if let Ok(text) = fs::read_to_string(group.join("cpuacct.usage")) {
+        return Ok(Duration::from_nanos(text.trim().parse()?));
+    }
+    usage_of_cpu_stat(&fs::read_to_string(group.join("cpu.stat"))?)
+}
+
+fn usage_of_cpu_stat(text: &str) -> Result<Duration> {
+    let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+    Ok(Duration::from_micros(line.context("cpu.stat has no usage_usec")?.trim().parse()?))
+}
+
+/// This process with children that ended, and all its living descendants.
+fn tree_time() -> Result<Duration> {
+    let all = processes()?;
+    let mut ticks = 0;
+    let mut family = vec![std::process::id()];
+    while let Some(pid) = family.pop() {
+        let stat = all.iter().find(|stat| stat.pid == pid);
+        ticks += stat.map_or(0, |stat| stat.ticks + stat.ticks_of_ended_children);
+        family.extend(all.iter().filter(|stat| stat.parent == pid).map(|stat| stat.pid));
+    }
+    Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
+}
+
+fn processes() -> Result<Vec<Stat>> {
+    let entries = fs::read_dir("/proc").context("CPU time is counted on Linux only")?;
+    let texts = entries.flatten().filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    Ok(texts.filter_map(|text| Stat::parse(&text)).collect())
+}
+
+/// What `/proc/PID/stat` says.
+#[derive(PartialEq, Debug)]
+struct Stat {
+    pid: u32,
+    parent: u32,
+    ticks: u64,
+    ticks_of_ended_children: u64,
+}
+
+impl Stat {
+    /// The name, in brackets, may itself hold spaces and brackets: what counts comes after the last one.
+    fn parse(text: &str) -> Option<Self> {
+        let (head, tail) = text.rsplit_once(") ")?;
+        let fields: Vec<&str> = tail.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            pid: head.split_whitespace().next()?.parse().ok()?,
+            parent: number(1)?.try_into().ok()?,
+            ticks: number(11)? + number(12)?,
+            ticks_of_ended_children: number(13)? + number(14)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_process_table_is_read_also_when_a_name_has_brackets() {
+        let text = "42 (a) b (c) S 7 42 1 0 -1 4194560 145 0 0 0 11 22 3 4 20 0 1 0 1234 0 0";
+        let stat = Stat { pid: 42, parent: 7, ticks: 33, ticks_of_ended_children: 7 };
+        assert_eq!(Stat::parse(text), Some(stat));
+        assert_eq!(Stat::parse("nonsense"), None);
+    }
+
+    #[test]
+    fn the_usage_of_a_group_of_version_2_is_in_microseconds() {
+        let text = "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n";
+        assert_eq!(usage_of_cpu_stat(text).unwrap(), Duration::from_millis(1500));
+        assert!(usage_of_cpu_stat("nr_periods 0\n").is_err());
+    }
+
+    #[test]
+    fn work_of_this_process_is_counted() {
+        let before = tree_time().unwrap();
+        let mut spun = 0_u64;
+        while tree_time().unwrap() == before {
+            spun = std::hint::black_box(spun + 1);
+        }
+        assert!(tree_time().unwrap() > before, "after {spun} turns");
+    }
+}

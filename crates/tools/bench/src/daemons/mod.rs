@@ -1,0 +1,183 @@
+//! A cluster of processes: one metadata server and four I/O daemons on loopback, from the release binary.
+
+mod metrics;
+mod process;
+
+use std::{
+    cell::RefCell,
+    fs,
+    net::TcpListener,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
+
+pub use metrics::metric;
+pub use process::{Daemon, resident_bytes};
+
+/// I/O daemons.
+pub const IODS: usize = 4;
+/// How long daemons may take to be ready.
+const READY_SECONDS_MAX: u64 = 60;
+
+/// The running daemons. Dropping it stops them.
+pub struct Cluster {
+    /// Address of the metadata server.
+    pub mds_address: String,
+    /// A client key.
+    pub key: PathBuf,
+    braid: PathBuf,
+    config: PathBuf,
+    mds: RefCell<Daemon>,
+    iods: Vec<Daemon>,
+    iod_metrics: Vec<String>,
+}
+
+impl Cluster {
+    /// Makes a cluster under `dir` and waits until it is ready.
+    pub fn start(dir: &Path, braid: Option<&Path>) -> Result<Self> {
+        let braid = braid.map_or_else(release_binary, |given| Ok(given.to_path_buf()))?;
+        let (cluster, key) = (dir.join("cluster"), dir.join("bench.key"));
+        let mds_address = free_address()?;
+        run(Command::new(&braid).arg("init").arg(&cluster).args(["--listen", &mds_address]))?;
+        let config = cluster.join("braid.toml");
+        let mds = start_mds(&braid, &config)?;
+        let mut started =
+            Self { mds_address, key, braid, config, mds: RefCell::new(mds), iods: Vec::new(), iod_metrics: Vec::new() };
+        started.add_key()?;
+        for ordinal in 0..IODS {
+            started.add_iod(&dir.join(format!("iod{ordinal}")))?;
+        }
+        started.wait_until_up()?;
+        Ok(started)
+    }
+
+    /// A new client with connections of its own.
+    pub fn client(&self, tls: TlsPolicy) -> Result<Client> {
+        connect(&self.mds_address, &self.key, tls)
+    }
+
+    /// All daemons, to be pinned.
+    pub fn pids(&self) -> Vec<u32> {
+        self.iods.iter().map(Daemon::pid).chain([self.mds.borrow().pid()]).collect()
+    }
+
+    /// The metadata server.
+    pub fn mds_pid(&self) -> u32 {
+        self.mds.borrow().pid()
+    }
+
+    /// The I/O daemons.
+    pub fn iod_pids(&self) -> Vec<u32> {
+        self.iods.iter().map(Daemon::pid).collect()
+    }
+
+    /// A counter of each I/O daemon, by the name of its metric.
+    pub fn iod_metric(&self, name: &str) -> Result<Vec<u64>> {
+        self.iod_metrics.iter().map(|address| metric(address, name)).collect()
+    }
+
+    /// `kill -9` of the metadata server, and a new one on its directory.
+    pub fn kill_and_restart_mds(&self) -> Result<()> {
+        self.mds.borrow_mut().kill()?;
+        *self.mds.borrow_mut() = start_mds(&self.braid, &self.config)?;
+        self.wait_until_up()
+    }
+
+    fn add_key(&self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        loop {
+            let mut command = Command::new(&self.braid);
+            command.args(["key", "add", "bench", "--out"]).arg(&self.key).arg("--config").arg(&self.config);
+            match run(&mut command) {
+                Err(error) if Instant::now() > deadline => return Err(error),
+                Err(_) => self.mds.borrow_mut().check()?,
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    fn add_iod(&mut self, dir: &Path) -> Result<()> {
+        let metrics = free_address()?;
+        let mut command = Daemon::command(&self.braid);
+        command.arg("iod").arg("--config").arg(&self.config).arg("--dir").arg(dir);
+        command.args(["--init", "--listen", "127.0.0.1:0", "--metrics", &metrics]);
+        self.iods.push(Daemon::start(command, &dir.with_extension("log"))?);
+        self.iod_metrics.push(metrics);
+        Ok(())
+    }
+
+    /// Until the map shows every I/O daemon up.
+    fn wait_until_up(&self) -> Result<()> {
+        let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
+        let client = self.client(TlsPolicy::default())?;
+        loop {
+            let up = client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
+            if up == IODS {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                bail!("after {READY_SECONDS_MAX} s only {up} of {IODS} I/O daemons are up; try: read the logs");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// A client with a key file's identity.
+pub fn connect(mds: &str, key: &Path, tls: TlsPolicy) -> Result<Client> {
+    let mut config = Config::new([mds], Credential::from_key_file(key)?);
+    config.tls = tls;
+    Ok(Client::connect(config)?)
+}
+
+fn start_mds(braid: &Path, config: &Path) -> Result<Daemon> {
+    let mut command = Daemon::command(braid);
+    command.arg("mds").arg("--config").arg(config);
+    Daemon::start(command, &config.with_file_name("mds.log"))
+}
+
+/// A port that nobody listens on now.
+pub fn free_address() -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").context("looking for a free port")?;
+    Ok(listener.local_addr()?.to_string())
+}
+
+/// Runs a command to its end.
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("running {command:?}"))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
+
+/// Builds `braid` as this program was built, and tells where it is: beside it.
+fn release_binary() -> Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name(format!("braid{}", std::env::consts::EXE_SUFFIX));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", "braid-cli"]))?;
+    fs::metadata(&beside).with_context(|| format!("there is no {}; try: --braid FILE", beside.display()))?;
+    Ok(beside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_free_address_can_be_listened_on() {
+        let address = free_address().unwrap();
+        assert!(address.starts_with("127.0.0.1:"));
+        TcpListener::bind(address).unwrap();
+    }
+
+    #[test]
+    fn a_command_that_fails_is_an_error_with_its_words() {
+        let error = run(Command::new("sh").args(["-c", "echo no such luck >&2; exit 3"])).unwrap_err();
+        assert!(error.to_string().contains("no such luck"), "{error}");
+    }
+}

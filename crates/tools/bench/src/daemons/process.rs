@@ -1,0 +1,131 @@
+//! One daemon as a process.
+
+use std::{
+    fs::{self, File},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a daemon may take to end in good order before it is killed.
+const STOP_SECONDS_MAX: u64 = 5;
+/// Runs a program that dies with the one that started it, also when that one is killed.
+const DIES_WITH_PARENT: [&str; 4] = ["/usr/bin/setpriv", "--pdeathsig", "KILL", "--"];
+
+/// A running daemon. Dropping it stops it.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Daemon {
+    /// A command that runs `program`.
+    pub fn command(program: &Path) -> Command {
+        let [setpriv, arguments @ ..] = DIES_WITH_PARENT;
+        if !Path::new(setpriv).exists() {
+            return Command::new(program);
+        }
+        let mut command = Command::new(setpriv);
+        command.args(arguments).arg(program);
+        command
+    }
+
+    /// Starts it; what it says goes to `log`.
+    pub fn start(mut command: Command, log: &Path) -> Result<Self> {
+        let file = File::options().create(true).append(true).open(log)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let child = command.spawn().with_context(|| format!("starting {command:?}"))?;
+        Ok(Self { child, log: log.to_path_buf() })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error with its last words, if it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        if let Some(status) = self.child.try_wait()? {
+            bail!("a daemon ended ({status}): {}", fs::read_to_string(&self.log).unwrap_or_default().trim());
+        }
+        Ok(())
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) -> Result<()> {
+        self.check()?;
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn ask_to_stop(&self) {
+        if let Some(pid) = i32::try_from(self.pid()).ok().and_then(Pid::from_raw) {
+            // Of a process that has ended meanwhile nothing is asked.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.ask_to_stop();
+        let deadline = Instant::now() + Duration::from_secs(STOP_SECONDS_MAX);
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if Instant::now() > deadline {
+                let _ = self.child.kill();
+                let _ = self.child.wait();
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+/// Resident memory of a process, in bytes.
+pub fn resident_bytes(pid: u32) -> Result<u64> {
+    let path = format!("/proc/{pid}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
+    resident_of(&status).with_context(|| format!("{path} does not tell the resident memory"))
+}
+
+fn resident_of(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dropped_daemon_has_ended() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Daemon::command(Path::new("sleep"));
+        command.arg("1000");
+        let daemon = Daemon::start(command, &dir.path().join("log")).unwrap();
+        let pid = daemon.pid();
+        drop(daemon);
+        assert!(!Path::new(&format!("/proc/{pid}")).exists());
+    }
+
+    #[test]
+    fn a_daemon_that_has_ended_says_its_last_words() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo the port is in use; exit 1"]);
+        let mut daemon = Daemon::start(command, &dir.path().join("log")).unwrap();
+        daemon.child.wait().unwrap();
+        assert!(daemon.check().unwrap_err().to_string().contains("the port is in use"));
+    }
+
+    #[test]
+    fn resident_memory_is_in_bytes() {
+        assert_eq!(resident_of("VmPeak:\t 9 kB\nVmRSS:\t    1024 kB\n"), Some(1 << 20));
+        assert!(resident_bytes(std::process::id()).unwrap() > 0);
+    }
+}

@@ -1,0 +1,145 @@
+//! Many creations at a time: 16 threads of one process, 16 processes; then the metadata server is killed and counted.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use braid_client::{Client, TlsPolicy};
+
+use crate::{
+    bench::{Bench, Taken},
+    measure::Measure,
+    stats::Summary,
+    workers::create::create,
+};
+
+/// Threads, and processes.
+const WORKERS: u32 = 16;
+/// What 16 threads of one process must reach.
+const PER_SECOND_MIN: f64 = 50_000.0;
+
+/// `create_parallel`.
+pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
+    let cluster = bench.cluster()?;
+    let each = bench.size(10_000_u32, 1_000);
+    let client = cluster.client(TlsPolicy::default())?;
+    let mut made = Made { client: &client, count: 0, each };
+    let mut more = Made { client: &client, count: 0, each };
+    let samples = bench.alternate(&mut [&mut || made.by_threads(bench), &mut || more.by_processes(bench)])?;
+    let created = u64::from(WORKERS * each);
+    let rate = |of: usize| Summary::of(samples[of].iter().map(|taken| taken.per_second(created))).expect("a sample");
+    let cpu = |of: usize| Summary::of(samples[of].iter().map(|taken| taken.cpu_us_each(created))).expect("a sample");
+    let acknowledged = created * u64::from(made.count + more.count);
+    let found = count_after_kill(bench, made.count, more.count)?;
+    Ok(vec![
+        Measure::new("create_parallel.threads", "per s", rate(0)).at_least(PER_SECOND_MIN, "16 threads"),
+        Measure::new("create_parallel.threads.cpu", "us each", cpu(0)),
+        Measure::new("create_parallel.processes", "per s", rate(1)),
+        Measure::new("create_parallel.processes.cpu", "us each", cpu(1)),
+        Measure::new("create_parallel.acknowledged", "files", Summary::once(acknowledged as f64)),
+        Measure::new("create_parallel.lost", "files", Summary::once(acknowledged as f64 - found as f64))
+            .at_most(0.0, "acknowledged, then kill -9 of the metadata server"),
+    ])
+}
+
+/// Directories of samples, and how many there are.
+struct Made<'c> {
+    client: &'c Client,
+    count: u32,
+    each: u32,
+}
+
+impl Made<'_> {
+    fn directory(&mut self, kind: &str) -> Result<String> {
+        let path = format!("/{kind}{}", self.count);
+        self.client.mkdir(&path, 0o755)?;
+        self.count += 1;
+        Ok(path)
+    }
+
+    fn by_threads(&mut self, bench: &Bench) -> Result<Taken> {
+        let directory = self.directory("threads")?;
+        bench.take(|| create_with_threads(self.client, &directory, "", WORKERS, self.each))
+    }
+
+    fn by_processes(&mut self, bench: &Bench) -> Result<Taken> {
+        let directory = self.directory("processes")?;
+        let mut workers = (0..WORKERS)
+            .map(|number| Worker::start(bench, &directory, &format!("w{number}-"), self.each))
+            .collect::<Result<Vec<_>>>()?;
+        let taken = bench.take(|| {
+            workers.iter_mut().try_for_each(Worker::go)?;
+            workers.iter_mut().try_for_each(|worker| worker.expect(&self.each.to_string()))
+        })?;
+        workers.into_iter().try_for_each(Worker::finish)?;
+        Ok(taken)
+    }
+}
+
+/// Creates `threads * each` files at the same time, sharing the client.
+pub fn create_with_threads(client: &Client, directory: &str, prefix: &str, threads: u32, each: u32) -> Result<()> {
+    std::thread::scope(|scope| {
+        let start = |number| scope.spawn(move || create(client, directory, &format!("{prefix}t{number}-"), each));
+        let started: Vec<_> = (0..threads).map(start).collect();
+        started.into_iter().try_for_each(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+    })
+}
+
+/// Kills the metadata server, starts it again, and counts what is there.
+fn count_after_kill(bench: &Bench, threads: u32, processes: u32) -> Result<u64> {
+    let cluster = bench.cluster()?;
+    cluster.kill_and_restart_mds()?;
+    let client = cluster.client(TlsPolicy::default())?;
+    let directories =
+        (0..threads).map(|n| format!("/threads{n}")).chain((0..processes).map(|n| format!("/processes{n}")));
+    let mut count = 0;
+    for directory in directories {
+        for entry in client.read_dir(&directory, false)? {
+            entry?;
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+/// A process that creates.
+struct Worker {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Started and connected.
+    fn start(bench: &Bench, directory: &str, prefix: &str, count: u32) -> Result<Self> {
+        let cluster = bench.cluster()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("create").arg(&cluster.mds_address).arg(&cluster.key).args([directory, prefix, &count.to_string()]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().context("a process has an input")?;
+        let output = BufReader::new(child.stdout.take().context("a process has an output")?);
+        let mut worker = Self { child, input, output };
+        worker.expect("ready")?;
+        Ok(worker)
+    }
+
+    fn go(&mut self) -> Result<()> {
+        Ok(self.input.write_all(b"go\n")?)
+    }
+
+    fn expect(&mut self, wanted: &str) -> Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        ensure!(line.trim() == wanted, "a creating process said {:?} in place of {wanted}", line.trim());
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        ensure!(child.wait()?.success(), "a creating process failed");
+        Ok(())
+    }
+}

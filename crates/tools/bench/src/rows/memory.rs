@@ -1,0 +1,70 @@
+//! Resident memory of the daemons.
+
+use anyhow::Result;
+use braid_client::{OpenOptions, TlsPolicy};
+
+use super::{
+    create_parallel::create_with_threads,
+    target::{self, CALL_BYTES},
+};
+use crate::{bench::Bench, daemons::resident_bytes, measure::Measure, stats::Summary};
+
+/// Clients that are connected, each with connections of its own.
+const CLIENTS: u32 = 16;
+/// What each writes and reads.
+const CLIENT_BYTES: u64 = 64 << 20;
+/// What an I/O daemon may use, and for each connection.
+const IOD_BYTES_MAX: u64 = 32 << 20;
+const CONNECTION_BYTES_MAX: u64 = 2 << 20;
+/// What the metadata server may use, and for each inode in its memory.
+const MDS_BYTES_MAX: u64 = 64 << 20;
+const INODE_BYTES_MAX: u64 = 400;
+const MIB: f64 = 1_048_576.0;
+
+/// `memory`.
+pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
+    let mut measures = mds(bench)?;
+    measures.extend(iods(bench)?);
+    Ok(measures)
+}
+
+/// While clients are connected that have all written and read.
+fn iods(bench: &Bench) -> Result<Vec<Measure>> {
+    let cluster = bench.cluster()?;
+    let clients = (0..CLIENTS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<Vec<_>>>()?;
+    let mut buffer = vec![0x5a; CALL_BYTES];
+    let mut files = Vec::new();
+    for (number, client) in clients.iter().enumerate() {
+        let options = OpenOptions::new().read(true).write(true).create(true);
+        let file = client.open(format!("/memory{number}"), &options)?;
+        target::write(&file, CLIENT_BYTES, &buffer)?;
+        target::read(&file, CLIENT_BYTES, &mut buffer)?;
+        files.push(file);
+    }
+    let connections = cluster.iod_metric("braid_iod_connections")?;
+    let mut measures = Vec::new();
+    for (ordinal, (pid, connections)) in cluster.iod_pids().into_iter().zip(connections).enumerate() {
+        let limit = IOD_BYTES_MAX + connections * CONNECTION_BYTES_MAX;
+        let resident = Summary::once(resident_bytes(pid)? as f64 / MIB);
+        measures.push(
+            Measure::new(format!("memory.iod{ordinal}"), "MiB", resident)
+                .at_most(limit as f64 / MIB, format!("32 MiB + {connections} connections x 2 MiB")),
+        );
+    }
+    Ok(measures)
+}
+
+/// After it has made inodes, which are taken for those in memory; what else it holds counts against it.
+fn mds(bench: &Bench) -> Result<Vec<Measure>> {
+    let cluster = bench.cluster()?;
+    let client = cluster.client(TlsPolicy::default())?;
+    let inodes = bench.size(320_000_u32, 16_000);
+    client.mkdir("/memory", 0o755)?;
+    create_with_threads(&client, "/memory", "", 16, inodes / 16)?;
+    let resident = Summary::once(resident_bytes(cluster.mds_pid())? as f64 / MIB);
+    let limit = MDS_BYTES_MAX + u64::from(inodes) * INODE_BYTES_MAX;
+    Ok(vec![
+        Measure::new("memory.mds", "MiB", resident)
+            .at_most(limit as f64 / MIB, format!("64 MiB + {inodes} inodes x 400 B")),
+    ])
+}

@@ -1,0 +1,4 @@
+//! This program again, as other processes of a row.
+
+pub mod create;
+pub mod echo;
