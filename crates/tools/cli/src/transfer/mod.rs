@@ -93,7 +93,7 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, _client: &Client, 
     Err(Fault::new(
         first.exit,
         format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
-        first.to_string(),
+        format!("{}: {}", first.what, first.why),
     )
     .hint("the same with --resume"))
 }
