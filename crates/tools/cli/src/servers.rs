@@ -9,7 +9,7 @@ use braid_wire::Secret;
 
 use crate::{
     args::{AgentArgs, IodArgs, MdsArgs},
-    config::{AGENT_SOCKET_DEFAULT, ServerSection, Settings},
+    config::{ServerSection, Settings},
     connect,
     output::{Exit, Fault, Printer},
 };
@@ -64,7 +64,15 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     Ok(())
 }
 
+/// Elsewhere no socket tells who is at its other end.
+#[cfg(not(target_os = "linux"))]
+pub fn agent(_: &AgentArgs, _: &Settings, _: Printer) -> Result<(), Fault> {
+    let why = "the agent needs Unix sockets that tell who connects, which this system lacks";
+    Err(Fault::usage("starting the agent", why).hint("a client key file: --key FILE"))
+}
+
 /// Runs the agent.
+#[cfg(target_os = "linux")]
 pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let stop = stop_signal()?;
     let key = settings.key.value.as_ref().ok_or_else(|| {
@@ -72,7 +80,7 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
             .hint("braid key add HOST, then braid agent --key HOST.key")
     })?;
     let socket = args.socket.clone().or_else(|| settings.file.client.agent.clone());
-    let socket = socket.unwrap_or_else(|| PathBuf::from(AGENT_SOCKET_DEFAULT));
+    let socket = socket.unwrap_or_else(|| PathBuf::from(crate::config::AGENT_SOCKET_DEFAULT));
     let mut config =
         braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
     config.tls = connect::tls(settings.tls.value);
