@@ -14,7 +14,7 @@ use super::{block_on, client::Farewell};
 use crate::{
     calls::file_calls,
     engine::{FileView, OpenFile, gate::lock},
-    error::{Error, Result},
+    error::Result,
 };
 
 /// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls at positions that leave it alone.
@@ -130,16 +130,8 @@ impl File {
 
     fn seek_to(&self, to: SeekFrom) -> Result<u64> {
         let mut cursor = lock(&self.cursor);
-        let (base, offset) = match to {
-            SeekFrom::Start(position) => (position, 0),
-            SeekFrom::Current(offset) => (*cursor, offset),
-            SeekFrom::End(offset) => (self.view.bytes_below(self.size()?), offset),
-        };
-        let position = base.checked_add_signed(offset).ok_or_else(|| {
-            Error::new(Status::Invalid, "the position would be negative").during("seek in", self.file.path())
-        })?;
-        *cursor = position;
-        Ok(position)
+        *cursor = block_on(self.file.position_after_seek(&self.view, *cursor, to))?;
+        Ok(*cursor)
     }
 }
 
