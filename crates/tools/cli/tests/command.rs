@@ -1,95 +1,17 @@
 //! The `braid` command as a user meets it: a real embedded cluster, right and wrong arguments, what it prints and how it exits.
 #![cfg(unix)]
 
+mod harness;
+
 use std::{
     fs,
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::Command,
 };
 
-use tempfile::TempDir;
-
-/// A cluster in a process of its own, stopped when the test ends.
-struct Cluster {
-    dir: TempDir,
-}
-
-impl Cluster {
-    fn up(iods: u16) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Self { dir };
-        let iods = iods.to_string();
-        let up =
-            braid().arg("up").arg(cluster.path()).args(["--port", "0", "--iods", &iods, "--detach"]).output().unwrap();
-        assert!(up.status.success(), "{}", text(&up));
-        cluster
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("cluster")
-    }
-
-    /// `braid ARGS` as the cluster's own client.
-    fn run(&self, args: &[&str]) -> Output {
-        braid().env("BRAID_CONFIG", self.path().join("braid.toml")).args(args).output().unwrap()
-    }
-
-    /// The same, which must succeed; its standard output.
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "braid {args:?}: {}", text(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The same, which must fail with this exit code and say this.
-    fn fails(&self, args: &[&str], code: i32, says: &str) {
-        let output = self.run(args);
-        let text = text(&output);
-        assert_eq!(output.status.code(), Some(code), "braid {args:?}: {text}");
-        assert!(text.contains(says), "braid {args:?}: {text}");
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> String {
-        let path = self.dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = braid().arg("down").arg(self.path()).output();
-    }
-}
-
-/// The command without anything of the surroundings.
-fn braid() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_braid"));
-    for variable in ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "BRAID_LOG"]
-    {
-        command.env_remove(variable);
-    }
-    command
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
-}
+use harness::{Cluster, Daemon, Processes, braid, noise, text};
 
 #[test]
 fn a_tree_is_put_and_got_back_with_modes_times_links_and_holes() {
@@ -254,28 +176,6 @@ fn keys_are_made_listed_and_revoked_and_others_keys_refused() {
     cluster.fails(&["--key", "/etc/hostname", "ls", "/"], 4, "others may read it");
 }
 
-/// A daemon that a test started, ended with the test.
-struct Daemon(Child);
-
-impl Daemon {
-    /// Starts `braid ARGS` and waits for the line that says that it is ready.
-    fn start(args: &[&str]) -> Self {
-        use std::io::{BufRead, BufReader};
-        let mut child = braid().args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("listens on"), "braid {args:?} said {line:?}");
-        Self(child)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn an_io_daemon_without_its_directory_does_not_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -328,59 +228,6 @@ fn completions_and_man_pages_come_from_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     assert!(braid().args(["man", "--dir"]).arg(dir.path()).output().unwrap().status.success());
     assert!(Path::new(&dir.path().join("braid-put.1")).is_file());
-}
-
-/// A cluster of separate processes: a metadata server, I/O daemons on directories of the test's choice.
-struct Processes {
-    dir: TempDir,
-    config: String,
-    _mds: Daemon,
-    iods: Vec<Daemon>,
-}
-
-impl Processes {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path().join("c");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let init = braid().arg("init").arg(&home).args(["--listen", &format!("127.0.0.1:{port}")]).output().unwrap();
-        assert!(init.status.success(), "{}", text(&init));
-        let config = home.join("braid.toml").to_str().unwrap().to_owned();
-        let mds = Daemon::start(&["--config", &config, "mds"]);
-        let cluster = Self { dir, config, _mds: mds, iods: Vec::new() };
-        let key = home.join("keys/client.key");
-        cluster.ok(&["key", "add", "me", "--out", key.to_str().unwrap()]);
-        cluster
-    }
-
-    fn add_iod(&mut self, disk: &Path) {
-        let disk = disk.to_str().unwrap();
-        let args = ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
-        self.iods.push(Daemon::start(&args));
-        // It listens before it has registered: the map says when it is there.
-        while self.up() < self.iods.len() {}
-    }
-
-    fn up(&self) -> usize {
-        let status: serde_json::Value = serde_json::from_str(&self.ok(&["--json", "status"])).unwrap();
-        status["iods"].as_array().unwrap().iter().filter(|iod| iod["state"] == "up").count()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        braid().args(["--config", &self.config]).args(args).output().unwrap()
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "braid {args:?}: {}", text(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> String {
-        let path = self.dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
 
 use braid_layout::{Extent, Layout, View};
 use braid_net::Blocking;
-use braid_types::{FileIndex, Status};
+use braid_types::FileIndex;
 use braid_wire::message::types::Attributes;
 
 use super::{block_on, client::Farewell};
@@ -65,7 +65,7 @@ impl File {
     /// bytes of the view's stream.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a view that makes no sense.
+    /// [`crate::Status::Invalid`] for a view that makes no sense.
     pub fn with_view(&self, view: View) -> Result<Self> {
         let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
         Ok(Self { file: Arc::clone(&self.file), view, cursor: Mutex::new(0), session: Arc::clone(&self.session) })
@@ -107,7 +107,7 @@ impl File {
     /// many extents there are.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
     pub fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         block_on(self.file.read_list(extents, buffers))
     }
@@ -115,7 +115,7 @@ impl File {
     /// Writes the buffers to a list of extents of the file, ascending.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
     pub fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
         block_on(self.file.write_list(extents, buffers))
     }
@@ -123,7 +123,7 @@ impl File {
     /// Closes the file. Without it, dropping the last handle does, silently.
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    /// [`crate::Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
     pub fn close(self) -> Result<()> {
         block_on(self.file.close())
     }

@@ -41,8 +41,7 @@ fn service() -> &'static Service {
     let mark = fork::mark();
     let mut place = &FIRST;
     loop {
-        let found =
-            place.get_or_init(|| Box::new(Service { mark, state: Mutex::default(), childs: OnceLock::new() }));
+        let found = place.get_or_init(|| Box::new(Service { mark, state: Mutex::default(), childs: OnceLock::new() }));
         if found.mark == mark {
             return found;
         }

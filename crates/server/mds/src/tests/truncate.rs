@@ -97,7 +97,10 @@ fn killed_before_the_intent_was_committed_nothing_happened() {
     let failure = client.call_as(envelope.clone(), set_size("f", 5000)).unwrap_err();
     assert_eq!(failure.status, Status::DiskError, "{failure}");
     let asked = world.iods.state().log.clone();
-    assert!(!asked.iter().any(|(_, call)| *call == "Truncate"), "no daemon cuts before the intent is on record: {asked:?}");
+    assert!(
+        !asked.iter().any(|(_, call)| *call == "Truncate"),
+        "no daemon cuts before the intent is on record: {asked:?}"
+    );
     world.restart();
     assert_eq!(world.status().intents_pending, 0);
     let client = client.reclaim(&mut world).unwrap();

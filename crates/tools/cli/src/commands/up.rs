@@ -13,7 +13,7 @@ use crate::{
     args::{Global, UpArgs},
     connect,
     embedded::{self, Embedded},
-    output::{Exit, Fault, Printer, human_bytes},
+    output::{Exit, Fault, Printer, human_bytes, quoted},
     servers,
 };
 
@@ -141,6 +141,7 @@ pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
         std::thread::sleep(POLL);
     }
     out.hint("stopped");
+    out.next(format!("braid up {} --detach    (everything in it is kept)", quoted(&dir.display().to_string())));
     Ok(())
 }
 
