@@ -9,8 +9,11 @@ use std::{
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
+    sync::Arc,
 };
 
+use braid_meta::{Batch, Engine, EngineOptions, Identity, MetaStore, Namespace, Options};
+use braid_types::FileIndex;
 use harness::{Cluster, Daemon, Processes, braid, noise, text};
 
 #[test]
@@ -355,10 +358,18 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     cluster.ok(&["put", &file, "/f"]);
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"), "a quiet file system is clean");
     fs::remove_file(&objects(&cluster, "iod0")[0]).unwrap();
-    assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
-    assert!(braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap().status.success());
-    cluster.fails(&["fsck"], 7, "missing");
+    cluster.restart_after(|| ());
+    cluster.fails(&["fsck"], 7, "object missing: /f: part");
+    cluster.fails(&["fsck"], 7, "object missing cannot be mended from here; try: bring the disk of I/O daemon");
+    cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
+    let json: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "fsck"]).stdout).unwrap();
+    assert!(json["problems"][0]["try"].as_str().unwrap().contains("braid rm /f, then braid put COPY /f"), "{json}");
     cluster.fails(&["cat", "/f"], 1, "missing");
+    // What the advice says, helps.
+    cluster.ok(&["rm", "/f"]);
+    cluster.ok(&["put", &file, "/f"]);
+    assert_eq!(cluster.run(&["cat", "/f"]).stdout, noise(3_000_000));
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
 
 #[test]
@@ -379,5 +390,51 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     assert!(object.exists(), "fsck without --mend only reports");
     assert!(cluster.ok(&["fsck", "--mend"]).contains("mended"));
     assert!(!object.exists());
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+/// Damages the metadata of a cluster that is down: a wrong link count, and a directory whose name is gone.
+fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
+    let store = Arc::new(Engine::open(metadata, EngineOptions::default()).unwrap());
+    let names = Namespace::open(store.clone(), Options { cached_inodes_max: 256 }).unwrap();
+    let (root, top) = (Identity::root(), FileIndex::ROOT);
+    let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
+    let file = names.lookup(&root, top, counted).unwrap();
+    names.mend_links(&call, file.file, 5, file.change).unwrap();
+    let page = names.readdir(&root, top, 0, 65_536, false).unwrap();
+    let entry = page.entries.iter().find(|listed| listed.name == nameless).unwrap().entry;
+    // Both keys of the entry, as docs/format-meta.md has them: shard, letter, directory, name or cookie.
+    let key =
+        |letter: u8, rest: &[u8]| [&top.shard().0.to_be_bytes()[..], &[letter], &top.0.to_be_bytes(), rest].concat();
+    let mut batch = Batch::new();
+    batch.remove(key(b'E', nameless));
+    batch.remove(key(b'C', &entry.cookie.to_be_bytes()));
+    let sequence = store.commit(batch, store.fence()).unwrap();
+    store.sync(sequence).unwrap();
+}
+
+#[test]
+fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_when_told() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("f", b"content");
+    cluster.ok(&["mkdir", "-p", "/lost/sub"]);
+    cluster.ok(&["put", &file, "/lost/sub/f"]);
+    cluster.ok(&["put", &file, "/counted"]);
+    cluster.restart_after(|| damage(&cluster.path().join("mds"), b"counted", b"lost"));
+    cluster.fails(&["ls", "/lost"], 3, "no such file");
+    for _ in 0..2 {
+        let found = cluster.run(&["fsck"]);
+        let text = text(&found);
+        assert_eq!(found.status.code(), Some(7), "{text}");
+        assert!(text.contains("link count: /counted (file ") && text.contains("records 5 links"), "{text}");
+        assert!(text.contains("unreachable: file ") && text.contains("a directory without a name"), "{text}");
+        assert!(text.contains("next: braid fsck --mend"), "{text}");
+    }
+    let mended = cluster.run(&["fsck", "--mend"]);
+    assert_eq!(mended.status.code(), Some(0), "{}", text(&mended));
+    assert!(text(&mended).contains("next: braid ls -l /lost+found"), "{}", text(&mended));
+    assert!(cluster.ok(&["stat", "/counted"]).contains("links 1"));
+    let back = cluster.ok(&["ls", "/lost+found"]);
+    assert_eq!(cluster.ok(&["cat", &format!("/lost+found/{}/sub/f", back.trim())]), "content");
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }

@@ -104,7 +104,14 @@ fn stripe_size_first_daemon_number_of_daemons_and_distribution_are_as_the_open_a
         file.close().unwrap();
         let again = client.open(&path, &OpenOptions::new().read(true)).unwrap();
         assert_eq!(again.layout(), layout, "the layout is the file's, not the handle's");
-        let shown = cluster.ok(&["layout", "show", &path]);
+        client.flush_closes().unwrap();
+        // What was written is recorded in the background, when the last writer is gone.
+        let shown = loop {
+            let shown = cluster.ok(&["layout", "show", &path]);
+            if shown.contains("(written)") {
+                break shown;
+            }
+        };
         assert!(shown.contains(&format!("stripes of 8.0 KiB, {count} parts")), "{shown}");
         let written: Vec<&str> = shown.lines().filter(|line| line.ends_with("(written)")).collect();
         assert_eq!(written.len(), 1, "one stripe is written: {shown}");

@@ -60,7 +60,7 @@ fn a_progress_bar_is_drawn_on_a_terminal_and_goes_away_at_the_end() {
     for args in [&["put", &file, "/f"][..], &["cp", "/f", "/g"], &["get", "/f", back.to_str().unwrap()]] {
         let shown = on_a_terminal(&cluster, args);
         assert!(has_bar(&shown), "braid {args:?}: {shown:?}");
-        let end = shown.split('\r').next_back().unwrap();
+        let end = shown.split("\x1b[2K").last().unwrap();
         assert!(!has_bar(end) && end.contains("1 file"), "braid {args:?} ends with its summary: {shown:?}");
         let quiet = on_a_terminal(&cluster, &[&["--quiet"], args].concat());
         assert_eq!(quiet, "", "braid --quiet {args:?}");

@@ -8,7 +8,7 @@ use crate::{
     config::Settings,
     connect,
     output::{Exit, Fault, Printer, quoted},
-    transfer::path::{file_name, join, show},
+    transfer::path::{above, file_name, join, show},
 };
 
 /// Makes directories.
@@ -114,7 +114,7 @@ pub fn mv(
     let into = !exchange && is_directory(&client, to.as_bytes())?;
     let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
     client.rename(from, &target[..], mode)?;
-    out.next(format!("braid ls -l {}", quoted(&show(directory_of(&target)))));
+    out.next(format!("braid ls -l {}", quoted(&show(above(&target)))));
     Ok(())
 }
 
@@ -130,12 +130,6 @@ pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings, out: Pr
     }
     out.next(format!("braid ls -l {}", quoted(&show(&name))));
     Ok(())
-}
-
-/// The directory that a name is in.
-fn directory_of(path: &[u8]) -> &[u8] {
-    let above = path[..path.len() - file_name(path).len()].trim_ascii_end();
-    if above.len() > 1 { above.strip_suffix(b"/").unwrap_or(above) } else { b"/" }
 }
 
 fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {

@@ -20,7 +20,7 @@ mod side;
 
 /// Paths as bytes, for other commands.
 pub mod path {
-    pub use super::side::{file_name, join, show};
+    pub use super::side::{above, file_name, join, show};
 }
 
 use braid_client::{Client, FileKind};
