@@ -98,8 +98,7 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
     Mds::start(config).map_err(|e| {
-        Fault::failed(format!("starting the metadata server of {dir} on {listen}"), &e)
-            .hint(start_hint(&e.to_string(), "braid init DIR"))
+        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), "braid init DIR")
     })
 }
 
@@ -107,19 +106,23 @@ pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
 pub fn start_iod(config: IodConfig) -> Result<Iod, Fault> {
     let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
     Iod::start(config).map_err(|e| {
-        let hint = start_hint(
-            &e.to_string(),
-            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init",
-        );
-        Fault::failed(format!("starting the I/O daemon of {dir} on {listen}"), e).hint(hint)
+        let otherwise =
+            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init";
+        not_started(format!("starting the I/O daemon of {dir} on {listen}"), &e.to_string(), otherwise)
     })
 }
 
-fn start_hint(why: &str, otherwise: &str) -> String {
-    if why.contains("in use") || why.contains("cannot listen") {
-        return "another port with --listen, or stop what listens there".into();
+/// One piece of advice: the daemon's own, where it has one.
+fn not_started(what: String, said: &str, otherwise: &str) -> Fault {
+    if let Some((why, hint)) = said.split_once("; try: ") {
+        return Fault::failed(what, why).hint(hint);
     }
-    otherwise.into()
+    let taken = said.contains("in use") || said.contains("cannot listen");
+    Fault::failed(what, said).hint(if taken {
+        "another port with --listen, or stop what listens there"
+    } else {
+        otherwise
+    })
 }
 
 /// Makes an empty directory an I/O daemon's.
