@@ -29,7 +29,7 @@ use crate::{
     args::{LayoutArgs, TransferArgs},
     config::Settings,
     connect,
-    output::{Fault, Printer, human_bytes, quoted},
+    output::{Exit, Fault, Printer, human_bytes, quoted},
     transfer::{
         copy::{Options, Summary, copy_trees},
         local::Local,
@@ -116,7 +116,11 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, out: Printer) -> R
         format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
         format!("{}: {}", first.what, first.why),
     )
-    .hint("the same with --resume"))
+    .hint(match (first.exit, first.hint) {
+        // To go on does not help where the paths are wrong or nobody may.
+        (Exit::NotFound | Exit::Usage | Exit::Refused, Some(hint)) => hint,
+        _ => "the same with --resume".to_owned(),
+    }))
 }
 
 fn report(summary: &Summary, out: Printer) {
