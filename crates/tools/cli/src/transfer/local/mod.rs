@@ -37,6 +37,8 @@ fn fault(what: &str, at: &[u8], error: &io::Error) -> Fault {
 }
 
 impl Side for Local {
+    const LIST: &'static str = "ls -l";
+
     fn meta(&self, at: &[u8]) -> Result<Option<Meta>, Fault> {
         match path(at).and_then(fs::symlink_metadata) {
             Ok(found) => Ok(Some(meta_of(&found))),
