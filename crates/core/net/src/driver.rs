@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{ClusterUuid, Failure};
+use braid_types::{ClusterUuid, ConnectionId, Failure};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
 /// Where a server is and how the caller proves itself to it.
@@ -152,6 +152,9 @@ pub trait Driver: Send + Sync + 'static {
         endpoint: &Endpoint,
         deadline: Duration,
     ) -> impl Future<Output = Result<Self::Shared, NetError>> + Send;
+
+    /// The connection's id, by which a later connection to the same server can have it abandoned.
+    fn connection_id(connection: &Self::Connection) -> ConnectionId;
 
     /// Does every exchange of the batch, those of different connections at the same time, those of one
     /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
