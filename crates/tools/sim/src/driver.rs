@@ -12,6 +12,7 @@ use std::{
 };
 
 use braid_net::{Answer, Driver, Endpoint, Exchange, NetError, handshake::ClientHandshake};
+use braid_types::ConnectionId;
 use braid_wire::{
     FrameFlags, FrameHeader,
     message::{OP_AUTH, OP_HELLO},
@@ -39,6 +40,7 @@ pub struct SimConnection {
     server: String,
     arrivals: Arc<Arrivals>,
     next_request: AtomicU64,
+    id: ConnectionId,
     credits: u32,
     broken: bool,
 }
@@ -82,6 +84,7 @@ impl SimDriver {
             server,
             arrivals,
             next_request: AtomicU64::new(1),
+            id: ConnectionId::default(),
             credits: 1,
             broken: false,
         };
@@ -92,7 +95,8 @@ impl SimDriver {
         handshake.hello_reply(&header, &body)?;
         let auth = handshake.auth([0; 32]);
         let (header, body) = self.shake(&mut connection, OP_AUTH, auth, deadline).await?;
-        connection.credits = handshake.auth_reply(&header, &body)?.credits;
+        let established = handshake.auth_reply(&header, &body)?;
+        (connection.credits, connection.id) = (established.credits, established.connection);
         Ok(connection)
     }
 
@@ -177,6 +181,10 @@ impl Driver for SimDriver {
 
     async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<SimConnection, NetError> {
         self.open(endpoint, deadline).await
+    }
+
+    fn connection_id(connection: &SimConnection) -> ConnectionId {
+        connection.id
     }
 
     async fn exchange(&self, connections: &mut [SimConnection], batch: &mut [Exchange<'_>], deadline: Duration) {

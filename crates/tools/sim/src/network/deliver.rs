@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_net::server::Peer;
+use braid_net::{handshake::Proved, server::Peer};
 use braid_types::Failure;
 use braid_wire::{
     FrameHeader,
@@ -198,11 +198,12 @@ impl Network {
             }
             Serving::Handshake(handshake, service) if header.op == OP_AUTH => {
                 match handshake.auth(&header, body, [0; 32], service.authorizer()) {
-                    Ok((frame, role, credential)) => {
+                    Ok(Proved { frame, role, credential, connection: id }) => {
+                        let (address, connection) = (format!("sim:{number}"), number);
+                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection, id };
+                        let served = open(service.connected(&peer));
                         self.send(number, Direction::ToClient, Parcel::Frame(frame));
-                        let address = format!("sim:{number}");
-                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection: number };
-                        open(service.connected(&peer))
+                        served
                     }
                     Err(refusal) => self.refuse(number, refusal),
                 }

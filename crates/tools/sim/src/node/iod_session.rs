@@ -40,7 +40,7 @@ impl IodSession {
         world: World,
         random: Arc<Random>,
     ) -> Self {
-        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone() });
+        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone(), id: peer.id });
         Self { shared: Shared { core, life, world, random }, state: Arc::new(Mutex::new(state)) }
     }
 }
