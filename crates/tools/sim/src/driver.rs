@@ -42,7 +42,6 @@ pub struct SimConnection {
     next_request: AtomicU64,
     id: ConnectionId,
     credits: u32,
-    broken: bool,
 }
 
 impl SimDriver {
@@ -86,7 +85,6 @@ impl SimDriver {
             next_request: AtomicU64::new(1),
             id: ConnectionId::default(),
             credits: 1,
-            broken: false,
         };
         let mut nonce = [0; 32];
         self.random.fill(&mut nonce);
@@ -110,7 +108,7 @@ impl SimDriver {
     ) -> Result<(FrameHeader, Vec<u8>), NetError> {
         connection.arrivals.expect(0);
         self.network.send(connection.number, Direction::ToServer, Parcel::Frame(frame));
-        let call = connection.wait(self, 0, deadline).await.inspect_err(|_| connection.broken = true)?;
+        let call = connection.wait(self, 0, deadline).await?;
         call.end.ok_or_else(|| NetError::ConnectionLost { server: connection.server.clone(), why: "no end".into() })
     }
 }
@@ -136,7 +134,7 @@ impl SimConnection {
 
 impl Drop for SimConnection {
     fn drop(&mut self) {
-        self.network.close(self.number, self.broken);
+        self.network.close(self.number);
     }
 }
 
@@ -204,7 +202,6 @@ impl Driver for SimDriver {
                 let outcome = outcome.and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
                 if let Err(error) = &outcome {
                     broken[which].get_or_insert_with(|| error.clone());
-                    connections[which].broken = true;
                 }
                 batch[index].outcome = Some(outcome);
             }

@@ -29,7 +29,6 @@ impl Network {
             serving: Serving::New,
             client_open: true,
             server_open: true,
-            aborted: false,
             arrives: Default::default(),
             held: Default::default(),
         };
@@ -37,14 +36,12 @@ impl Network {
         Some((number, arrivals))
     }
 
-    /// The client is done with a connection. With `abort` it gave it up: the answers do not matter any more.
-    pub(crate) fn close(&self, number: u64, abort: bool) {
+    /// The client is done with a connection. What it has sent still arrives.
+    pub(crate) fn close(&self, number: u64) {
         {
             let (_, mut state) = self.world_and_state();
-            let State { weather, hosts, connections, .. } = &mut *state;
-            let Some(connection) = connections.get_mut(&number) else { return };
+            let Some(connection) = state.connections.get_mut(&number) else { return };
             connection.client_open = false;
-            connection.aborted |= abort && hosts[&connection.server].storage && !weather.late_data;
         }
         self.send(number, Direction::ToServer, Parcel::End);
     }
@@ -145,8 +142,7 @@ impl Network {
         let serving = {
             let (_, mut state) = self.world_and_state();
             let Some(connection) = state.connections.get_mut(&number) else { return };
-            let data = matches!(connection.serving, Serving::Open(_));
-            if !connection.server_open || (connection.aborted && data) {
+            if !connection.server_open {
                 return;
             }
             let service = state.hosts[&connection_server(&state, number)].service.clone();
