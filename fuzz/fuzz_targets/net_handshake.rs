@@ -83,8 +83,8 @@ fn server(input: &Input) {
     let Ok((_, tls)) = handshake.hello(&header, &body, [1; 32]) else { return };
     assert!(tls || identity.tls != TlsPolicy::Always, "a server that demands TLS went on without");
     let (header, body) = input.second.frame(true);
-    if let Ok((_, role, _)) = handshake.auth(&header, &body, BINDING, &Keys) {
-        panic!("let in as {role:?} without the key by {:?}", Auth::from_bytes(&body));
+    if let Ok(proved) = handshake.auth(&header, &body, BINDING, &Keys) {
+        panic!("let in as {:?} without the key by {:?}", proved.role, Auth::from_bytes(&body));
     }
 }
 

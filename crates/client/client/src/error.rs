@@ -216,7 +216,7 @@ mod tests {
     fn an_error_names_file_server_and_next_step() {
         let net = NetError::TimedOut { server: "I/O daemon 3 at h:1".into(), waited: Duration::from_secs(30) };
         let error = Error::from(net).during("read", "/a/b").during("open", "/other");
-        assert_eq!(error.to_string(), "read /a/b: I/O daemon 3 at h:1 did not answer in 30s; try: braid status");
+        assert_eq!(error.to_string(), "read /a/b: I/O daemon 3 at h:1 did not answer in 30.0 s; try: braid status");
         assert_eq!((error.server(), error.path()), (Some("I/O daemon 3 at h:1"), Some("/a/b")));
         let refused = Error::refused("metadata server at h:2", Status::NotFound.into()).during("stat", "/x");
         assert_eq!(

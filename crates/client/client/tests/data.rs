@@ -178,6 +178,61 @@ fn what_the_file_was_not_opened_for_is_refused_before_anything_is_sent() {
     assert_eq!(error.status(), Status::Invalid);
 }
 
+#[test]
+fn a_write_that_arrives_after_it_was_repeated_is_not_carried_out() {
+    let fake = Fake::striped();
+    let file = open(&fake);
+    fake.fault(iod::Write::OP, Fault::RequestLate);
+    block_on(file.write_at(&[1; 10_000], 0)).unwrap();
+    block_on(file.write_at(&[2; 10_000], 0)).unwrap();
+    assert_eq!(fake.cluster().late.len(), 1);
+    assert_eq!(fake.cluster().arrive_late(), 0);
+    assert_eq!(read(&file, 0, 10_000), [2; 10_000]);
+}
+
+#[test]
+fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_on_another_address() {
+    let fake = Fake::striped();
+    let file = open(&fake);
+    fake.fault(iod::Write::OP, Fault::RequestLate);
+    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace)); // of another daemon: the call fails at once
+    assert_eq!(block_on(file.write_at(&[1; 10_000], 0)).unwrap_err().status(), Status::NoSpace);
+    assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 0, "nothing came after it yet");
+    block_on(file.write_at(&[2; 10_000], 0)).unwrap();
+    assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 1);
+    assert_eq!(fake.cluster().addresses_used.iter().filter(|address| address.starts_with("iod1")).count(), 2);
+    assert_eq!(fake.cluster().late.len(), 1);
+    assert_eq!(fake.cluster().arrive_late(), 0);
+    assert_eq!(read(&file, 0, 10_000), [2; 10_000]);
+}
+
+#[test]
+fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first_attempt() {
+    for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)] {
+        let fake = Fake::striped();
+        let file = open(&fake);
+        fake.fault(iod::Write::OP, Fault::RequestLate);
+        fake.fault(iod::Abandon::OP, fault);
+        block_on(file.write_at(&[1; 4096], 0)).unwrap();
+        let abandons = if matches!(fault, Fault::ReplyLost | Fault::ReplyLate) { 2 } else { 1 };
+        let (iod, cluster) = (IodId(1), fake.cluster());
+        assert_eq!(cluster.requests_to(iod, iod::Abandon::OP), abandons, "{fault:?}");
+        assert_eq!(cluster.exchanges.last(), Some(&(iod, iod::Write::OP, 4096)), "and only then the write");
+        assert_eq!(cluster.requests_to(iod, iod::Write::OP), 1);
+    }
+}
+
+#[test]
+fn a_read_that_is_given_up_owes_nothing() {
+    let fake = Fake::striped();
+    let file = open(&fake);
+    block_on(file.write_at(&[1; 4096], 0)).unwrap();
+    fake.fault(iod::Read::OP, Fault::ReplyLost);
+    assert_eq!(read(&file, 0, 4096), [1; 4096]);
+    block_on(file.write_at(&[2; 4096], 0)).unwrap();
+    assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 0);
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Write { position: u64, bytes: usize },
@@ -197,6 +252,7 @@ fn steps() -> impl Strategy<Value = Vec<(Step, Option<Fault>)>> {
             Fault::RequestLost,
             Fault::ReplyLost,
             Fault::ReplyLate,
+            Fault::RequestLate,
             Fault::Refused(Status::UnknownHandle),
             Fault::Refused(Status::StaleGeneration),
             Fault::Refused(Status::StaleEpoch),
@@ -235,7 +291,7 @@ proptest! {
         let fake = Fake::new(layout);
         fake.cluster().pad_reads = pad;
         let (file, mut model) = (open(&fake), Vec::new());
-        for (step, fault) in steps {
+        for (at, (step, fault)) in steps.into_iter().enumerate() {
             if let Some(fault) = fault {
                 for op in [iod::Read::OP, iod::Write::OP, mds::RenewCapability::OP] {
                     if !matches!((op, fault), (mds::RenewCapability::OP, Fault::Refused(_))) {
@@ -259,6 +315,9 @@ proptest! {
                 }
             }
             fake.cluster().faults.clear();
+            if at % 3 == 2 {
+                fake.cluster().arrive_late();
+            }
             prop_assert_eq!(block_on(file.size()).unwrap(), model.len() as u64);
         }
     }

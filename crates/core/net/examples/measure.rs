@@ -17,7 +17,8 @@ use std::{
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder, ServerConfig, ServerConnection,
+        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, ServerConfig,
+        ServerConnection,
     },
 };
 use braid_types::{
@@ -53,7 +54,8 @@ impl CallService for Echo {
 /// Answers with the bytes of a file that were asked for, offset and length in the body, or writes the payload there.
 struct Bytes(File);
 impl Handler for Bytes {
-    fn run(&self, mut connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(mut connection) = newcomer.welcome() else { return };
         let mut window = vec![0; WINDOW_BYTES as usize];
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().expect("a body").to_vec();

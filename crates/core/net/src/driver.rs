@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{ClusterUuid, Failure};
+use braid_types::{ClusterUuid, ConnectionId, Failure};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
 /// Where a server is and how the caller proves itself to it.
@@ -62,7 +62,7 @@ pub enum TlsPolicy {
 #[non_exhaustive]
 pub enum NetError {
     /// No connection came about in time.
-    #[error("{server} was not reached in {waited:?}: {why}")]
+    #[error("{server} was not reached{}: {why}", tried(*waited))]
     Unreachable {
         /// Which server.
         server: String,
@@ -80,7 +80,7 @@ pub enum NetError {
         why: String,
     },
     /// The answer did not come in time. The connection is not used again.
-    #[error("{server} did not answer in {waited:?}")]
+    #[error("{server} did not answer{}", tried(*waited))]
     TimedOut {
         /// Which server.
         server: String,
@@ -103,6 +103,12 @@ pub enum NetError {
         /// What it said.
         failure: Failure,
     },
+}
+
+/// ` in 2.9 s`; nothing for what failed at once: a refused connection was not tried for 14 µs, it was refused.
+fn tried(waited: Duration) -> String {
+    const AT_ONCE: Duration = Duration::from_millis(100);
+    if waited < AT_ONCE { String::new() } else { format!(" in {:.1} s", waited.as_secs_f64()) }
 }
 
 /// The final frame of a call.
@@ -153,6 +159,9 @@ pub trait Driver: Send + Sync + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Self::Shared, NetError>> + Send;
 
+    /// The connection's id, by which a later connection to the same server can have it abandoned.
+    fn connection_id(connection: &Self::Connection) -> ConnectionId;
+
     /// Does every exchange of the batch, those of different connections at the same time, those of one
     /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
     /// on a connection its other exchanges fail with the same error and it must not be used again.
@@ -177,4 +186,22 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Waits.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unreachable_server_is_told_with_the_time_it_was_tried_or_with_none_when_it_refused_at_once() {
+        let told = |waited| {
+            let (server, why) = ("I/O daemon 3 at h:1".to_owned(), "connection refused".to_owned());
+            NetError::Unreachable { server, waited, why }.to_string()
+        };
+        assert_eq!(told(Duration::from_micros(14)), "I/O daemon 3 at h:1 was not reached: connection refused");
+        assert_eq!(
+            told(Duration::from_millis(2949)),
+            "I/O daemon 3 at h:1 was not reached in 2.9 s: connection refused"
+        );
+    }
 }

@@ -8,7 +8,7 @@
 //! body is at most [`HANDSHAKE_BODY_BYTES_MAX`] (I9); (4) a refusal is a final frame with a reason that a
 //! person can act on, and tells nothing about which keys exist.
 
-use braid_types::{ClusterUuid, Failure, Status};
+use braid_types::{ClusterUuid, ConnectionId, Failure, Status};
 use braid_wire::{
     Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, FrameFlags, FrameHeader, Hello, HelloReply, NodeKind,
     PROTOCOL_VERSION, Role, Transcript, Wire, WireError, decode_outcome, encode_failure, encode_success,
@@ -27,6 +27,8 @@ pub struct Established {
     pub credits: u32,
     /// The cluster that the server belongs to.
     pub cluster: ClusterUuid,
+    /// The connection's id; the server has the same.
+    pub connection: ConnectionId,
 }
 
 /// The client's side. Call the methods in their order.
@@ -96,7 +98,8 @@ impl<'a> ClientHandshake<'a> {
             return Err(self.misbehaved("it granted no request at all"));
         }
         let cluster = self.reply.as_ref().map(|reply| reply.cluster).unwrap_or_default();
-        Ok(Established { credits: reply.credits, cluster })
+        let connection = transcript.connection_id(auth, &self.endpoint.secret);
+        Ok(Established { credits: reply.credits, cluster, connection })
     }
 
     /// An error that names the server for bytes that are not a frame.
@@ -172,6 +175,19 @@ pub struct Identity {
     pub tls: TlsPolicy,
 }
 
+/// A client that proved its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Proved {
+    /// The final frame that tells the client.
+    pub frame: Vec<u8>,
+    /// What it may ask.
+    pub role: Role,
+    /// Which key it proved.
+    pub credential: Credential,
+    /// The connection's id; the client has the same once it has read the frame.
+    pub connection: ConnectionId,
+}
+
 /// A handshake that ends here: the frame to send, and the reason for the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
@@ -222,7 +238,8 @@ impl ServerHandshake {
         Ok((frame, tls))
     }
 
-    /// Takes the client's second frame: the frame to send, and who the client is.
+    /// Takes the client's second frame. From the moment that its answer leaves, the client knows the connection's id:
+    /// who keeps account of connections has it down before.
     ///
     /// # Errors
     /// [`Refusal`] when the authorizer refuses role or credential, or the proof does not match.
@@ -232,18 +249,18 @@ impl ServerHandshake {
         body: &[u8],
         channel_binding: [u8; CHANNEL_BINDING_BYTES],
         authorizer: &dyn Authorizer,
-    ) -> Result<(Vec<u8>, Role, Credential), Refusal> {
+    ) -> Result<Proved, Refusal> {
         let auth: Auth = read_request(header, OP_AUTH, body)?;
         let (hello, reply) = self.hellos.as_ref().expect("the hellos come before the proof");
         let transcript = Transcript::new(hello, reply, channel_binding);
-        let proof = authorizer
-            .secret(auth.role, &auth.credential)
-            .and_then(|secret| transcript.check_auth(&auth, &secret))
-            .map_err(|failure| Refusal::new(OP_AUTH, failure))?;
+        let refuse = |failure| Refusal::new(OP_AUTH, failure);
+        let secret = authorizer.secret(auth.role, &auth.credential).map_err(refuse)?;
+        let proof = transcript.check_auth(&auth, &secret).map_err(refuse)?;
+        let connection = transcript.connection_id(&auth, &secret);
         let reply = AuthReply { proof, credits: self.identity.credits };
         let mut frame = Vec::new();
         push_frame(&mut frame, OP_AUTH, FrameFlags::FINAL, header.request_id, &encode_success(&reply));
-        Ok((frame, auth.role, auth.credential))
+        Ok(Proved { frame, role: auth.role, credential: auth.credential, connection })
     }
 
     fn decide_tls(&self, wanted: bool) -> Result<bool, Refusal> {

@@ -13,7 +13,7 @@ use braid_wire::{Credential, FRAME_HEADER_BYTES, FrameHeader, NodeKind, Role, Se
 
 use crate::{
     Blocking, Driver, Endpoint, NetError, TlsPolicy, block_on,
-    server::{Authorizer, Handler, Listener, ServerConfig, ServerConnection},
+    server::{Authorizer, Handler, Listener, Newcomer, ServerConfig},
     tls,
     transport::{Transport, Wait},
 };
@@ -32,7 +32,9 @@ impl Authorizer for Key {
 struct Nothing;
 
 impl Handler for Nothing {
-    fn run(&self, _: ServerConnection) {}
+    fn run(&self, newcomer: Newcomer) {
+        drop(newcomer.welcome());
+    }
 }
 
 fn pass_one_frame(from: &Transport, to: &Transport, wait: Wait) {

@@ -13,7 +13,7 @@ use braid_net::{
     Blocking, Connection, Driver, Endpoint, Exchange, NetError, TlsPolicy, block_on,
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
-    server::{CallHandler, CallService, Handler, Listener, Peer, Responder, SendError, ServerConnection},
+    server::{CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, SendError, ServerConnection},
 };
 use braid_types::{Failure, Status};
 use braid_wire::{
@@ -437,7 +437,8 @@ fn stop_ends_waiting_connections_and_calls() {
 struct Flood(Mutex<mpsc::Sender<Result<(), SendError>>>);
 
 impl Handler for Flood {
-    fn run(&self, connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(connection) = newcomer.welcome() else { return };
         let payload = vec![0; 256 * 1024];
         let header = frame(FrameFlags::DATA, 1, payload.len() as u32);
         let sent = loop {

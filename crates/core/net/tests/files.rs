@@ -10,7 +10,7 @@ use std::{
 
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
-    server::{Handler, SendError, ServerConnection},
+    server::{Handler, Newcomer, SendError},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use support::{LONG, config, connect, endpoint, listen};
@@ -23,7 +23,8 @@ struct FromFile {
 }
 
 impl Handler for FromFile {
-    fn run(&self, mut connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(mut connection) = newcomer.welcome() else { return };
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
             let data = FrameHeader { op, flags: FrameFlags::DATA, request_id, body_bytes: 0, payload_bytes };

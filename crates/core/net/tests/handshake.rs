@@ -80,14 +80,18 @@ fn converse(endpoint: &Endpoint, identity: Identity, wire: &Between) -> Result<(
 
     let (header, body) = parse(&client.auth(wire.client_binding));
     let body = (wire.auth)(Auth::from_bytes(&body).unwrap()).to_bytes();
+    let mut id = None;
     let (header, body) = match server.auth(&header, &body, wire.server_binding, &Keys) {
-        Ok((frame, role, credential)) => {
-            assert_eq!((role, credential), (endpoint.role, endpoint.credential.clone()));
-            parse(&frame)
+        Ok(proved) => {
+            assert_eq!((proved.role, proved.credential), (endpoint.role, endpoint.credential.clone()));
+            id = Some(proved.connection);
+            parse(&proved.frame)
         }
         Err(refusal) => parse(&refusal.frame),
     };
-    client.auth_reply(&header, &body).map(|established| (established, tls))
+    let established = client.auth_reply(&header, &body)?;
+    assert_eq!(Some(established.connection), id, "both ends know the connection by the same id");
+    Ok((established, tls))
 }
 
 fn refused_with(outcome: Result<(Established, bool), NetError>) -> Status {
@@ -103,7 +107,7 @@ fn refused_with(outcome: Result<(Established, bool), NetError>) -> Status {
 #[test]
 fn both_sides_with_the_same_key_agree() {
     let (established, tls) = converse(&client(), server(), &Between::default()).unwrap();
-    assert_eq!(established, Established { credits: 16, cluster: CLUSTER });
+    assert_eq!((established.credits, established.cluster), (16, CLUSTER));
     assert!(!tls, "loopback needs no TLS");
 }
 

@@ -156,6 +156,23 @@ impl std::str::FromStr for ClusterUuid {
     }
 }
 
+/// Names one connection to a server, for as long as anything of it may still be carried out there. Both ends derive it
+/// from their handshake, so that it is known before the first call and no message carries it there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct ConnectionId(pub [u8; 16]);
+
+impl fmt::Display for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", u128::from_be_bytes(self.0))
+    }
+}
+
+impl fmt::Debug for ConnectionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ConnectionId({self})")
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

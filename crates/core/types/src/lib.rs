@@ -11,8 +11,8 @@ mod status;
 mod time;
 
 pub use id::{
-    ClusterUuid, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration, ObjectId, PartIndex,
-    SessionId, ShardId, SizeGeneration, WriteVerifier,
+    ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration, ObjectId,
+    PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
 };
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
 pub use status::{Failure, Status};

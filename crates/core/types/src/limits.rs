@@ -44,6 +44,9 @@ pub const WINDOW_BYTES: u64 = 4 << 20;
 pub const CREDITS_DEFAULT: u32 = 256;
 /// Capabilities that one connection may have presented and not released.
 pub const CAPABILITY_HANDLES_MAX: usize = 65_536;
+/// Connections that one message may abandon. A program has at most 16 to a daemon, and no call that changes
+/// anything goes out while one of them is still owed.
+pub const ABANDONED_CONNECTIONS_MAX: usize = 256;
 /// Accesses that one slice of a job may unfold before the daemon turns to other work (I9).
 pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
 

@@ -1,8 +1,9 @@
 //! Fixed little-endian encoding of messages. Lists carry a `u32` count, checked against what is left.
 
 use braid_types::{
-    ByteCount, ClusterUuid, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration,
-    ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
+    ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp,
+    WriteVerifier,
 };
 
 /// Why bytes are not a message.
@@ -150,6 +151,7 @@ newtypes!(
     PartIndex(u16),
     ShardId(u16),
     ClusterUuid([u8; 16]),
+    ConnectionId([u8; 16]),
 );
 
 impl<const N: usize> Wire for [u8; N] {

@@ -13,7 +13,7 @@
 //! TLS channel binding in it: a man in the middle, a replay and a stripped TLS all change the
 //! transcript and fail. An unauthenticated peer can make a server read at most two small frames.
 
-use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch, SessionId, Status};
+use braid_types::{ClusterUuid, ConnectionId, Failure, KeyId, MdsEpoch, SessionId, Status};
 
 use crate::{
     codec::{Decoder, Wire, WireError, wire_enum, wire_struct},
@@ -229,6 +229,13 @@ impl Transcript {
     /// Whether the server proved the same key.
     pub fn check_reply(&self, auth: &Auth, reply: &AuthReply, secret: &Secret) -> bool {
         same(&self.mac(secret, "braid server proof", auth), &reply.proof)
+    }
+
+    /// The connection's id, from what both sides proved: a peer without the key cannot tell it, and no two connections
+    /// have the same, since each side put fresh random bytes into the transcript.
+    pub fn connection_id(&self, auth: &Auth, secret: &Secret) -> ConnectionId {
+        let mac = self.mac(secret, "braid connection id", auth);
+        ConnectionId(std::array::from_fn(|at| mac[at]))
     }
 
     fn mac(&self, secret: &Secret, purpose: &str, auth: &Auth) -> [u8; KEY_BYTES] {

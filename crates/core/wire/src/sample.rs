@@ -4,8 +4,9 @@ use braid_layout::{
     ChecksumKind, Component, Distribution, Extent, Layout, PartPlacement, Pattern, Redundancy, Request, Strip, View,
 };
 use braid_types::{
-    ByteCount, ClusterUuid, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration,
-    ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, ConnectionId, FileIndex, FileOffset, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch,
+    ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SessionId, ShardId, SizeGeneration, Status, Timestamp,
+    WriteVerifier,
 };
 
 use crate::{Rights, handshake::Credential};
@@ -55,7 +56,8 @@ newtypes!(
     LayoutVersion,
     PartIndex,
     ShardId,
-    ClusterUuid
+    ClusterUuid,
+    ConnectionId
 );
 
 macro_rules! structs {

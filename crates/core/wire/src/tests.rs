@@ -304,6 +304,23 @@ fn a_proof_holds_for_its_transcript_key_role_and_credential_only() {
 }
 
 #[test]
+fn a_connection_has_one_id_at_both_ends_and_no_two_have_the_same() {
+    let mut rng = Rng(4);
+    let (hello, reply, key) = (Hello::sample(&mut rng), HelloReply::sample(&mut rng), Secret::from_bytes([1; 32]));
+    let id = |reply: &HelloReply, nonce| {
+        let (ours, theirs) = (Transcript::new(&hello, reply, [0; 32]), Transcript::new(&hello, reply, [0; 32]));
+        let auth = ours.auth(Role::Client, Credential::Server, &key, nonce);
+        let id = ours.connection_id(&auth, &key);
+        assert_eq!(theirs.connection_id(&Auth::from_bytes(&auth.to_bytes()).unwrap(), &key), id);
+        assert_ne!(ours.connection_id(&auth, &Secret::from_bytes([2; 32])), id, "known to holders of the key only");
+        id
+    };
+    let first = id(&reply, [2; 32]);
+    assert_ne!(id(&reply, [3; 32]), first, "the client's nonce alone tells them apart");
+    assert_ne!(id(&HelloReply { nonce: [9; 32], ..reply.clone() }, [2; 32]), first, "and so does the server's");
+}
+
+#[test]
 fn a_ticket_changed_by_its_bearer_has_another_key() {
     let client_key = Secret::from_bytes([6; 32]);
     let ticket = Ticket::sample(&mut Rng(1));

@@ -2,10 +2,13 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use braid_types::{Failure, IodId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
+use braid_types::{ConnectionId, Failure, IodId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
 use braid_wire::{Credential, Role, Secret};
 
-use crate::grant::Grant;
+use crate::{
+    callers::{Caller, Callers},
+    grant::Grant,
+};
 
 /// Memory for the capabilities of one connection, in bytes: part of the 2 MiB that a connection may cost.
 pub const CAPABILITY_MEMORY_BYTES_MAX: usize = 1 << 20;
@@ -17,6 +20,8 @@ pub struct Peer {
     pub role: Role,
     /// Which key it proved.
     pub credential: Credential,
+    /// The connection's id, which it knows too.
+    pub id: ConnectionId,
 }
 
 /// What a peer may send, after role and key were weighed together.
@@ -39,6 +44,7 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub struct ConnectionState {
     standing: Standing,
+    caller: Arc<Caller>,
     handles: HashMap<u32, Held>,
     memory_bytes: usize,
     uses: u64,
@@ -51,8 +57,8 @@ struct Held {
 }
 
 impl ConnectionState {
-    /// A connection without handles.
-    pub fn new(peer: &Peer) -> Self {
+    /// A connection without handles, known to `callers` from now on.
+    pub(crate) fn new(peer: &Peer, callers: &Callers) -> Self {
         // The server key alone makes a metadata server: a client key that claims the role is nobody.
         let standing = match (peer.role, &peer.credential) {
             (Role::Client, Credential::Session { session, .. }) => Standing::Client(*session),
@@ -60,20 +66,26 @@ impl ConnectionState {
             (Role::Admin, Credential::Server) => Standing::Admin,
             _ => Standing::Nobody,
         };
-        Self { standing, handles: HashMap::new(), memory_bytes: 0, uses: 0 }
+        let session = if let Standing::Client(session) = standing { Some(session) } else { None };
+        let caller = callers.add(peer.id, session);
+        Self { standing, caller, handles: HashMap::new(), memory_bytes: 0, uses: 0 }
     }
 
     pub(crate) fn standing(&self) -> Standing {
         self.standing
     }
 
-    /// The session that a data call is made in; `None` for the metadata server itself.
-    pub(crate) fn data_session(&self) -> Result<Option<SessionId>, Failure> {
+    /// Who makes its data calls.
+    pub(crate) fn data_caller(&self) -> Result<&Arc<Caller>, Failure> {
         match self.standing {
-            Standing::Client(session) => Ok(Some(session)),
-            Standing::Mds => Ok(None),
+            Standing::Client(_) | Standing::Mds => Ok(&self.caller),
             Standing::Admin | Standing::Nobody => Err(Status::WrongRole.into()),
         }
+    }
+
+    /// Whether its client has given it up: nothing that arrives on it will be done.
+    pub fn is_abandoned(&self) -> bool {
+        self.caller.is_abandoned()
     }
 
     /// The grant behind a handle, verified first when the call presents it.
@@ -87,7 +99,7 @@ impl ConnectionState {
         server_key: &Secret,
         iod: IodId,
     ) -> Result<Arc<Grant>, Failure> {
-        let session = self.data_session()?;
+        let session = self.data_caller()?.session();
         self.uses += 1;
         if present.is_empty() {
             let held = self.handles.get_mut(&handle).ok_or(Status::UnknownHandle)?;

@@ -1,8 +1,10 @@
-//! Who is let through to the objects: fenced sessions, old epochs, and a daemon that lost its metadata server.
+//! Who is let through to the objects: fenced sessions, abandoned connections, old epochs, and a daemon that lost its
+//! metadata server.
 //!
 //! ```text
 //!   slice of a job:   pass() ──── read or write objects ──── drop(Pass)
 //!   fence:            lock out passes ── wait for those inside ── add sessions ── acknowledge
+//!   abandon:          lock out passes ── wait for those inside ── mark the connections ── acknowledge
 //! ```
 //!
 //! Invariants:
@@ -10,14 +12,19 @@
 //! 2. Nothing passes at or after the moment that [`Gate::serve_until`] last set; that moment is counted from
 //!    when the answered heartbeat was *sent*, so that the daemon stops before the metadata server counts on it.
 //! 3. The least epoch never falls.
+//! 4. When [`Gate::abandon`] returns, no slice of those connections runs and none will start: what a client repeats
+//!    over another connection is not overwritten by its first attempt. A slice looks at its own connection's mark
+//!    only, so that this costs the passes neither a lock nor a search.
 
 use std::{
     collections::BTreeSet,
-    sync::{PoisonError, RwLock, RwLockReadGuard},
+    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
 use braid_types::{Failure, MdsEpoch, SessionId, Status};
+
+use crate::callers::Caller;
 
 /// Fenced sessions that are kept one by one, 8 bytes each. Past it the oldest become a range: every session up to
 /// the newest of them is refused, fenced or not. Sessions are numbered in order, so that hits clients that are older than
@@ -53,15 +60,18 @@ impl Gate {
         Self { rules: RwLock::default() }
     }
 
-    /// Lets one slice through. `session` is `None` for the metadata server: it cannot be fenced, and that it asks
+    /// Lets one slice through. A caller without a session is the metadata server: it cannot be fenced, and that it asks
     /// shows that it is there.
     ///
     /// # Errors
-    /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`].
-    pub fn pass(&self, session: Option<SessionId>, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
+    /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
+    pub fn pass(&self, caller: &Caller, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        if caller.is_abandoned() {
+            return Err(Failure::new(Status::Cancelled, "its client has given this connection up"));
+        }
         rules.check_epoch(epoch)?;
-        if let Some(session) = session {
+        if let Some(session) = caller.session() {
             rules.check_session(session, now)?;
         }
         Ok(Pass { _rules: rules })
@@ -84,6 +94,12 @@ impl Gate {
             rules.fenced_up_to = rules.fenced_up_to.max(oldest);
         }
         rules.epoch_min = rules.epoch_min.max(epoch_min);
+    }
+
+    /// Lets nothing more of these connections through. Waits for the slices that are inside.
+    pub fn abandon(&self, callers: &[Arc<Caller>]) {
+        let _no_pass_is_out = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+        callers.iter().for_each(|caller| caller.abandon());
     }
 
     /// Serves until this moment, or not at all.
@@ -123,7 +139,10 @@ impl Rules {
 
 #[cfg(test)]
 mod tests {
+    use braid_types::ConnectionId;
+
     use super::*;
+    use crate::callers::Callers;
 
     const NOW: Duration = Duration::from_secs(100);
 
@@ -133,8 +152,12 @@ mod tests {
         gate
     }
 
+    fn caller(session: Option<u64>) -> Arc<Caller> {
+        Callers::default().add(ConnectionId([9; 16]), session.map(SessionId))
+    }
+
     fn refusal(gate: &Gate, session: u64, epoch: u64, now: Duration) -> Option<Status> {
-        gate.pass(Some(SessionId(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
+        gate.pass(&caller(Some(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
     }
 
     #[test]
@@ -153,7 +176,7 @@ mod tests {
         assert_eq!(refusal(&gate, 7, 2, NOW), Some(Status::Fenced));
         assert_eq!(refusal(&gate, 8, 1, NOW), Some(Status::StaleEpoch));
         assert_eq!(refusal(&gate, 8, 2, NOW), None);
-        assert!(gate.pass(None, MdsEpoch(2), NOW).is_ok());
+        assert!(gate.pass(&caller(None), MdsEpoch(2), NOW).is_ok());
     }
 
     #[test]
@@ -181,7 +204,8 @@ mod tests {
         let gate = open();
         let (started, has_started) = std::sync::mpsc::channel();
         let (fenced, is_fenced) = std::sync::mpsc::channel();
-        let pass = gate.pass(Some(SessionId(7)), MdsEpoch(1), NOW).unwrap();
+        let writer = caller(Some(7));
+        let pass = gate.pass(&writer, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 started.send(()).unwrap();
@@ -194,5 +218,28 @@ mod tests {
             is_fenced.recv().unwrap();
         });
         assert_eq!(refusal(&gate, 7, 1, NOW), Some(Status::Fenced));
+    }
+
+    #[test]
+    fn abandoning_a_connection_waits_for_its_slice_and_lets_no_other_in() {
+        let gate = open();
+        let (given_up, other) = (caller(Some(7)), caller(Some(7)));
+        let (started, has_started) = std::sync::mpsc::channel();
+        let (abandoned, is_abandoned) = std::sync::mpsc::channel();
+        let pass = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                started.send(()).unwrap();
+                gate.abandon(std::slice::from_ref(&given_up));
+                abandoned.send(()).unwrap();
+            });
+            has_started.recv().unwrap();
+            assert!(is_abandoned.try_recv().is_err(), "the slice is still inside");
+            drop(pass);
+            is_abandoned.recv().unwrap();
+        });
+        let refused = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap_err();
+        assert_eq!(refused.status, Status::Cancelled);
+        assert!(gate.pass(&other, MdsEpoch(1), NOW).is_ok(), "the session's other connections go on");
     }
 }

@@ -24,13 +24,14 @@ use std::{
 };
 
 use braid_store::{Object, ObjectStat, ObjectStore};
-use braid_types::{ByteCount, Failure, IodId, PartIndex, SessionId, Status, Timestamp};
+use braid_types::{ByteCount, ConnectionId, Failure, IodId, PartIndex, SessionId, Status, Timestamp};
 use braid_wire::{
     Rights, Secret,
     message::{iod::Fence, types::ObjectInfo},
 };
 
 use crate::{
+    callers::{Caller, Callers},
     connection::{ConnectionState, Peer},
     counters::Counters,
     gate::{Gate, Pass},
@@ -47,6 +48,7 @@ pub struct IodCore<S> {
     server_key: Secret,
     iod: AtomicU32,
     gate: Gate,
+    callers: Callers,
     counters: Counters,
     started: Duration,
     /// Nanoseconds from this machine's wall clock to the metadata server's.
@@ -82,15 +84,17 @@ impl<S: ObjectStore> IodCore<S> {
             store,
             server_key,
             gate: Gate::closed(),
+            callers: Callers::default(),
             counters: Counters::default(),
             started: now,
             clock_offset: AtomicI64::new(0),
         }
     }
 
-    /// State for a new connection, after its handshake.
+    /// State for a new connection, after its peer has proved itself and before it is told: another connection may
+    /// abandon this one as soon as the peer knows its id.
     pub fn connected(&self, peer: &Peer) -> ConnectionState {
-        ConnectionState::new(peer)
+        ConnectionState::new(peer, &self.callers)
     }
 
     /// Takes a request up. `payload_bytes` is what the frame announces behind the body.
@@ -152,6 +156,18 @@ impl<S: ObjectStore> IodCore<S> {
             tracing::info!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
         self.gate.fence(&fence.sessions, fence.epoch_min);
+    }
+
+    /// Carries out nothing more of these connections of a session; returns when that holds. Those that are not known
+    /// are gone: nothing of them is left that could be carried out.
+    ///
+    /// # Errors
+    /// [`Status::NotPermitted`] when one is of another session; then nothing was done.
+    pub(crate) fn abandon(&self, connections: &[ConnectionId], session: SessionId) -> Result<(), Failure> {
+        let callers = self.callers.find(connections, session)?;
+        tracing::debug!(%session, asked = connections.len(), found = callers.len(), "abandoned");
+        self.gate.abandon(&callers);
+        Ok(())
     }
 
     /// Serves data until this moment; `None` stops at once.
@@ -220,12 +236,12 @@ impl<S: ObjectStore> IodCore<S> {
         handle: u32,
         present: &[u8],
         wanted: Rights,
-    ) -> Result<(Arc<Grant>, Option<SessionId>), Failure> {
-        let session = connection.data_session()?;
+    ) -> Result<(Arc<Grant>, Arc<Caller>), Failure> {
         let grant = connection.grant(handle, present, &self.server_key, self.iod())?;
         grant.allow(wanted)?;
-        drop(self.pass(&grant, session, now)?);
-        Ok((grant, session))
+        let caller = connection.data_caller()?.clone();
+        drop(self.pass(&grant, &caller, now)?);
+        Ok((grant, caller))
     }
 
     /// The grant of a call of the metadata server, which signs for itself.
@@ -236,8 +252,8 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Lets one slice through.
-    pub(crate) fn pass(&self, grant: &Grant, session: Option<SessionId>, now: Duration) -> Result<Pass<'_>, Failure> {
-        self.gate.pass(session, grant.epoch, now)
+    pub(crate) fn pass(&self, grant: &Grant, caller: &Caller, now: Duration) -> Result<Pass<'_>, Failure> {
+        self.gate.pass(caller, grant.epoch, now)
     }
 
     /// The object of a place, with its facts; `None` when it is not there and need not be (I11).

@@ -10,6 +10,7 @@
 //! directly. It knows striping, never names or views of users.
 #![forbid(unsafe_code)]
 
+mod callers;
 mod connection;
 mod counters;
 mod daemon;

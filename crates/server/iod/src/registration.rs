@@ -154,10 +154,10 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use braid_types::{ByteCount, MapEpoch, MdsEpoch, SessionId};
+    use braid_types::{ByteCount, ConnectionId, MapEpoch, MdsEpoch, SessionId};
 
     use super::*;
-    use crate::gate::Gate;
+    use crate::{callers::Callers, gate::Gate};
 
     fn new() -> Registration {
         let introduction =
@@ -235,7 +235,8 @@ mod tests {
     #[test]
     fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
         let gate = Gate::closed();
-        let serves = |now| gate.pass(Some(SessionId(1)), MdsEpoch(1), now).is_ok();
+        let caller = |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));
+        let serves = |now| gate.pass(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();
         let _ = registration.next(at(500), vitals);
         let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) }).unwrap();
@@ -249,7 +250,7 @@ mod tests {
         gate.fence(&orders.fence.sessions, orders.fence.epoch_min);
         gate.serve_until(Some(orders.serve_until));
         assert!(serves(at(60_001)), "serves again after a good answer");
-        assert!(gate.pass(Some(SessionId(8)), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");
+        assert!(gate.pass(&caller(8), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");
     }
 
     #[test]

@@ -2,24 +2,30 @@
 //! that hand out a capability, wait (I5: no observer sees half).
 //!
 //! Invariants: (1) a gate is closed exactly while the file has an intent in the store, or one is about to
-//! be put there; (2) its queue is bounded, and who waits longer than [`GATE_WAIT_MS_MAX`] is told for which server
-//! (I8); (3) calls that waited begin again from their beginning, in the order that they came.
+//! be put there; (2) its queue is bounded, and who waits longer than [`GATE_WAIT_MS_MAX`], or
+//! [`GATE_WAIT_BLAMED_MS_MAX`] once the reason is known, is told for which server (I8); (3) calls that waited begin again from their beginning, in the order that they came.
 
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
-use braid_types::{Failure, FileIndex, Status};
+use braid_types::{
+    Failure, FileIndex, Status,
+    limits::{HEARTBEAT_MS, TIMEOUT_SECONDS_DEFAULT},
+};
 use braid_wire::message::mds::MdsRequest;
 
 use crate::call::Call;
 
 /// Calls that wait at one gate (I9).
 pub(crate) const GATE_QUEUE_MAX: usize = 1024;
-/// How long a call waits at a gate before it is told why: well below a client's own bound, so that the reason
-/// still reaches it.
-pub(crate) const GATE_WAIT_MS_MAX: u64 = 10_000;
+/// How long a call waits at a gate before it is told why: below one attempt of a client, which is a third of its 30 s,
+/// so that the reason reaches it before it takes the metadata server for the one that does not answer.
+pub(crate) const GATE_WAIT_MS_MAX: u64 = TIMEOUT_SECONDS_DEFAULT * 1000 / 3 - 2 * HEARTBEAT_MS;
+/// The same where a daemon is known to hold the gate up: it is asked again with every heartbeat, so that this is one more
+/// chance.
+pub(crate) const GATE_WAIT_BLAMED_MS_MAX: u64 = HEARTBEAT_MS;
 
 /// A call with its request, to begin again.
 pub(crate) type Waiting = (Call, MdsRequest);
@@ -76,9 +82,10 @@ impl Gates {
 
     /// Who waited too long, each with what to tell.
     pub(crate) fn expire(&mut self, now: Duration) -> Vec<(Waiting, Failure)> {
-        let limit = Duration::from_millis(GATE_WAIT_MS_MAX);
         let mut expired = Vec::new();
         for gate in self.0.values_mut() {
+            let limit = if gate.because.is_some() { GATE_WAIT_BLAMED_MS_MAX } else { GATE_WAIT_MS_MAX };
+            let limit = Duration::from_millis(limit);
             while gate.waiting.front().is_some_and(|(call, _)| now.saturating_sub(call.came) > limit) {
                 let why = gate.because.clone();
                 let why = why.unwrap_or_else(|| Failure::new(Status::TryAgain, "a truncate of the file is under way"));

@@ -204,16 +204,32 @@ fn strangers_among_the_objects_are_shown_and_left_alone() {
 }
 
 #[test]
-fn an_object_without_its_own_record_is_corrupted() {
+fn a_file_without_a_record_is_no_object_and_is_kept_in_lost_and_found() {
     let dir = scratch();
     let store = open(dir.path()).unwrap();
-    fs::write(path_of(dir.path(), 1), "copied here by hand").unwrap();
-    let error = store.open(new(1).id).unwrap_err();
-    assert!(matches!(error, StoreError::Corrupted { .. }), "{error}");
-    assert_eq!(error.status(), Status::Corrupted);
+    for round in ["first", "second"] {
+        fs::write(path_of(dir.path(), 1), round).unwrap();
+        let error = store.open(new(1).id).unwrap_err();
+        assert!(error.is_no_object(), "{error}");
+        assert!(!path_of(dir.path(), 1).exists());
+    }
+    let lost = dir.path().join("braid-lost+found");
+    let kept = |name: &str| fs::read_to_string(lost.join(name)).unwrap();
+    assert_eq!([kept("1.0.0"), kept("1.0.0.1")], ["first", "second"], "nothing is deleted");
+
+    fs::write(path_of(dir.path(), 1), "third").unwrap();
+    written(&store, 1, b"data");
+    assert_eq!((read(&*store.open(new(1).id).unwrap()), kept("1.0.0.2")), (b"data".to_vec(), "third".to_owned()));
+}
+
+#[test]
+fn an_object_with_another_objects_record_is_corrupted() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
     written(&store, 2, b"data");
     fs::rename(path_of(dir.path(), 2), path_of(dir.path(), 4)).unwrap();
     let error = store.open(new(4).id).unwrap_err();
+    assert_eq!(error.status(), Status::Corrupted);
     assert!(error.to_string().contains("another object's"), "{error}");
 }
 

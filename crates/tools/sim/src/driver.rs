@@ -12,6 +12,7 @@ use std::{
 };
 
 use braid_net::{Answer, Driver, Endpoint, Exchange, NetError, handshake::ClientHandshake};
+use braid_types::ConnectionId;
 use braid_wire::{
     FrameFlags, FrameHeader,
     message::{OP_AUTH, OP_HELLO},
@@ -39,8 +40,8 @@ pub struct SimConnection {
     server: String,
     arrivals: Arc<Arrivals>,
     next_request: AtomicU64,
+    id: ConnectionId,
     credits: u32,
-    broken: bool,
 }
 
 impl SimDriver {
@@ -82,8 +83,8 @@ impl SimDriver {
             server,
             arrivals,
             next_request: AtomicU64::new(1),
+            id: ConnectionId::default(),
             credits: 1,
-            broken: false,
         };
         let mut nonce = [0; 32];
         self.random.fill(&mut nonce);
@@ -92,7 +93,8 @@ impl SimDriver {
         handshake.hello_reply(&header, &body)?;
         let auth = handshake.auth([0; 32]);
         let (header, body) = self.shake(&mut connection, OP_AUTH, auth, deadline).await?;
-        connection.credits = handshake.auth_reply(&header, &body)?.credits;
+        let established = handshake.auth_reply(&header, &body)?;
+        (connection.credits, connection.id) = (established.credits, established.connection);
         Ok(connection)
     }
 
@@ -106,7 +108,7 @@ impl SimDriver {
     ) -> Result<(FrameHeader, Vec<u8>), NetError> {
         connection.arrivals.expect(0);
         self.network.send(connection.number, Direction::ToServer, Parcel::Frame(frame));
-        let call = connection.wait(self, 0, deadline).await.inspect_err(|_| connection.broken = true)?;
+        let call = connection.wait(self, 0, deadline).await?;
         call.end.ok_or_else(|| NetError::ConnectionLost { server: connection.server.clone(), why: "no end".into() })
     }
 }
@@ -132,7 +134,7 @@ impl SimConnection {
 
 impl Drop for SimConnection {
     fn drop(&mut self) {
-        self.network.close(self.number, self.broken);
+        self.network.close(self.number);
     }
 }
 
@@ -179,6 +181,10 @@ impl Driver for SimDriver {
         self.open(endpoint, deadline).await
     }
 
+    fn connection_id(connection: &SimConnection) -> ConnectionId {
+        connection.id
+    }
+
     async fn exchange(&self, connections: &mut [SimConnection], batch: &mut [Exchange<'_>], deadline: Duration) {
         let mut sent: Vec<Option<u64>> = vec![None; batch.len()];
         let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
@@ -196,7 +202,6 @@ impl Driver for SimDriver {
                 let outcome = outcome.and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
                 if let Err(error) = &outcome {
                     broken[which].get_or_insert_with(|| error.clone());
-                    connections[which].broken = true;
                 }
                 batch[index].outcome = Some(outcome);
             }

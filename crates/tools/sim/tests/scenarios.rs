@@ -6,6 +6,7 @@ use braid_client::{Error, OpenOptions, Status, message::mds::RenameMode, message
 use braid_sim::{
     cluster::{Cluster, Node, Shape},
     driver::SimDriver,
+    network::Weather,
 };
 use braid_wire::{Call, message::mds};
 
@@ -220,4 +221,33 @@ fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
     (0..3).for_each(|iod| cluster.heal(Node::Iod(iod), Node::Mds));
     cluster.pass(5 * SECOND);
     assert_eq!(write(&cluster, &file, vec![9; 10_000], 0).unwrap_or(0), 10_000);
+}
+
+/// A write is given up and repeated over another connection, the program writes again, and then the first attempt
+/// arrives. What the file has in the end.
+fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
+    let cluster = cluster(10);
+    let file = written(&cluster, 4096);
+    if ignored {
+        cluster.iods.iter().for_each(|iod| iod.ignore_abandon());
+    }
+    let calm = cluster.network.weather();
+    let slow = Weather { delay_min: 20 * SECOND, delay_max: 21 * SECOND, ..calm.clone() };
+    let (life, _) = cluster.clients[0].start();
+    let writer = file.clone();
+    cluster.network.set_weather(slow);
+    cluster.world.spawn(&life, async move { assert_eq!(writer.write_at(&[8; 4096], 0).await.unwrap(), 4096) });
+    cluster.pass(Duration::from_micros(1));
+    cluster.network.set_weather(calm);
+    cluster.pass(15 * SECOND);
+    assert_eq!(read(&cluster, 1).unwrap(), vec![8; 4096], "repeated by now");
+    assert_eq!(write(&cluster, &file, vec![9; 4096], 0).unwrap_or(0), 4096);
+    cluster.pass(15 * SECOND);
+    read(&cluster, 1).unwrap()
+}
+
+#[test]
+fn a_write_that_was_given_up_and_repeated_does_not_overwrite_what_came_after_it() {
+    assert_eq!(a_first_write_that_comes_late(false), vec![9; 4096]);
+    assert_eq!(a_first_write_that_comes_late(true), vec![8; 4096], "and would, if connections were not abandoned");
 }

@@ -1,4 +1,5 @@
-//! One attempt: a batch of exchanges with the I/O daemons of a file, all at the same time.
+//! One attempt: a batch of exchanges with the I/O daemons of a file, all at the same time. Where it changes objects, what
+//! is owed to the daemon is abandoned before.
 
 use std::{
     io::{IoSlice, IoSliceMut},
@@ -7,11 +8,11 @@ use std::{
 };
 
 use braid_net::{Answer, Driver, Exchange};
-use braid_types::{Failure, Status};
-use braid_wire::{Decoder, Wire, WireError, decode_outcome};
+use braid_types::{ConnectionId, Failure, Status};
+use braid_wire::{Call, Decoder, Wire, WireError, decode_outcome, message::iod::Abandon};
 
 use super::{
-    OpenFile,
+    Engine, OpenFile,
     iod_body::Body,
     iod_error::Remedy,
     open_file::Grant,
@@ -52,6 +53,7 @@ impl<D: Driver> OpenFile<D> {
         deadline: Duration,
     ) -> Result<Vec<Result<Answer, Remedy>>, Remedy> {
         let mut used = self.connections(grant, &calls, deadline).await?;
+        used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
         let attempt = self.engine().attempt(deadline);
@@ -68,7 +70,7 @@ impl<D: Driver> OpenFile<D> {
             outcome.map_err(|(remedy, _)| remedy)
         });
         let outcomes = outcomes.collect();
-        used.give_back(&broken);
+        used.end(|at| broken[at]);
         Ok(outcomes)
     }
 
@@ -99,7 +101,7 @@ impl<D: Driver> OpenFile<D> {
                     used.metas.push(meta);
                 }
                 Err(error) => {
-                    used.give_back(&vec![false; at]);
+                    used.end(|_| false);
                     return Err(Remedy::of_connect(error));
                 }
             }
@@ -121,14 +123,92 @@ impl<D: Driver> Connections<'_, D> {
         calls.into_iter().map(exchange).collect()
     }
 
-    fn give_back(self, broken: &[bool]) {
-        let pooled = self.connections.into_iter().zip(self.metas);
-        for ((lease, (connection, meta)), broken) in self.leases.into_iter().zip(pooled).zip(broken) {
-            if !broken {
-                lease.give_back(Box::new(Pooled { connection, meta }));
+    /// Makes the connections ready for these calls: where one changes objects, its daemon has abandoned what is owed to
+    /// it. After a failure all have gone back.
+    async fn make_ready(
+        &mut self,
+        engine: &Arc<Engine<D>>,
+        grant: &Grant<D>,
+        calls: &[IodCall<'_>],
+        deadline: Duration,
+    ) -> Result<(), Remedy> {
+        while self.changing(calls).any(|at| !self.leases[at].pool().owed.is_empty()) {
+            self.abandon_owed(engine, grant, calls, engine.attempt(deadline)).await?;
+        }
+        for at in 0..self.metas.len() {
+            self.metas[at].unsettled = changes(calls, self.targets[at]);
+        }
+        Ok(())
+    }
+
+    /// The connections that carry a call which changes objects.
+    fn changing(&self, calls: &[IodCall<'_>]) -> impl Iterator<Item = usize> {
+        let targets = self.targets.iter().enumerate();
+        targets.filter(|(_, target)| changes(calls, **target)).map(|(at, _)| at)
+    }
+
+    async fn abandon_owed(
+        &mut self,
+        engine: &Arc<Engine<D>>,
+        grant: &Grant<D>,
+        calls: &[IodCall<'_>],
+        attempt: Duration,
+    ) -> Result<(), Remedy> {
+        let owed = |at: usize| (at, self.leases[at].pool().owed.of(self.metas[at].session));
+        let owed: Vec<_> = self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
+        let exchange = |(connection, connections): &(usize, Vec<ConnectionId>)| {
+            let body = Abandon { connections: connections.clone() }.to_bytes();
+            let (connection, op) = (*connection, Abandon::OP);
+            Exchange { connection, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }
+        };
+        let mut batch: Vec<Exchange<'_>> = owed.iter().map(exchange).collect();
+        engine.driver().exchange(&mut self.connections, &mut batch, attempt).await;
+        let (mut broken, mut failed) = (vec![false; self.connections.len()], None);
+        for (exchange, (at, ids)) in batch.into_iter().zip(owed) {
+            match outcome_of(exchange, grant, self.targets[at]) {
+                Ok(_) => self.leases[at].pool().owed.settle(&ids),
+                Err((remedy, Lost(lost))) => {
+                    broken[at] = lost;
+                    failed = Some(remedy.graver(failed));
+                }
+            }
+        }
+        match failed {
+            Some(remedy) => {
+                self.part(|at| broken[at]);
+                Err(remedy)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The connections go back into their pools, but for those that are broken.
+    fn end(mut self, broken: impl Fn(usize) -> bool) {
+        self.part(broken);
+    }
+
+    fn part(&mut self, broken: impl Fn(usize) -> bool) {
+        let pooled = self.connections.drain(..).zip(self.metas.drain(..));
+        for (at, (lease, (connection, meta))) in self.leases.drain(..).zip(pooled).enumerate() {
+            if broken(at) {
+                lease.give_up(connection, &meta);
+            } else {
+                lease.give_back(Box::new(Pooled { connection, meta: Meta { unsettled: false, ..meta } }));
             }
         }
     }
+}
+
+impl<D: Driver> Drop for Connections<'_, D> {
+    /// A caller that goes away in the middle leaves connections whose calls it knows nothing about.
+    fn drop(&mut self) {
+        self.part(|_| true);
+    }
+}
+
+/// Whether one of the calls changes objects of the daemon.
+fn changes(calls: &[IodCall<'_>], target: usize) -> bool {
+    calls.iter().any(|call| call.target == target && call.body.changes())
 }
 
 /// Whether the connection is not to be used again.

@@ -31,6 +31,11 @@ impl Body<'_> {
         }
     }
 
+    /// Whether it changes objects: what of it is carried out late would spoil what came after it.
+    pub(crate) fn changes(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::Allocate { .. })
+    }
+
     /// The encoded message; `present` is empty when the daemon knows the handle on this connection.
     pub(crate) fn encode(&self, handle: u32, present: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + present.len());

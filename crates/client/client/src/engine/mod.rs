@@ -31,6 +31,7 @@ mod mds_call;
 mod names;
 mod open;
 mod open_file;
+mod owed;
 mod pool;
 mod read;
 mod read_strip;

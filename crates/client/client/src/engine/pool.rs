@@ -3,7 +3,8 @@
 //! Invariants: (1) at most [`CONNECTIONS_MAX`] are open; further calls wait for one, in a bounded queue;
 //! (2) connections are spread over all addresses of the daemon (one per network card), round robin; (3) a
 //! connection is used in the session that it was made in and in no other; (4) a connection that failed is
-//! dropped, never put back; (5) `presented` are the capability handles that the daemon knows on it.
+//! dropped, never put back; (5) `presented` are the capability handles that the daemon knows on it; (6) one that
+//! is dropped while `unsettled` is owed to the daemon: see `owed.rs`.
 
 use std::{
     collections::HashSet,
@@ -21,6 +22,7 @@ use braid_wire::{NodeKind, Role};
 use super::{
     Engine,
     gate::{Gate, Permit, Refused, lock},
+    owed::Owed,
     session::Session,
 };
 use crate::error::{Error, Result};
@@ -37,6 +39,7 @@ pub(crate) struct Pool<D: Driver> {
     idle: Mutex<Vec<Box<Pooled<D>>>>,
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
+    pub(crate) owed: Owed,
 }
 
 /// A connection with what belongs to it. Boxed between calls: its TLS state makes it some KiB, which would be copied at
@@ -49,6 +52,8 @@ pub(crate) struct Pooled<D: Driver> {
 pub(crate) struct Meta {
     pub(crate) session: SessionId,
     pub(crate) presented: HashSet<u32>,
+    /// A call that changes objects was sent on it, or is about to be, and has no answer.
+    pub(crate) unsettled: bool,
 }
 
 /// The right to one connection of a pool.
@@ -65,6 +70,7 @@ impl<D: Driver> Pool<D> {
             idle: Mutex::new(Vec::new()),
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
+            owed: Owed::default(),
         }
     }
 
@@ -125,7 +131,8 @@ impl<D: Driver> Pool<D> {
             tls: engine.config.tls,
         };
         let connection = engine.driver.connect(&endpoint, engine.attempt(deadline)).await?;
-        Ok(Box::new(Pooled { connection, meta: Meta { session: session.id, presented: HashSet::new() } }))
+        let meta = Meta { session: session.id, presented: HashSet::new(), unsettled: false };
+        Ok(Box::new(Pooled { connection, meta }))
     }
 
     fn rotated_addresses(&self) -> Result<Vec<String>> {
@@ -148,6 +155,17 @@ impl<D: Driver> Pool<D> {
 }
 
 impl<D: Driver> Lease<'_, D> {
+    pub(crate) fn pool(&self) -> &Pool<D> {
+        self.pool
+    }
+
+    /// Drops a connection that is not to be used again.
+    pub(crate) fn give_up(self, connection: D::Connection, meta: &Meta) {
+        if meta.unsettled {
+            self.pool.owed.add(meta.session, D::connection_id(&connection));
+        }
+    }
+
     /// Puts a connection that works back, before the next waiter's turn.
     pub(crate) fn give_back(self, pooled: Box<Pooled<D>>) {
         lock(&self.pool.idle).push(pooled);

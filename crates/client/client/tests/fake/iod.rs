@@ -6,9 +6,9 @@ use braid_layout::{PartSet, Request};
 use braid_net::{Answer, Exchange, NetError};
 use braid_types::{ByteCount, Failure, PartIndex, Status, Timestamp};
 use braid_wire::{
-    Capability, Rights, encode_failure, encode_success,
+    Call, Capability, Rights, encode_failure, encode_success,
     message::{
-        iod::{FlushReply, IodRequest, ObjectEnd, ReadReply, SeekWhat, WriteReply},
+        iod::{FlushReply, IodRequest, ObjectEnd, ReadReply, SeekWhat, Write, WriteReply},
         types::ObjectInfo,
     },
 };
@@ -32,6 +32,14 @@ impl Cluster {
             connection.dead = true;
             return Err(lost(&server));
         }
+        if fault == Some(Fault::RequestLate) {
+            connection.dead = true;
+            if exchange.op == Write::OP {
+                let sent = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
+                self.late.push((connection.clone(), exchange.op, exchange.body.clone(), sent));
+            }
+            return Err(lost(&server));
+        }
         if let Some(Fault::Refused(status)) = fault {
             if status == Status::UnknownHandle {
                 connection.handles.clear();
@@ -51,6 +59,17 @@ impl Cluster {
             }
             _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
         }
+    }
+
+    /// What is under way arrives now: it is carried out unless its connection was abandoned. How much was.
+    pub fn arrive_late(&mut self) -> usize {
+        let mut done = 0;
+        for (mut connection, op, body, sent) in std::mem::take(&mut self.late) {
+            let mut exchange = Exchange { connection: 0, op, body, send: vec![], recv: vec![], outcome: None };
+            let abandoned = self.abandoned.contains(&connection.id);
+            done += usize::from(!abandoned && self.iod_do(&mut connection, &mut exchange, sent).is_ok());
+        }
+        done
     }
 
     fn iod_do(
@@ -96,6 +115,10 @@ impl Cluster {
                 self.grant(connection, call.handle, call.present, Rights::READ)?;
                 let found = (call.what == SeekWhat::Data).then_some(call.offset);
                 encode_success(&found)
+            }
+            IodRequest::Abandon(call) => {
+                self.abandoned.extend(call.connections);
+                encode_success(&())
             }
             other => panic!("the cluster in memory does not know {}", other.name()),
         };

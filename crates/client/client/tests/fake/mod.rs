@@ -15,7 +15,9 @@ use std::{
 use braid_client::{Config, Credential, asynchronous::Client};
 use braid_layout::{Distribution, Layout};
 use braid_net::{Answer, Driver, Endpoint, Exchange, NetError};
-use braid_types::{FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier};
+use braid_types::{
+    ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier,
+};
 use braid_wire::{Credential as Proved, NodeKind, Rights, Secret};
 
 /// What happens to the next call with a given `op`.
@@ -27,6 +29,8 @@ pub enum Fault {
     ReplyLost,
     /// The server does it, and the answer never comes.
     ReplyLate,
+    /// The connection ends, and what was sent on it reaches the server when the test says so.
+    RequestLate,
     /// The server refuses.
     Refused(Status),
     /// The metadata server restarts after doing it, before the answer.
@@ -53,6 +57,9 @@ pub struct Cluster {
     pub objects: HashMap<(IodId, FileIndex, PartIndex), Vec<u8>>,
     pub verifiers: HashMap<IodId, WriteVerifier>,
     pub fenced: HashSet<SessionId>,
+    /// Calls under way on connections that their client gave up, with their payload.
+    pub late: Vec<(Connection, u16, Vec<u8>, Vec<u8>)>,
+    pub abandoned: HashSet<ConnectionId>,
     pub down: HashSet<IodId>,
     pub mds_down: bool,
     pub sessions: HashSet<SessionId>,
@@ -77,7 +84,9 @@ pub struct Cluster {
 #[derive(Clone)]
 pub struct Fake(Arc<Mutex<Cluster>>);
 
+#[derive(Clone)]
 pub struct Connection {
+    id: ConnectionId,
     iod: IodId,
     session: SessionId,
     handles: HashMap<u32, Vec<u8>>,
@@ -108,6 +117,8 @@ impl Fake {
             objects: HashMap::new(),
             verifiers: iods.iter().map(|iod| (*iod, WriteVerifier(1))).collect(),
             fenced: HashSet::new(),
+            late: Vec::new(),
+            abandoned: HashSet::new(),
             down: HashSet::new(),
             mds_down: false,
             sessions: HashSet::new(),
@@ -202,7 +213,8 @@ impl Driver for Fake {
         } else {
             cluster.connects += 1;
             cluster.addresses_used.push(endpoint.addresses[0].clone());
-            Ok(Connection { iod, session, handles: HashMap::new(), dead: false })
+            let id = ConnectionId((cluster.connects as u128).to_be_bytes());
+            Ok(Connection { id, iod, session, handles: HashMap::new(), dead: false })
         };
         ready(result)
     }
@@ -222,6 +234,10 @@ impl Driver for Fake {
                 dead: Mutex::new(false),
             }),
         })
+    }
+
+    fn connection_id(connection: &Connection) -> ConnectionId {
+        connection.id
     }
 
     fn exchange(

@@ -18,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use braid_types::ConnectionId;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use self::link::Link;
@@ -36,6 +37,7 @@ pub struct Tokio {
 #[derive(Debug)]
 pub struct TokioConnection {
     link: Link,
+    id: ConnectionId,
     /// Why it is not to be used again.
     broken: Option<NetError>,
 }
@@ -57,13 +59,14 @@ impl Tokio {
     }
 
     /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
-    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Link, NetError> {
+    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<(Link, ConnectionId), NetError> {
         let (name, endpoint, begin) = (endpoint.name(), endpoint.clone(), Instant::now());
         let by = std::time::Instant::now() + self.instant(deadline).saturating_duration_since(begin);
         let connected = tokio::task::spawn_blocking(move || connect::connect(&endpoint, by)).await;
         let lost = |why: String| NetError::ConnectionLost { server: name.clone(), why };
         let Connected { server, transport, established } = connected.map_err(|error| lost(error.to_string()))??;
-        Link::new(server, transport, established.credits).map_err(|error| lost(error.to_string()))
+        let link = Link::new(server, transport, established.credits).map_err(|error| lost(error.to_string()))?;
+        Ok((link, established.connection))
     }
 }
 
@@ -78,11 +81,16 @@ impl Driver for Tokio {
     type Shared = TokioShared;
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
-        Ok(TokioConnection { link: self.link(endpoint, deadline).await?, broken: None })
+        let (link, id) = self.link(endpoint, deadline).await?;
+        Ok(TokioConnection { link, id, broken: None })
     }
 
     async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioShared, NetError> {
-        Ok(TokioShared { link: self.link(endpoint, deadline).await? })
+        Ok(TokioShared { link: self.link(endpoint, deadline).await?.0 })
+    }
+
+    fn connection_id(connection: &TokioConnection) -> ConnectionId {
+        connection.id
     }
 
     async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], deadline: Duration) {

@@ -16,13 +16,14 @@ use std::{
     time::Instant,
 };
 
-use braid_types::limits::WINDOW_BYTES;
+use braid_types::{ConnectionId, limits::WINDOW_BYTES};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
 use super::connect::Connected;
 use crate::{
     driver::{Answer, Exchange, NetError},
     frames::FrameBuffer,
+    handshake::Established,
     transport::{PIECES_MAX, Transport, Wait},
 };
 
@@ -41,6 +42,7 @@ const SMALL_BYTES_MAX: u64 = 16 * 1024;
 #[derive(Debug)]
 pub struct Connection {
     pub(super) server: String,
+    pub(super) id: ConnectionId,
     pub(super) transport: Transport,
     credits: usize,
     next_id: u64,
@@ -54,7 +56,8 @@ impl Connection {
     pub(super) fn new(connected: Connected) -> Self {
         let Connected { server, transport, established } = connected;
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
-        Self { server, transport, credits: established.credits as usize, next_id: 1, inbox, broken: None }
+        let Established { credits, connection: id, .. } = established;
+        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, broken: None }
     }
 }
 

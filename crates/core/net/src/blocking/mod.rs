@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use braid_types::ConnectionId;
 pub use lane::Connection;
 pub use shared::Shared;
 
@@ -57,6 +58,10 @@ impl Driver for Blocking {
 
     async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<Shared, NetError> {
         connect::connect(endpoint, self.instant(deadline)).map(Shared::new)
+    }
+
+    fn connection_id(connection: &Connection) -> ConnectionId {
+        connection.id
     }
 
     async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Duration) {

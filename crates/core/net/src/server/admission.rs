@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     frames::FrameBuffer,
-    handshake::{HANDSHAKE_BODY_BYTES_MAX, Identity, Refusal, ServerHandshake, refuse_garbage},
+    handshake::{HANDSHAKE_BODY_BYTES_MAX, Identity, Proved, Refusal, ServerHandshake, refuse_garbage},
     random::random_bytes,
     tls,
     transport::{Transport, Wait},
@@ -38,25 +38,51 @@ enum Rejected {
     Gone,
 }
 
-/// Does the handshake; `None` when it ended there.
+/// A peer that proved its key and was not told so: it has sent no call and knows no connection yet.
+#[derive(Debug)]
+pub struct Newcomer {
+    shared: Arc<Shared>,
+    peer: Peer,
+    transport: Arc<Transport>,
+    reply: Vec<u8>,
+    deadline: Wait,
+}
+
+impl Newcomer {
+    /// Who it is.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Tells it. What must hold before its first call, and before anybody else can name this connection, is done
+    /// by now. `None` when it is gone.
+    pub fn welcome(self) -> Option<ServerConnection> {
+        let Self { shared, peer, transport, reply, deadline } = self;
+        if send(&transport, &reply, deadline).is_err() {
+            shared.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        shared.accepted.fetch_add(1, Ordering::Relaxed);
+        Some(ServerConnection::new(peer, transport, shared.config.credits, shared.config.stall_timeout))
+    }
+}
+
+/// Does the handshake up to its last frame; `None` when it ended before.
 pub(super) fn admit(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     transport: Arc<Transport>,
     address: SocketAddr,
     connection: u64,
-) -> Option<ServerConnection> {
-    match shake_hands(shared, &transport, address, connection) {
-        Ok((peer, transport)) => {
-            shared.accepted.fetch_add(1, Ordering::Relaxed);
-            Some(ServerConnection::new(peer, transport, shared.config.credits, shared.config.stall_timeout))
-        }
-        Err(rejected) => {
-            shared.refused.fetch_add(1, Ordering::Relaxed);
-            if let Rejected::Refused(refusal) = rejected {
-                part(&transport, &refusal);
-            }
-            None
-        }
+) -> Option<Newcomer> {
+    shake_hands(shared, &transport, address, connection)
+        .map_err(|rejected| turn_away(shared, &transport, rejected))
+        .ok()
+}
+
+fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
+    shared.refused.fetch_add(1, Ordering::Relaxed);
+    if let Rejected::Refused(refusal) = rejected {
+        part(transport, &refusal);
     }
 }
 
@@ -69,11 +95,11 @@ pub(super) fn refuse_over_limit(transport: &Transport, connections_max: usize) {
 }
 
 fn shake_hands(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     transport: &Arc<Transport>,
     address: SocketAddr,
     connection: u64,
-) -> Result<(Peer, Arc<Transport>), Rejected> {
+) -> Result<Newcomer, Rejected> {
     let deadline = Wait::Until(Instant::now() + shared.config.handshake_timeout);
     let loopback = loopback(&address);
     let mut buffer = FrameBuffer::with_body_max(BUFFER_BYTES, HANDSHAKE_BODY_BYTES_MAX);
@@ -91,11 +117,11 @@ fn shake_hands(
     };
 
     let (header, body) = receive(transport, &mut buffer, OP_AUTH, deadline)?;
-    let (reply, role, credential) =
-        handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
+    let proved = handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
-    send(transport, &reply, deadline)?;
-    Ok((Peer { role, credential, address: address.to_string(), loopback, tls, connection }, Arc::clone(transport)))
+    let Proved { frame: reply, role, credential, connection: id } = proved;
+    let peer = Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
+    Ok(Newcomer { shared: Arc::clone(shared), peer, transport: Arc::clone(transport), reply, deadline })
 }
 
 fn identity(shared: &Shared) -> Identity {

@@ -18,7 +18,7 @@ use std::sync::{
 use braid_types::{Failure, Status};
 use braid_wire::{FrameFlags, WireError, encode_failure};
 
-use super::{End, FrameSender, Handler, Peer, ServerConnection, listener::lock};
+use super::{End, FrameSender, Handler, Newcomer, Peer, listener::lock};
 use crate::{
     frames::{FrameBuffer, push_frame},
     transport::{Transport, Wait},
@@ -104,7 +104,8 @@ impl<S: CallService> CallHandler<S> {
 }
 
 impl<S: CallService> Handler for CallHandler<S> {
-    fn run(&self, connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(connection) = newcomer.welcome() else { return };
         let session = self.service.connected(connection.peer()).map(Arc::new);
         let credits = connection.credits();
         let (_, transport, sender, buffer) = connection.into_parts();

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Authorizer, ServerConfig, ServerConnection, admission};
+use super::{Authorizer, Newcomer, ServerConfig, admission};
 use crate::{
     tls,
     transport::{Transport, is_loopback},
@@ -26,7 +26,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// Serves one connection; returns when it is over.
 pub trait Handler: Send + Sync + 'static {
     /// Runs on the connection's own thread.
-    fn run(&self, connection: ServerConnection);
+    fn run(&self, newcomer: Newcomer);
 }
 
 /// What a listener has seen since it was bound.
@@ -224,8 +224,8 @@ fn start(stream: TcpStream, address: SocketAddr, shared: &Arc<Shared>, handler: 
     let run = move || {
         // Dropped last, so that a stopped listener has no handler at work.
         let open = open;
-        if let Some(connection) = admission::admit(&shared, transport, address, open.connection) {
-            handler.run(connection);
+        if let Some(newcomer) = admission::admit(&shared, transport, address, open.connection) {
+            handler.run(newcomer);
         }
     };
     thread::Builder::new().name("braid-connection".into()).stack_size(STACK_BYTES).spawn(run)?;

@@ -1,7 +1,7 @@
 //! The server's side: a listener with one thread for each connection, and two ways to serve one.
 //!
 //! ```text
-//!   Listener --accept--> thread: handshake --> Handler::run(ServerConnection)
+//!   Listener --accept--> thread: handshake --> Handler::run(Newcomer)
 //!                                                |  I/O daemon: its own loop, payload straight into place
 //!                                                `- CallHandler<S: CallService>: small calls in batches
 //! ```
@@ -18,9 +18,10 @@ mod sender;
 
 use std::time::Duration;
 
-use braid_types::{ClusterUuid, Failure, limits::CREDITS_DEFAULT};
+use braid_types::{ClusterUuid, ConnectionId, Failure, limits::CREDITS_DEFAULT};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
+pub use admission::Newcomer;
 pub use call::{CallHandler, CallService, Responder};
 pub use connection::{End, ServerConnection};
 pub use listener::{Counters, Handler, Listener};
@@ -43,6 +44,8 @@ pub struct Peer {
     pub tls: bool,
     /// Number of the connection, unique in the life of the listener.
     pub connection: u64,
+    /// Its id, which the peer knows too.
+    pub id: ConnectionId,
 }
 
 /// Decides which key a peer must prove.

@@ -6,7 +6,8 @@ use std::{sync::Arc, time::Duration};
 use braid_net::{
     Blocking, Driver, Endpoint, TlsPolicy, block_on,
     server::{
-        Authorizer, CallHandler, CallService, Handler, Listener, Peer, Responder, ServerConfig, ServerConnection,
+        Authorizer, CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, ServerConfig,
+        ServerConnection,
     },
 };
 use braid_types::{ClusterUuid, Failure, Status, limits::REPLY_DATA_BYTES_MAX};
@@ -79,7 +80,8 @@ pub fn echo() -> Arc<dyn Handler> {
 pub struct Mirror;
 
 impl Handler for Mirror {
-    fn run(&self, mut connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(mut connection) = newcomer.welcome() else { return };
         while let Ok(Some(header)) = connection.next_header(None) {
             let body = connection.body().unwrap().to_vec();
             let mut payload = vec![0; connection.payload_left()];
@@ -122,7 +124,8 @@ pub fn raw(listener: &Listener) -> std::net::TcpStream {
 pub struct Script(pub fn(&mut ServerConnection));
 
 impl Handler for Script {
-    fn run(&self, mut connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
+        let Some(mut connection) = newcomer.welcome() else { return };
         (self.0)(&mut connection);
     }
 }

@@ -7,7 +7,9 @@
 //! Its payload is the daemon's bytes of the request, packed, in request order.
 
 use braid_layout::Request;
-use braid_types::{ByteCount, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, WriteVerifier};
+use braid_types::{
+    ByteCount, ConnectionId, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, WriteVerifier,
+};
 
 use super::{
     calls,
@@ -143,6 +145,13 @@ calls! {
     } -> ();
     /// Force everything to disk.
     FlushAll = 0x0218 {} -> FlushReply;
+    /// Carry out nothing more of these connections, which the caller has given up. Acknowledged when no slice of their
+    /// work runs and none will start: what was written through them is written, the rest never will be. One that
+    /// the daemon does not know is gone already.
+    Abandon = 0x0219 {
+        /// At most 256, all of the caller's own session.
+        connections: Vec<ConnectionId>,
+    } -> ();
 }
 
 wire_struct! {

@@ -23,7 +23,7 @@ use std::{
 
 use braid_net::{
     frames::push_frame,
-    server::{End, FrameSender, Handler, ServerConnection},
+    server::{End, FrameSender, Handler, Newcomer, ServerConnection},
 };
 use braid_store::LocalStore;
 use braid_types::{Failure, Status};
@@ -54,11 +54,15 @@ impl Connections {
 }
 
 impl Handler for Connections {
-    fn run(&self, connection: ServerConnection) {
+    fn run(&self, newcomer: Newcomer) {
         let _counted = Counted::new(&self.daemon);
+        let braid_net::server::Peer { role, credential, id, .. } = newcomer.peer();
+        // Before it is welcomed: from then on it may abandon this connection over another one.
+        let state = self.daemon.core.connected(&Peer { role: *role, credential: credential.clone(), id: *id });
+        let Some(connection) = newcomer.welcome() else { return };
         let peer = connection.peer().clone();
         tracing::debug!(address = peer.address, role = ?peer.role, connection = peer.connection, "connected");
-        let why = Serving::new(&self.daemon, connection).run();
+        let why = Serving::new(&self.daemon, connection, state).run();
         tracing::debug!(address = peer.address, connection = peer.connection, %why, "disconnected");
     }
 }
@@ -100,13 +104,12 @@ struct Reading {
 }
 
 impl<'a> Serving<'a> {
-    fn new(daemon: &'a Daemon, connection: ServerConnection) -> Self {
-        let peer = Peer { role: connection.peer().role, credential: connection.peer().credential.clone() };
+    fn new(daemon: &'a Daemon, connection: ServerConnection, state: ConnectionState) -> Self {
         Self {
             daemon,
             sender: connection.sender().clone(),
             connection,
-            state: daemon.core.connected(&peer),
+            state,
             jobs: VecDeque::new(),
             working: Arc::default(),
             out: Vec::new(),
@@ -126,6 +129,9 @@ impl<'a> Serving<'a> {
     fn turn(&mut self) -> Result<(), End> {
         let arrived = self.jobs.is_empty() || self.connection.pending();
         if arrived && let Some(header) = self.connection.next_header(None)? {
+            if self.state.is_abandoned() {
+                return Err(End::Closed); // what its client sent before it gave up need not even be received
+            }
             self.take(&header)?;
         }
         match self.jobs.pop_front() {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use braid_store::ObjectStore;
-use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, SessionId, Status, limits::FILE_BYTES_MAX};
+use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, Status, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
     message::iod::{Allocate, FlushReply},
@@ -14,6 +14,7 @@ use braid_wire::{
 
 use super::{Work, invalid};
 use crate::{
+    callers::Caller,
     connection::ConnectionState,
     grant::{Grant, Place},
     iod_core::IodCore,
@@ -25,13 +26,13 @@ pub(super) fn begin<S: ObjectStore>(
     now: Duration,
     allocate: Allocate,
 ) -> Result<Work<S>, Failure> {
-    let (grant, session) = core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
+    let (grant, caller) = core.grant(connection, now, allocate.handle, &allocate.present, Rights::WRITE)?;
     let end = range_end(allocate.offset, allocate.bytes)?;
     Ok(Work::new("Allocate", move |core: &IodCore<S>, now| {
         // As a write, also in its verifier: the reservation is not on disk before a flush.
         let verifier = core.store().write_verifier();
         for place in &grant.places {
-            one(core, &grant, session, now, place, allocate.offset.0, end, allocate.keep_size)?;
+            one(core, &grant, &caller, now, place, allocate.offset.0, end, allocate.keep_size)?;
         }
         Ok(FlushReply { verifier })
     }))
@@ -47,7 +48,7 @@ pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Fai
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
     grant: &Grant,
-    session: Option<SessionId>,
+    caller: &Caller,
     now: Duration,
     place: &Place,
     start: u64,
@@ -57,7 +58,7 @@ fn one<S: ObjectStore>(
     let part = place.object.part;
     let low = grant.map.object_bytes(start, part).map_err(invalid)?;
     let mut high = grant.map.object_bytes(end, part).map_err(invalid)?;
-    let _pass = core.pass(grant, session, now)?;
+    let _pass = core.pass(grant, caller, now)?;
     if keep_size {
         // The store reserves within an object only; room behind its end would be lost with the next truncate anyway.
         high = high.min(core.open(grant, place)?.map_or(0, |opened| opened.stat.size));

@@ -1,5 +1,6 @@
 //! One file for each operation. Here is only which file serves which message, and for whom.
 
+mod abandon;
 mod allocate;
 mod collect;
 mod delete;
@@ -85,6 +86,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Delete(delete) => Ok(Begun::Work(delete::begin(delete))),
         IodRequest::CollectSizes(collect) if collect.flush => Ok(Begun::Work(collect::begin(collect))),
         IodRequest::CollectSizes(collect) => answer(collect::collect(core, &collect)),
+        IodRequest::Abandon(gone) => answer(abandon::abandon(core, connection, &gone)),
         IodRequest::Fence(fence) => answer(fence::fence(core, &fence)),
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(&**core.store())),
@@ -120,6 +122,7 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         R::Read(_) | R::Write(_) | R::Flush(_) | R::ObjectSizes(_) | R::Allocate(_) | R::Release(_) | R::Seek(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
+        R::Abandon(_) => matches!(standing, Standing::Client(_)),
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) | R::FlushAll(_) => {
             matches!(standing, Standing::Mds | Standing::Admin)
         }

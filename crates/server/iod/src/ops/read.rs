@@ -20,7 +20,7 @@ use std::{
 use braid_layout::{Access, LayoutError, Request, Unfold, Unfolded, View};
 use braid_store::{Object, ObjectStore};
 use braid_types::{
-    ByteCount, Failure, FileOffset, SessionId, Status,
+    ByteCount, Failure, FileOffset, Status,
     limits::{FILE_BYTES_MAX, JOB_SLICE_ACCESSES_MAX},
 };
 use braid_wire::{
@@ -30,6 +30,7 @@ use braid_wire::{
 
 use super::invalid;
 use crate::{
+    callers::Caller,
     connection::ConnectionState,
     grant::Grant,
     iod_core::{IodCore, Progress},
@@ -45,7 +46,7 @@ pub const COPIED_BYTES_MAX: usize = 32 * 1024;
 #[derive(Debug)]
 pub struct ReadJob {
     grant: Arc<Grant>,
-    session: Option<SessionId>,
+    caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
     ends: Vec<ObjectEnd>,
     /// No object has a byte of the file at or after this offset.
@@ -93,7 +94,7 @@ pub(super) fn begin<S: ObjectStore>(
     now: Duration,
     read: &Read,
 ) -> Result<Box<ReadJob>, Failure> {
-    let (grant, session) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
+    let (grant, caller) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
     let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
     let mut objects = Vec::with_capacity(grant.places.len());
     let mut ends = Vec::with_capacity(grant.places.len());
@@ -106,7 +107,7 @@ pub(super) fn begin<S: ObjectStore>(
     let file_end = file_end(&grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
     Ok(Box::new(ReadJob {
         grant,
-        session,
+        caller,
         objects,
         ends,
         file_end,
@@ -171,7 +172,7 @@ impl ReadJob {
         now: Duration,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        if let Err(failure) = core.pass(&self.grant, self.session, now) {
+        if let Err(failure) = core.pass(&self.grant, &self.caller, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {

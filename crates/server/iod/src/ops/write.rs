@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. The verifier in the reply is the one from before the first byte was written: if unflushed data is lost
 //!    meanwhile, the client sees the change and sends again (I6).
-//! 2. A slice that writes holds a pass: a fence is acknowledged only when none of its sessions still writes (I4).
+//! 2. A slice that writes holds a pass: a fence is acknowledged only when none of its sessions still writes (I4), and so is
+//!    the abandonment of a connection.
 //! 3. Payload and request have the same length, or the call is malformed. What was written by then stays: the
 //!    client had the right to write it.
 //! 4. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
@@ -15,20 +16,20 @@ use std::{
 
 use braid_layout::{Access, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
-use braid_types::{ByteCount, Failure, ObjectOffset, SessionId, Status, WriteVerifier, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_types::{ByteCount, Failure, ObjectOffset, Status, WriteVerifier, limits::JOB_SLICE_ACCESSES_MAX};
 use braid_wire::{
     Rights,
     message::iod::{Write, WriteReply},
 };
 
 use super::invalid;
-use crate::{connection::ConnectionState, grant::Grant, iod_core::IodCore, sink::Answer};
+use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, sink::Answer};
 
 /// A write under way.
 #[derive(Debug)]
 pub struct WriteJob {
     grant: Arc<Grant>,
-    session: Option<SessionId>,
+    caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
     unfold: Unfold,
     /// What of the last access is not written yet.
@@ -53,12 +54,12 @@ pub(super) fn begin<S: ObjectStore>(
     write: &Write,
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    let (grant, session) = core.grant(connection, now, write.handle, &write.present, Rights::WRITE)?;
+    let (grant, caller) = core.grant(connection, now, write.handle, &write.present, Rights::WRITE)?;
     let unfold = grant.map.unfold(&write.request, &grant.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; grant.places.len()],
         grant,
-        session,
+        caller,
         unfold,
         rest: None,
         written: 0,
@@ -101,7 +102,7 @@ impl WriteJob {
     }
 
     fn write<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, mut data: &[u8]) -> Result<(), Failure> {
-        let _pass = core.pass(&self.grant, self.session, now)?;
+        let _pass = core.pass(&self.grant, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while !data.is_empty() {
             let Some(rest) = self.rest.take() else {

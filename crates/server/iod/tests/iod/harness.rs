@@ -6,8 +6,8 @@ use braid_iod::{ConnectionState, Gathered, IodCore, Peer};
 use braid_layout::{Distribution, Layout, Request};
 use braid_store::MemStore;
 use braid_types::{
-    ByteCount, ClusterUuid, Failure, FileIndex, FileOffset, IodId, KeyId, MdsEpoch, ObjectGeneration, ObjectId,
-    PartIndex, SessionId, SizeGeneration, Status,
+    ByteCount, ClusterUuid, ConnectionId, Failure, FileIndex, FileOffset, IodId, KeyId, MdsEpoch, ObjectGeneration,
+    ObjectId, PartIndex, SessionId, SizeGeneration, Status,
 };
 use braid_wire::{
     Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
@@ -80,7 +80,16 @@ impl<'a> Client<'a> {
     }
 
     pub fn new(core: &'a IodCore<MemStore>, role: Role, credential: Credential) -> Self {
-        Self { core, state: core.connected(&Peer { role, credential }), now: NOW }
+        Self::with_id(core, role, credential, ConnectionId::default())
+    }
+
+    /// A client of this session over a connection of this id.
+    pub fn over(core: &'a IodCore<MemStore>, session: SessionId, id: ConnectionId) -> Self {
+        Self::with_id(core, Role::Client, Credential::Session { session, key: KeyId(1), epoch: EPOCH }, id)
+    }
+
+    fn with_id(core: &'a IodCore<MemStore>, role: Role, credential: Credential, id: ConnectionId) -> Self {
+        Self { core, state: core.connected(&Peer { role, credential, id }), now: NOW }
     }
 
     pub fn call<C: Call>(&mut self, call: &C) -> Result<C::Reply, Failure> {

@@ -2,10 +2,13 @@
 
 use braid_iod::{Begun, Gathered, Progress};
 use braid_layout::{Pattern, Request, View};
-use braid_types::{Status, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_types::{
+    ByteCount, ConnectionId, FileOffset, SessionId, Status,
+    limits::{ABANDONED_CONNECTIONS_MAX, JOB_SLICE_ACCESSES_MAX},
+};
 use braid_wire::{
     Call, Wire, decode_outcome,
-    message::iod::{Fence, Read, ReadReply, Write},
+    message::iod::{Abandon, Allocate, Fence, Read, ReadReply, Write},
 };
 
 use super::harness::*;
@@ -117,4 +120,60 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
     assert_eq!(writing.finish(&core).unwrap().status, Status::Fenced);
     let mut after = Client::mds(&core).read(&capability, contiguous(0, 2000)).unwrap().payload;
     assert_eq!(after.split_off(1000), pattern(2000, 1)[1000..], "nothing was written after the fence");
+}
+
+#[test]
+fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let (given_up, fresh) = (ConnectionId([1; 16]), ConnectionId([2; 16]));
+    let mut first = Client::over(&core, SESSION, given_up);
+    let mut second = Client::over(&core, SESSION, fresh);
+    let request = contiguous(0, 2000);
+    let write = Write { handle: 1, present: capability.sign(&server_key()), request: request.clone() }.to_bytes();
+    let Begun::Write(mut late) = core.begin(&mut first.state, NOW, Write::OP, &write, 2000) else { panic!("a job") };
+    assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000);
+
+    second.call(&Abandon { connections: vec![given_up] }).unwrap();
+    second.write(&capability, request.clone(), &pattern(2000, 1)).unwrap();
+
+    assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
+    assert_eq!(late.finish(&core).unwrap().status, Status::Cancelled);
+    let begun = core.begin(&mut first.state, NOW, Write::OP, &write, 2000);
+    assert!(matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled), "and no other begins");
+    assert_eq!(second.read(&capability, request).unwrap().payload, pattern(2000, 1));
+}
+
+#[test]
+fn an_allocation_that_waits_for_a_worker_is_not_done_after_its_connection_was_abandoned() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let given_up = ConnectionId([1; 16]);
+    let mut first = Client::over(&core, SESSION, given_up);
+    let mut second = Client::over(&core, SESSION, ConnectionId([2; 16]));
+    let (offset, bytes, keep_size) = (FileOffset(0), ByteCount(10_000), false);
+    let allocate = Allocate { handle: 1, present: capability.sign(&server_key()), offset, bytes, keep_size };
+    let begun = core.begin(&mut first.state, NOW, Allocate::OP, &allocate.to_bytes(), 0);
+    let Begun::Work(late) = begun else { panic!("a work") };
+    drop(first);
+
+    second.call(&Abandon { connections: vec![given_up] }).unwrap();
+
+    assert_eq!(late.run(&core, NOW).status, Status::Cancelled, "also when the connection itself has ended");
+    assert_eq!(second.read(&capability, contiguous(0, 1)).unwrap().reply.ends, [end(0, 0)]);
+}
+
+#[test]
+fn only_a_session_abandons_its_own_connections_and_unknown_ones_are_gone_already() {
+    let core = daemon(1);
+    let id = ConnectionId([1; 16]);
+    let mut theirs = Client::over(&core, SESSION, id);
+    let mut ours = Client::over(&core, SessionId(6), ConnectionId([2; 16]));
+    let abandon = |id| Abandon { connections: vec![id] };
+    assert_eq!(refusal(ours.call(&abandon(id))), Status::NotPermitted);
+    assert_eq!(refusal(Client::mds(&core).call(&abandon(id))), Status::WrongRole);
+    let many = Abandon { connections: vec![ConnectionId([3; 16]); ABANDONED_CONNECTIONS_MAX + 1] };
+    assert_eq!(refusal(ours.call(&many)), Status::LimitExceeded);
+    ours.call(&abandon(ConnectionId([3; 16]))).unwrap();
+    theirs.write(&capability(striped([1])), contiguous(0, 100), &[1; 100]).unwrap();
 }

@@ -121,8 +121,8 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
     assert_eq!(failure.status, Status::TryAgain);
     assert!(failure.detail.contains("I/O daemon 2"), "{failure}");
     let waits = client.begin(1, Stat { at: at("f"), follow: true });
-    assert!(!waits.has_come());
-    world.pass(crate::gate::GATE_WAIT_MS_MAX + 1000);
+    assert!(!waits.has_come(), "it may be back with the next heartbeat");
+    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
     let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
     assert!(told.detail.contains("I/O daemon 2"), "{told}");
     world.iods.state().dead.clear();
@@ -131,6 +131,20 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
     let attributes: braid_wire::message::types::Attributes = retry.take().unwrap().unwrap();
     assert_eq!(attributes.bytes, ByteCount(10));
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
+}
+
+#[test]
+fn who_waits_at_a_gate_without_a_known_reason_is_told_before_its_attempt_is_over() {
+    let (world, client, _) = written();
+    world.iods.hold();
+    let _truncate = client.begin(1, set_size("f", 100));
+    let waits = client.begin(2, Stat { at: at("f"), follow: true });
+    world.pass(crate::gate::GATE_WAIT_BLAMED_MS_MAX + 2 * crate::TICK_MS);
+    assert!(!waits.has_come(), "a truncate that goes on is waited for");
+    world.pass(crate::gate::GATE_WAIT_MS_MAX);
+    let told = waits.take::<braid_wire::message::types::Attributes>().unwrap().unwrap_err();
+    assert!(told.detail.contains("truncate"), "{told}");
+    const { assert!(crate::gate::GATE_WAIT_MS_MAX * 3 < braid_types::limits::TIMEOUT_SECONDS_DEFAULT * 1000) }
 }
 
 #[test]

@@ -245,7 +245,8 @@ impl World {
         self.connections += 1;
         let connection = self.connections;
         self.core.secret(role, &credential)?;
-        let peer = Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection };
+        let id = braid_types::ConnectionId::default();
+        let peer = Peer { role, credential, address: "test".into(), loopback: true, tls: false, connection, id };
         let connection = Arc::new(self.core.connected(&peer)?);
         Ok(Client { core: self.core.clone(), connection, session: SessionId(0), sequence: AtomicU64::new(0) })
     }

@@ -86,6 +86,30 @@ impl Directory {
         }
     }
 
+    /// Moves a file that has an object's name and no record to lost+found; the error that its absence is. Nobody was
+    /// told that it is safe: a flush makes the record durable before it ends, so the host lost power before the first
+    /// one, and another object's flush had made the name durable (I6). Moved, not deleted: what somebody copied here
+    /// by hand looks the same.
+    pub(super) fn set_aside(&self, id: ObjectId) -> StoreError {
+        let (from, to) = (self.object_path(id), self.lost_name(id));
+        // Not with its record: it has none.
+        let moved = self.check(DiskOp::Rename).and_then(|()| std::fs::rename(&from, &to));
+        if let Err(error) = moved {
+            return self.object_error("move to lost+found", id, error);
+        }
+        self.name_changed(id.file);
+        tracing::warn!(object = %id, to = %to.display(), "a file without an object's record was moved to lost+found");
+        StoreError::NoObject { object: id, path: self.root.display().to_string() }
+    }
+
+    /// A name for the object in lost+found that nothing has yet.
+    pub(super) fn lost_name(&self, id: ObjectId) -> PathBuf {
+        let lost = self.root.join(LOST_AND_FOUND);
+        let plain = lost.join(id.to_string());
+        let numbered = (1u64..).map(|n| lost.join(format!("{id}.{n}")));
+        std::iter::once(plain.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(plain)
+    }
+
     /// Whether the directory of this file's objects is there.
     pub(super) fn present(&self, file: FileIndex) -> Result<()> {
         let path = self.object_directory(file);

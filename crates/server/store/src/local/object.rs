@@ -28,7 +28,8 @@ pub(super) struct LocalObject {
 }
 
 impl LocalObject {
-    /// Opens an object's file, proves its record, and finishes a size change that was cut short.
+    /// Opens an object's file, proves its record, and finishes a size change that was cut short. The caller holds the
+    /// lock of its creation: a file without a record is no object, and is moved out of the way.
     pub(super) fn open(directory: &Arc<Directory>, id: ObjectId) -> Result<Self> {
         let path = directory.object_path(id);
         let open = || {
@@ -39,7 +40,8 @@ impl LocalObject {
         let bytes = platform::read_record(&file, &path)
             .map_err(|error| StoreError::from_io("read the object record of", &path, error))?;
         let corrupted = |why| StoreError::Corrupted { path: path.display().to_string(), why };
-        let record = ObjectRecord::decode(&bytes.ok_or(corrupted("it has no object record"))?, &path)?;
+        let Some(bytes) = bytes else { return Err(directory.set_aside(id)) };
+        let record = ObjectRecord::decode(&bytes, &path)?;
         if record.id != id {
             return Err(corrupted("its object record is another object's"));
         }

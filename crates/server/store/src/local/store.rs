@@ -1,7 +1,7 @@
 //! The store: opening it, its objects, and what concerns them all.
 
 use super::cache::Cache;
-use super::directory::{Directory, Host, LOST_AND_FOUND, lock, replace_file};
+use super::directory::{Directory, Host, lock, replace_file};
 use super::object::{LocalObject, temporary_path};
 use super::{init, list, platform};
 use crate::fault::{DiskOp, FaultPlan};
@@ -156,13 +156,6 @@ impl LocalStore {
             }
         }
     }
-
-    fn free_name(&self, id: ObjectId) -> PathBuf {
-        let lost = self.directory.root.join(LOST_AND_FOUND);
-        let plain = lost.join(id.to_string());
-        let numbered = (1u64..).map(|n| lost.join(format!("{id}.{n}")));
-        std::iter::once(plain.clone()).chain(numbered).find(|path| !path.exists()).unwrap_or(plain)
-    }
 }
 
 impl ObjectStore for LocalStore {
@@ -246,7 +239,7 @@ impl ObjectStore for LocalStore {
     fn move_to_lost_and_found(&self, id: ObjectId) -> Result<String> {
         let _moving = lock(self.creation_of(id));
         self.cache.remove(id);
-        let to = self.free_name(id);
+        let to = self.directory.lost_name(id);
         let rename = || {
             self.directory.check(DiskOp::Rename)?;
             platform::rename_with_record(&self.directory.object_path(id), &to)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_net::server::Peer;
+use braid_net::{handshake::Proved, server::Peer};
 use braid_types::Failure;
 use braid_wire::{
     FrameHeader,
@@ -29,7 +29,6 @@ impl Network {
             serving: Serving::New,
             client_open: true,
             server_open: true,
-            aborted: false,
             arrives: Default::default(),
             held: Default::default(),
         };
@@ -37,14 +36,12 @@ impl Network {
         Some((number, arrivals))
     }
 
-    /// The client is done with a connection. With `abort` it gave it up: the answers do not matter any more.
-    pub(crate) fn close(&self, number: u64, abort: bool) {
+    /// The client is done with a connection. What it has sent still arrives.
+    pub(crate) fn close(&self, number: u64) {
         {
             let (_, mut state) = self.world_and_state();
-            let State { weather, hosts, connections, .. } = &mut *state;
-            let Some(connection) = connections.get_mut(&number) else { return };
+            let Some(connection) = state.connections.get_mut(&number) else { return };
             connection.client_open = false;
-            connection.aborted |= abort && hosts[&connection.server].storage && !weather.late_data;
         }
         self.send(number, Direction::ToServer, Parcel::End);
     }
@@ -145,8 +142,7 @@ impl Network {
         let serving = {
             let (_, mut state) = self.world_and_state();
             let Some(connection) = state.connections.get_mut(&number) else { return };
-            let data = matches!(connection.serving, Serving::Open(_));
-            if !connection.server_open || (connection.aborted && data) {
+            if !connection.server_open {
                 return;
             }
             let service = state.hosts[&connection_server(&state, number)].service.clone();
@@ -198,11 +194,12 @@ impl Network {
             }
             Serving::Handshake(handshake, service) if header.op == OP_AUTH => {
                 match handshake.auth(&header, body, [0; 32], service.authorizer()) {
-                    Ok((frame, role, credential)) => {
+                    Ok(Proved { frame, role, credential, connection: id }) => {
+                        let (address, connection) = (format!("sim:{number}"), number);
+                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection, id };
+                        let served = open(service.connected(&peer));
                         self.send(number, Direction::ToClient, Parcel::Frame(frame));
-                        let address = format!("sim:{number}");
-                        let peer = Peer { role, credential, address, loopback: true, tls: false, connection: number };
-                        open(service.connected(&peer))
+                        served
                     }
                     Err(refusal) => self.refuse(number, refusal),
                 }

@@ -77,7 +77,7 @@ impl Network {
             let of = |c: &super::Connection| c.client == host && c.client_open;
             state.connections.iter().filter(|(_, c)| of(c)).map(|(n, _)| *n).collect()
         };
-        numbers.into_iter().for_each(|number| self.close(number, true));
+        numbers.into_iter().for_each(|number| self.close(number));
     }
 
     /// The client of a host without power learns of it when the host is back.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: (1) frames of one direction of one connection arrive in order, whole, once; those of different
-//! connections in any order; (2) everything that crosses a link is bytes that went through the real header codec;
+//! connections in any order, also after the client has given the connection up, as what lies in a socket does; (2) everything that crosses a link is bytes that went through the real header codec;
 //! (3) the lock of the network is never held while a session, a waker or the drop of either runs.
 
 mod arrivals;
@@ -46,19 +46,12 @@ pub struct Weather {
     pub delay_max: Duration,
     /// Of a million frames, so many break their connection on the way.
     pub resets_per_million: u32,
-    /// Whether what a client had sent to an I/O daemon before it gave the connection up may still arrive.
-    pub late_data: bool,
 }
 
 impl Default for Weather {
     /// A local network on a good day.
     fn default() -> Self {
-        Self {
-            delay_min: Duration::from_micros(20),
-            delay_max: Duration::from_micros(200),
-            resets_per_million: 0,
-            late_data: false,
-        }
+        Self { delay_min: Duration::from_micros(20), delay_max: Duration::from_micros(200), resets_per_million: 0 }
     }
 }
 
@@ -87,8 +80,6 @@ struct HostState {
     service: Option<Arc<dyn Service>>,
     /// Frames from and to it take so many times as long.
     slowness: u32,
-    /// It is an I/O daemon's: see [`Weather::late_data`].
-    storage: bool,
 }
 
 struct Connection {
@@ -98,8 +89,6 @@ struct Connection {
     serving: Serving,
     client_open: bool,
     server_open: bool,
-    /// The client gave it up: what is under way is lost.
-    aborted: bool,
     /// The last moment at which something arrives, by direction: later frames come later.
     arrives: [Duration; 2],
     /// Waits at a cut link, in order.
@@ -144,17 +133,10 @@ impl Network {
     pub fn add_host(&self, name: &str, address: &str) -> Host {
         let mut state = lock(&self.0.state);
         let host = Host(state.hosts.len() as u32);
-        let machine = HostState { name: name.to_owned(), power: true, service: None, slowness: 1, storage: false };
+        let machine = HostState { name: name.to_owned(), power: true, service: None, slowness: 1 };
         state.hosts.insert(host, machine);
         state.addresses.insert(address.to_owned(), host);
         host
-    }
-
-    /// The host keeps objects: see [`Weather::late_data`].
-    pub fn set_storage(&self, host: Host) {
-        if let Some(machine) = self.world_and_state().1.hosts.get_mut(&host) {
-            machine.storage = true;
-        }
     }
 
     /// What a person calls the host.

@@ -1,7 +1,10 @@
 //! An I/O daemon: the real core over objects in memory, registered by the real state machine.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -42,6 +45,7 @@ pub struct IodNode {
     random: Arc<Random>,
     introduction: Introduction,
     running: Mutex<Option<Running>>,
+    ignores_abandon: Arc<AtomicBool>,
 }
 
 struct Running {
@@ -55,7 +59,6 @@ impl IodNode {
         let name = format!("iod{number}");
         let address = format!("{name}:7001");
         let host = network.add_host(&name, &address);
-        network.set_storage(host);
         let random = Random::new(seed, &name);
         let mut directory = [0; 16];
         random.fill(&mut directory);
@@ -66,6 +69,7 @@ impl IodNode {
             network: network.clone(),
             random: Arc::new(random),
             running: Mutex::new(None),
+            ignores_abandon: Arc::default(),
             introduction,
             name,
             host,
@@ -102,6 +106,7 @@ impl IodNode {
             life: life.clone(),
             world: world.clone(),
             random: Arc::clone(&self.random),
+            ignores_abandon: Arc::clone(&self.ignores_abandon),
         };
         self.network.serve_on(self.host, Arc::new(service));
         let registration = Registration::new(self.introduction.clone(), core.iod());
@@ -121,6 +126,11 @@ impl IodNode {
         self.network.power_off(self.host);
         self.end();
         self.store.crash();
+    }
+
+    /// From now on the daemon says that it has abandoned connections, and does not: to show what that would cost.
+    pub fn ignore_abandon(&self) {
+        self.ignores_abandon.store(true, Ordering::Relaxed);
     }
 
     fn end(&self) {
@@ -143,6 +153,7 @@ struct IodService {
     life: Life,
     world: World,
     random: Arc<Random>,
+    ignores_abandon: Arc<AtomicBool>,
 }
 
 /// As the daemon's own: a session, or the server key.
@@ -171,7 +182,9 @@ impl Service for IodService {
 
     fn connected(&self, peer: &Peer) -> Result<Box<dyn Session>, Failure> {
         let (core, life) = (Arc::clone(&self.core), self.life.clone());
-        Ok(Box::new(IodSession::new(core, peer, life, self.world.clone(), Arc::clone(&self.random))))
+        let ignores_abandon = Arc::clone(&self.ignores_abandon);
+        let (world, random) = (self.world.clone(), Arc::clone(&self.random));
+        Ok(Box::new(IodSession::new(core, peer, life, world, random, ignores_abandon)))
     }
 }
 

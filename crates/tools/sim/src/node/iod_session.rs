@@ -2,13 +2,16 @@
 //! death or another client's write can fall between any two of them.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use braid_iod::{Begun, ConnectionState, FrameSink, IodCore, Payload, Peer, Progress, SinkError, WriteJob};
 use braid_store::MemStore;
-use braid_wire::FrameHeader;
+use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
 
 use crate::{
     network::{Replies, Session},
@@ -22,6 +25,7 @@ const WRITE_SLICE_BYTES: usize = 8 * 1024;
 pub(super) struct IodSession {
     shared: Shared,
     state: Arc<Mutex<ConnectionState>>,
+    ignores_abandon: Arc<AtomicBool>,
 }
 
 #[derive(Clone)]
@@ -39,14 +43,19 @@ impl IodSession {
         life: Life,
         world: World,
         random: Arc<Random>,
+        ignores_abandon: Arc<AtomicBool>,
     ) -> Self {
-        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone() });
-        Self { shared: Shared { core, life, world, random }, state: Arc::new(Mutex::new(state)) }
+        let state = core.connected(&Peer { role: peer.role, credential: peer.credential.clone(), id: peer.id });
+        Self { shared: Shared { core, life, world, random }, state: Arc::new(Mutex::new(state)), ignores_abandon }
     }
 }
 
 impl Session for IodSession {
     fn request(&mut self, header: FrameHeader, body: Vec<u8>, payload: Vec<u8>, replies: Replies) {
+        if header.op == Abandon::OP && self.ignores_abandon.load(Ordering::Relaxed) {
+            replies.finish(&encode_success(&()), &[]);
+            return;
+        }
         let (shared, now) = (self.shared.clone(), self.shared.world.now());
         let begun = self.shared.core.begin(&mut lock(&self.state), now, header.op, &body, header.payload_bytes);
         self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, &payload, &replies).await });

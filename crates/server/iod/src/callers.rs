@@ -1,0 +1,126 @@
+//! Who asks: the connections that something may still be carried out for, each known to its jobs and by its id.
+//!
+//! ```text
+//!   connection.rs ── Arc<Caller> ──┬── ReadJob, WriteJob, Work      as long as one of them lives, more can happen
+//!                                  └── Callers: id ─> Weak<Caller>  to be found by Abandon
+//! ```
+//!
+//! Invariants:
+//! 1. A caller is in the table before its peer can know the connection's id, and until nothing of the connection is
+//!    left that could run: an id that is not in the table is of a connection that is gone.
+//! 2. The table is never touched by a read or a write: only when a connection begins, ends or is abandoned. It is as
+//!    long as there are connections and unfinished works, both bounded (I9).
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+};
+
+use braid_types::{ConnectionId, Failure, SessionId, Status};
+
+/// The other end of one connection, as a slice of its work presents it to the [`Gate`](crate::gate::Gate).
+#[derive(Debug)]
+pub(crate) struct Caller {
+    id: ConnectionId,
+    /// `None` for the metadata server, and for whoever has no business with data.
+    session: Option<SessionId>,
+    /// Changed only while no pass is out: see [`Gate::abandon`](crate::gate::Gate::abandon).
+    abandoned: AtomicBool,
+    table: Arc<Table>,
+}
+
+type Table = Mutex<HashMap<ConnectionId, Weak<Caller>>>;
+
+/// All callers.
+#[derive(Debug, Default)]
+pub(crate) struct Callers(Arc<Table>);
+
+impl Callers {
+    /// A new connection.
+    pub(crate) fn add(&self, id: ConnectionId, session: Option<SessionId>) -> Arc<Caller> {
+        let caller = Arc::new(Caller { id, session, abandoned: AtomicBool::new(false), table: self.0.clone() });
+        lock(&self.0).insert(id, Arc::downgrade(&caller));
+        caller
+    }
+
+    /// Those of `ids` that are not gone, provided that all are of this session.
+    ///
+    /// # Errors
+    /// [`Status::NotPermitted`].
+    pub(crate) fn find(&self, ids: &[ConnectionId], session: SessionId) -> Result<Vec<Arc<Caller>>, Failure> {
+        // Bound before any of them is dropped: the last one out takes the table's lock.
+        let found: Vec<Arc<Caller>> = {
+            let table = lock(&self.0);
+            ids.iter().filter_map(|id| table.get(id).and_then(Weak::upgrade)).collect()
+        };
+        match found.iter().find(|caller| caller.session != Some(session)) {
+            Some(other) => {
+                Err(Failure::new(Status::NotPermitted, format!("connection {} is of another session", other.id)))
+            }
+            None => Ok(found),
+        }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.0).len()
+    }
+}
+
+impl Caller {
+    pub(crate) fn session(&self) -> Option<SessionId> {
+        self.session
+    }
+
+    /// Whether it was given up. Exact where a pass is held; a hint elsewhere.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Relaxed)
+    }
+
+    /// For the gate alone, while no pass is out.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Relaxed);
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        lock(&self.table).remove(&self.id);
+    }
+}
+
+fn lock(table: &Table) -> MutexGuard<'_, HashMap<ConnectionId, Weak<Caller>>> {
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_found_until_its_last_work_is_gone() {
+        let callers = Callers::default();
+        let connection = callers.add(ConnectionId([1; 16]), Some(SessionId(7)));
+        let work = connection.clone();
+        drop(connection);
+        assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 1, "its work may still run");
+        drop(work);
+        assert_eq!(callers.find(&[ConnectionId([1; 16])], SessionId(7)).unwrap().len(), 0);
+        assert_eq!(callers.len(), 0, "nothing is kept of connections that are gone");
+    }
+
+    #[test]
+    fn a_connection_of_another_session_is_not_given_out() {
+        let callers = Callers::default();
+        let _other = callers.add(ConnectionId([1; 16]), Some(SessionId(7)));
+        let _mds = callers.add(ConnectionId([2; 16]), None);
+        for id in [[1; 16], [2; 16]] {
+            let refused = callers.find(&[ConnectionId(id)], SessionId(8)).unwrap_err();
+            assert_eq!(refused.status, Status::NotPermitted);
+        }
+    }
+}

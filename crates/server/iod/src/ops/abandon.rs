@@ -1,0 +1,27 @@
+//! Abandon, from a client that has given up connections: acknowledged when nothing of them runs any more.
+//!
+//! Not on the worker threads: what the client repeats waits for the answer, and it must not wait behind somebody's
+//! flush.
+
+use braid_store::ObjectStore;
+use braid_types::{Failure, Status, limits::ABANDONED_CONNECTIONS_MAX};
+use braid_wire::message::iod::Abandon;
+
+use crate::{
+    connection::{ConnectionState, Standing},
+    iod_core::IodCore,
+};
+
+pub(super) fn abandon<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &ConnectionState,
+    abandon: &Abandon,
+) -> Result<(), Failure> {
+    let Standing::Client(session) = connection.standing() else { return Err(Status::WrongRole.into()) };
+    let count = abandon.connections.len();
+    if count > ABANDONED_CONNECTIONS_MAX {
+        let detail = format!("{count} connections, more than {ABANDONED_CONNECTIONS_MAX}");
+        return Err(Failure::new(Status::LimitExceeded, detail));
+    }
+    core.abandon(&abandon.connections, session)
+}
