@@ -4,6 +4,7 @@ mod calls;
 mod claims;
 mod grace;
 mod iods;
+mod reclaim;
 mod replay;
 mod sessions;
 mod sizes;
