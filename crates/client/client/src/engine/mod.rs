@@ -21,6 +21,7 @@ mod capability;
 mod close;
 mod directory;
 pub(crate) mod gate;
+mod handles;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
@@ -33,6 +34,7 @@ mod open_file;
 mod pool;
 mod read;
 mod read_strip;
+mod reclaim;
 mod service;
 mod session;
 mod slots;
@@ -65,8 +67,8 @@ use crate::{
     config::Config,
     error::{Error, Result},
 };
-use close::CloseQueue;
 use gate::{Gate, lock};
+use handles::Handles;
 use link::Link;
 use pool::Pool;
 use session::Session;
@@ -86,7 +88,7 @@ pub struct Engine<D: Driver> {
     session: Mutex<Option<Arc<Session>>>,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
-    closes: CloseQueue,
+    handles: Handles,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
 }
@@ -131,7 +133,7 @@ impl<D: Driver> Engine<D> {
             session: Mutex::new(None),
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
-            closes: CloseQueue::new(),
+            handles: Handles::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
         })

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
-use braid_types::{MapEpoch, SessionId};
+use braid_types::{MapEpoch, SessionId, limits::GRACE_MS};
 use braid_wire::{
     Call, decode_outcome,
     message::mds::{CloseSession, Renew},
@@ -17,8 +17,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// A session is renewed so many times in the silence that would end it.
+/// A session is renewed so many times in the silence that would end it, at least.
 const RENEWALS_PER_SILENCE: u32 = 4;
+/// A session is renewed this often, at least: a client that calls nothing learns by it that the metadata server
+/// restarted, and must tell it in time what it has open.
+const RENEW_PERIOD: Duration = Duration::from_secs(5);
 /// How long a tick may wait for a server, so that one that is away keeps no other client's session waiting.
 const TICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of a session may keep a program that exits.
@@ -59,6 +62,7 @@ impl<D: Driver> Engine<D> {
     fn is_renewal_due(&self) -> bool {
         let Some(session) = lock(&self.session).clone() else { return false };
         let period = Duration::from_millis(u64::from(session.silent_ms_max)) / RENEWALS_PER_SILENCE;
+        let period = period.min(RENEW_PERIOD);
         let mut schedule = lock(&self.service);
         match schedule.renewed {
             Some((id, at)) if id == session.id => self.driver.now() >= at.saturating_add(period),
@@ -126,3 +130,8 @@ impl<D: Driver> Engine<D> {
             .map_err(|failure| Error::refused(&link.server, failure))
     }
 }
+
+const _: () = {
+    let noticed = RENEW_PERIOD.as_millis() + TICK.as_millis() + TICK_TIMEOUT.as_millis();
+    assert!(noticed < GRACE_MS as u128, "an idle client reclaims within the grace period");
+};
