@@ -51,7 +51,7 @@ impl MdsCore {
             return Flow::Gate(call, inode.file);
         }
         let recorded = !inode.size_in_objects;
-        if recorded && !self.is_in_doubt() {
+        if recorded && !(self.is_in_doubt() && inode.layout.is_some()) {
             return then(self, call, convert::attributes(&inode));
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
