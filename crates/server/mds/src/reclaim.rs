@@ -7,8 +7,8 @@
 //!
 //! A loss of power may have taken the mark of a file that a client goes on writing. So while in doubt: (1) the I/O
 //! daemons are asked for the size of every file, and one whose objects disagree with its record is marked (I5);
-//! (2) no mark ends: who has a file open for writing may not have said so yet; (3) a file whose last name goes is kept
-//! as an orphan, for a reader that has not said so yet.
+//! (2) no mark ends: who has a file open for writing may not have said so yet. Until the grace period is over a file whose
+//! last name or open goes is kept as an orphan, for a reader that has not said so yet.
 
 use std::sync::{Arc, atomic::Ordering};
 

@@ -1,6 +1,12 @@
 //! What must be done now and then: the session renewed, closes sent, late waiters told.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use braid_net::Driver;
 use braid_types::{MapEpoch, SessionId, limits::GRACE_MS};
@@ -45,6 +51,32 @@ impl<D: Driver> Engine<D> {
         if lock(&self.session).is_none() {
             return Ok(());
         }
+        let outcome = self.nudging(self.renew_and_close()).await;
+        self.nudge();
+        outcome
+    }
+
+    /// Wakes late waiters also while `work` waits for a server that is away (I8).
+    async fn nudging<T>(&self, work: impl Future<Output = T> + Send) -> T {
+        let mut work = pin!(work);
+        let mut alarm = None;
+        poll_fn(|context| {
+            loop {
+                if let Poll::Ready(value) = work.as_mut().poll(context) {
+                    return Poll::Ready(value);
+                }
+                let ring = alarm.get_or_insert_with(|| Box::pin(self.driver.sleep(TICK)));
+                if ring.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                alarm = None;
+                self.nudge();
+            }
+        })
+        .await
+    }
+
+    async fn renew_and_close(self: &Arc<Self>) -> Result<()> {
         let deadline = self.driver.now().saturating_add(TICK_TIMEOUT.min(self.config.timeout));
         let closed = self.flush_closes_until(deadline).await;
         let renewed = if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };

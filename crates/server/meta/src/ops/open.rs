@@ -87,8 +87,8 @@ impl Namespace {
         .map(drop)
     }
 
-    /// While clients of an earlier run may not have told yet what they have open, a file whose last name goes is
-    /// kept as an orphan, whoever has it open or not; [`Namespace::reap_orphan`] decides later.
+    /// While clients of an earlier run may not have told yet what they have open, a file whose last name or last known
+    /// open goes is kept as an orphan; [`Namespace::reap_orphan`] decides later.
     pub fn keep_orphans(&self, keep: bool) {
         self.writer().keep_orphans = keep;
     }
@@ -217,7 +217,7 @@ pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result
 /// Sets a session's opens of a file to fewer; an orphan goes with the last.
 pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
     tx.set_open(open);
-    if open.readers + open.writers > 0 || tx.open_elsewhere(open.file, open.session) {
+    if open.readers + open.writers > 0 || tx.writer.keep_orphans || tx.open_elsewhere(open.file, open.session) {
         return Ok(());
     }
     match tx.find_inode(open.file)? {

@@ -211,9 +211,11 @@ fn a_file_whose_last_name_goes_is_kept_while_somebody_may_still_say_that_it_is_o
     let (_, ns) = memory();
     let root = Identity::root();
     let (open, idle) = (written(&ns, b"open"), written(&ns, b"idle"));
+    ns.open_file(&call(&root), open, OpenArgs { session: SessionId(8), access: Access::READ }).unwrap();
     ns.keep_orphans(true);
     ns.unlink(&call(&root), ROOT, b"open").unwrap();
     ns.unlink(&call(&root), ROOT, b"idle").unwrap();
+    ns.end_session(SessionId(8), at(1)).unwrap();
     ns.take_up(&call(&root), crate::OpenFile { file: open, session: SESSION, readers: 1, writers: 0 }).unwrap();
     ns.keep_orphans(false);
     assert!(!ns.reap_orphan(&call(&root), open).unwrap());
