@@ -52,6 +52,9 @@ impl<D: Driver> OpenFile<D> {
     /// [`Status::UnsyncedDataLost`], once. [`Status::StaleHandle`], once, of a file open for writing that a restarted
     /// metadata server could not take up again.
     pub async fn close(&self) -> Result<()> {
+        if !self.engine().is_ours() {
+            return Ok(()); // a child after `fork` closes its copy of the handle; the file is its parent's
+        }
         if self.handle.mark_closed() {
             self.engine().handles.close(&self.handle);
             if self.rights().allow(Rights::WRITE) {

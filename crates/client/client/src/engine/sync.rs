@@ -84,7 +84,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     async fn sync_all(&self, deadline: Duration) -> Result<Attributes> {
-        self.engine().check_fork()?;
+        self.engine().check_process()?;
         self.handle.check()?;
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
