@@ -106,7 +106,8 @@ impl MdsCore {
 
     fn next_batch(&self) -> Vec<Arc<Inode>> {
         let mut state = self.state();
-        if state.collector.running {
+        // A file in doubt may have writers that have not told yet: no mark ends before they did.
+        if state.collector.running || self.is_in_doubt() {
             return Vec::new();
         }
         let (mut batch, mut objects) = (Vec::new(), 0);

@@ -27,6 +27,7 @@ mod objects;
 mod ops;
 mod place;
 pub mod placement;
+mod reclaim;
 mod service;
 pub mod session;
 mod size;

@@ -50,7 +50,8 @@ impl MdsCore {
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
         }
-        if !inode.size_in_objects {
+        let recorded = !inode.size_in_objects;
+        if recorded && !(self.is_in_doubt() && inode.layout.is_some()) {
             return then(self, call, convert::attributes(&inode));
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
@@ -60,6 +61,12 @@ impl MdsCore {
             let flow = match sizes.pop() {
                 // A truncate began meanwhile: what the daemons said may be half of it.
                 _ if core.is_gated(file) => Flow::Gate(call, file),
+                Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
+                    match core.resolve_doubt(&inode, found) {
+                        Ok(attributes) => then(core, call, attributes),
+                        Err(failure) => Flow::Fail(call, failure),
+                    }
+                }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
                     let mut state = core.state();

@@ -24,6 +24,7 @@ impl MdsCore {
             (state.ticks, std::mem::take(&mut state.daemon_back))
         };
         me.end_silent(now);
+        me.look_at_doubt();
         me.end_grace(now);
         me.finish_endings();
         if back || tick.is_multiple_of(RETRY_TICKS) {

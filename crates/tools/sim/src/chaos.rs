@@ -189,6 +189,7 @@ impl Chaos {
     fn kill_client(&self) {
         let client = self.random.below(self.cluster.clients.len() as u64) as usize;
         self.cluster.kill(Node::Client(client));
+        self.judge.client_died(&self.cluster.clients[client].name);
         (self.respawn)(client);
     }
 

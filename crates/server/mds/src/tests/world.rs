@@ -232,6 +232,7 @@ impl World {
         let daemon = self.connect(Role::Iod, Credential::Server);
         let reply = daemon.call(register(0, id as u8)).unwrap();
         assert_eq!(reply.id, IodId(id));
+        self.iods.state().epoch_min.insert(reply.id, reply.state.epoch_min);
         daemon.beat(reply.state.fence);
         daemon
     }
@@ -273,8 +274,17 @@ impl World {
 
     /// The server dies; another takes the store over, with the daemons' connections made again.
     pub fn restart(&mut self) {
+        self.restart_on(self.store.kill());
+    }
+
+    /// The server's host loses power: what was not forced is gone.
+    pub fn power_loss(&mut self) {
+        self.restart_on(self.store.lose_power(0));
+    }
+
+    fn restart_on(&mut self, store: MemoryStore) {
         self.iods.drop_held();
-        self.store = Arc::new(self.store.kill());
+        self.store = Arc::new(store);
         self.core = open(&self.store, &self.iods, &self.clock);
         let count = self.daemons.len();
         self.daemons = (1..=count as u32).map(|id| self.daemon(id)).collect();
@@ -428,8 +438,43 @@ impl Client {
         pending
     }
 
-    /// The same client after a restart of the server: another connection, the session reclaimed.
+    /// The same client after a restart of the server: another connection, the session reclaimed, nothing open.
     pub fn reclaim(&self, world: &mut World) -> Result<Self, Failure> {
+        self.reclaim_with(world, &[])
+    }
+
+    /// As [`Client::reclaim`], with these files open.
+    pub fn reclaim_with(&self, world: &mut World, open: &[&Opened]) -> Result<Self, Failure> {
+        let again = self.join(world)?;
+        assert_eq!(again.tell(open, true)?, [], "nothing is refused");
+        Ok(again)
+    }
+
+    /// Tells what is open; the handles that are refused.
+    pub fn tell(&self, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+        self.tell_as(0, open, complete)
+    }
+
+    /// As [`Client::tell`], of an identity.
+    pub fn tell_as(&self, identity: u32, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+        let named = |opened: &&Opened| {
+            let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
+            ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights: capability.rights }
+        };
+        let envelope = Envelope { identity, ..Envelope::PLAIN };
+        self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete })
+    }
+
+    /// The number of a user on this connection.
+    pub fn define(&self, uid: u64) -> u32 {
+        let identity = braid_wire::message::types::Identity { uid, gid: uid, groups: Vec::new() };
+        let number = uid as u32;
+        self.call_as(Envelope::PLAIN, DefineIdentity { number, identity }).unwrap();
+        number
+    }
+
+    /// Another connection of the session.
+    pub fn join(&self, world: &mut World) -> Result<Self, Failure> {
         let mut again = world.connect(self.connection.peer.role, self.connection.peer.credential.clone());
         again.sequence = AtomicU64::new(self.sequence.load(Ordering::Relaxed));
         again.call_as(Envelope::PLAIN, OpenSession { session: Some(self.session), client: "test".into() })?;
