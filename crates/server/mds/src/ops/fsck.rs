@@ -200,6 +200,8 @@ impl MdsCore {
             (None, None) => self.bring_back(&call, r.file),
             _ => self.names.mend(&self.change(&call), r.file, size, parts, None),
         };
+        // What was heard of it is not what is on record now.
+        self.state().collector.begin_again(r.file);
         Flow::from(call, mended)
     }
 
