@@ -64,15 +64,6 @@ pub enum Change {
     },
 }
 
-impl Change {
-    fn by(&self) -> Option<Handle> {
-        match self {
-            Self::Write { by, .. } | Self::Punch { by, .. } | Self::Allocate { by, .. } => Some(*by),
-            Self::Truncate { by, .. } => *by,
-        }
-    }
-}
-
 /// One file as the judge knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Data {
@@ -86,14 +77,9 @@ pub struct Data {
     size_last: Option<(Handle, u64)>,
     /// Changes whose fate is not known and that a server may still carry out.
     pending: Vec<Change>,
-    /// Who changed it since their last fsync.
-    dirty: BTreeSet<Handle>,
-    /// Power took what was not synced: what the size is, and whether objects are there, may disagree from now on.
+    /// The record that it is open for writing may be gone: what is said of its size may disagree from now on.
     lost: bool,
 }
-
-/// Stands among [`Data::dirty`] for changes that nobody's fsync covers.
-const NOBODY: Handle = 0;
 
 const WITHOUT_END: u64 = u64::MAX;
 
@@ -107,7 +93,6 @@ impl Default for Data {
             size_before: 0,
             size_last: None,
             pending: Vec::new(),
-            dirty: BTreeSet::new(),
             lost: false,
         }
     }
@@ -121,11 +106,6 @@ impl Data {
         self.widen();
     }
 
-    /// Whether power took something that was not synced.
-    pub fn is_lost(&self) -> bool {
-        self.lost
-    }
-
     /// The possible sizes: the least and the largest.
     pub fn size(&self) -> (u64, u64) {
         self.size
@@ -133,7 +113,6 @@ impl Data {
 
     /// A change that was acknowledged and that nothing overlapped.
     pub fn done(&mut self, change: &Change) {
-        self.dirty.insert(change.by().unwrap_or(NOBODY));
         self.apply(change);
         self.pending_too();
     }
@@ -173,7 +152,6 @@ impl Data {
 
     /// A change that may or may not have happened, or happened in part, or in any order with others.
     pub fn maybe(&mut self, change: &Change) {
-        self.dirty.insert(NOBODY);
         match change {
             Change::Write { stretches, value, .. } => {
                 for (from, to) in stretches {
@@ -195,7 +173,6 @@ impl Data {
 
     /// An fsync through `by` was acknowledged: what it wrote last is there, and there to stay (I6).
     pub fn synced(&mut self, by: Handle) {
-        self.dirty.remove(&by);
         for run in &mut self.runs {
             if let Some((_, value)) = run.last.filter(|(last, _)| *last == by) {
                 run.now = BTreeSet::from([value]);
@@ -227,7 +204,6 @@ impl Data {
 
     /// Power was lost where the bytes that `on` names are kept; everywhere for `|_| true`.
     pub fn power_lost(&mut self, piece: u64, on: impl Fn(u64) -> bool) {
-        self.lost |= !self.dirty.is_empty();
         let end = self.size.1.max(self.size_before);
         let mut from = 0;
         while from < end {

@@ -42,7 +42,12 @@ pub struct IodNode {
     random: Arc<Random>,
     introduction: Introduction,
     running: Mutex<Option<Running>>,
+    joins: Joins,
 }
+
+/// What is to happen when the daemon has registered.
+#[derive(Clone, Default)]
+struct Joins(Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>);
 
 struct Running {
     life: Life,
@@ -66,6 +71,7 @@ impl IodNode {
             network: network.clone(),
             random: Arc::new(random),
             running: Mutex::new(None),
+            joins: Joins::default(),
             introduction,
             name,
             host,
@@ -105,8 +111,14 @@ impl IodNode {
         };
         self.network.serve_on(self.host, Arc::new(service));
         let registration = Registration::new(self.introduction.clone(), core.iod());
-        let registrar = Registrar { core, registration, driver: self.driver.clone(), world, connection: None };
+        let (driver, joins) = (self.driver.clone(), self.joins.clone());
+        let registrar = Registrar { core, registration, driver, world, connection: None, joins };
         self.network.world().spawn(&life, registrar.run());
+    }
+
+    /// Does `event` when the metadata server has taken the daemon in the next time.
+    pub fn when_joined(&self, event: impl FnOnce() + Send + 'static) {
+        lock(&self.joins.0).push(Box::new(event));
     }
 
     /// The process dies; its host lives on.
@@ -182,6 +194,7 @@ struct Registrar {
     driver: SimDriver,
     world: World,
     connection: Option<SimConnection>,
+    joins: Joins,
 }
 
 impl Registrar {
@@ -208,6 +221,8 @@ impl Registrar {
                 let id = reply.id;
                 let orders = self.registration.registered(reply).map_err(|failure| broken(&failure))?;
                 self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
+                let joins = std::mem::take(&mut *lock(&self.joins.0));
+                joins.into_iter().for_each(|event| event());
                 self.obey(&orders);
             }
             Step::Heartbeat(message) => {

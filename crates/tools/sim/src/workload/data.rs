@@ -150,10 +150,6 @@ impl Actor {
         match failed {
             None => true,
             Some(Status::Fenced | Status::NoSession | Status::StaleHandle) => false,
-            Some(Status::ObjectLost) => {
-                self.judge.object_lost(open.index);
-                false
-            }
             Some(status) if is_unknown(status) => true,
             // The record that the file is open went with the power.
             Some(Status::Invalid) if self.judge.mds_has_lost_power() => false,
