@@ -21,9 +21,9 @@ const CREATION_LOCKS: usize = 64;
 /// Objects looked at together where the file system cannot be synced as a whole.
 const FLUSH_PAGE: usize = 1024;
 
-/// Objects that are flushed one by one; more are flushed by syncing the whole file system. One sync of it costs what about
-/// four new objects cost, data and name (ADR 0008), and may have to wait for what others write.
-const FLUSH_EACH_MAX: usize = 16;
+/// Objects that are flushed one by one; more are flushed by syncing the whole file system. That costs about as much as
+/// one new object, which is synced with its directory (ADR 0008); but it waits for what all others wrote, too.
+const FLUSH_EACH_MAX: usize = 4;
 
 /// How to open a [`LocalStore`].
 #[derive(Clone, Debug)]
