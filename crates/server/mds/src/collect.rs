@@ -85,13 +85,14 @@ impl Collector {
 
     /// Somebody set the file's time at `now`: writes before that do not change it.
     pub(crate) fn time_was_set(&mut self, file: FileIndex, now: Timestamp) {
-        let nanos = now.nanos + CLOCK_SLACK_NANOS;
-        let (seconds, nanos) = (now.seconds + i64::from(nanos / 1_000_000_000), nanos % 1_000_000_000);
-        self.times_set.insert(file, Timestamp { seconds, nanos });
+        self.times_set.insert(file, with_slack(now));
     }
 
-    pub(crate) fn mtime_set(&self, file: FileIndex) -> Option<Timestamp> {
-        self.times_set.get(&file).copied()
+    /// From when on writes change the file's time, if somebody set it.
+    pub(crate) fn mtime_set(&self, inode: &Inode) -> Option<Timestamp> {
+        // Before a restart: the record says that it was set, and not later than its last change.
+        let recorded = || inode.mtime_set.then(|| with_slack(inode.ctime));
+        self.times_set.get(&inode.file).copied().or_else(recorded)
     }
 
     /// Files that wait.
@@ -275,6 +276,11 @@ impl State {
         report(&format!("collecting the size of file {file}"), failure);
         self.collector.later.insert(file);
     }
+}
+
+fn with_slack(time: Timestamp) -> Timestamp {
+    let nanos = time.nanos + CLOCK_SLACK_NANOS;
+    Timestamp { seconds: time.seconds + i64::from(nanos / 1_000_000_000), nanos: nanos % 1_000_000_000 }
 }
 
 /// Whether size and parts are those on record: what is on record was flushed.

@@ -206,7 +206,7 @@ impl State {
 
     /// When the objects were written, unless somebody set the time of the file after that.
     pub(crate) fn written_at(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
-        let set = self.collector.mtime_set(inode.file);
+        let set = self.collector.mtime_set(inode);
         found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))
     }
 }

@@ -318,6 +318,24 @@ fn a_time_that_was_set_after_the_write_is_kept() {
 }
 
 #[test]
+fn a_time_that_was_set_is_kept_when_the_server_dies_before_the_size_is_recorded() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 10).unwrap();
+    world.pass(1000);
+    let old = Timestamp { seconds: 5, nanos: 0 };
+    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
+    client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    client.close(&opened);
+    world.restart();
+    let other = world.client();
+    assert_eq!(other.stat("f").unwrap().mtime, old);
+    world.settle();
+    assert_eq!((other.stat("f").unwrap().mtime, world.status().sizes_in_objects), (old, 0));
+}
+
+#[test]
 fn a_size_is_collected_also_after_the_server_died_before_it_could() {
     let mut world = World::new(2);
     let client = world.client();
