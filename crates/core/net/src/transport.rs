@@ -27,6 +27,8 @@ use crate::tls::{Channel, Handshake};
 
 /// The longest single wait in the kernel of a call that has a deadline.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
+/// See [`fits_a_socket`].
+const TRY_BYTES_MAX: usize = 16 * 1024;
 /// `IOV_MAX` of Linux: pieces that one system call takes.
 pub(crate) const PIECES_MAX: usize = 1024;
 
@@ -152,6 +154,12 @@ impl Transport {
         if let Some(tls) = self.tls.get() {
             return self.repeat_tls(wait, || tls.send(pieces, |bytes| self.send_raw_now(bytes)));
         }
+        if sys::CAN_TRY && wait != Wait::No && fits_a_socket(pieces) {
+            match sys::send(&self.socket, pieces, more, Wait::No) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                sent => return sent,
+            }
+        }
         let send = || sys::send(&self.socket, pieces, more, wait);
         self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send)
     }
@@ -203,6 +211,12 @@ impl Transport {
     pub(crate) fn finish_sending(&self) {
         let _ = self.socket.shutdown(Shutdown::Write); // as above
     }
+}
+
+/// Whether the bytes are so few that a socket nearly always has room for them: then it is tried without a look at the
+/// clock, which a wait would need.
+fn fits_a_socket(pieces: &[IoSlice<'_>]) -> bool {
+    pieces.iter().map(|piece| piece.len()).sum::<usize>() <= TRY_BYTES_MAX
 }
 
 pub(crate) fn timespec(time: Duration) -> Timespec {
@@ -272,6 +286,8 @@ mod sys {
     use super::Wait;
 
     pub(super) const CAN_SEND_FILE: bool = true;
+    /// Whether [`send`] without waiting costs no more than with it.
+    pub(super) const CAN_TRY: bool = true;
 
     pub(super) fn recv(socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         let flags = if wait == Wait::No { RecvFlags::DONTWAIT } else { RecvFlags::empty() };
@@ -308,6 +324,7 @@ mod sys {
     use super::Wait;
 
     pub(super) const CAN_SEND_FILE: bool = false;
+    pub(super) const CAN_TRY: bool = false;
 
     pub(super) fn recv(mut socket: &TcpStream, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         in_mode(socket, wait, || socket.read_vectored(pieces))

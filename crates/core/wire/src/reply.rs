@@ -4,9 +4,13 @@ use braid_types::{Failure, Status};
 
 use crate::codec::{Decoder, Wire, WireError};
 
+/// Room that most replies fit in: attributes with a path's worth of names. A reply that grew byte by byte would be copied five times.
+const REPLY_BYTES_USUAL: usize = 256;
+
 /// The body of a final frame that carries `reply`.
 pub fn encode_success<R: Wire>(reply: &R) -> Vec<u8> {
-    let mut out = Status::Ok.to_bytes();
+    let mut out = Vec::with_capacity(REPLY_BYTES_USUAL);
+    Status::Ok.encode(&mut out);
     reply.encode(&mut out);
     out
 }

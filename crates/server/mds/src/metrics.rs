@@ -66,7 +66,12 @@ impl MdsCore {
             ("epoch", "The server's epoch.", status.epoch.0),
             ("iods", "I/O daemons that ever joined.", status.map.iods.len() as u64),
             ("iods_up", "I/O daemons that are up.", up),
-            ("memory_bytes", "Resident memory.", resident_bytes()),
+            ("inodes_cached", "Inodes in memory.", self.names.cached_inodes() as u64),
+            (
+                "memory_bytes",
+                "Resident memory, pages of the base that the system keeps mapped included.",
+                resident_bytes(),
+            ),
         ] {
             metric(&mut page, name, "gauge", help, value);
         }

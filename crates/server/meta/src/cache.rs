@@ -19,7 +19,7 @@ const SLICES: usize = 64;
 
 /// A file index is already spread by its counter: one multiplication is hash enough.
 #[derive(Default)]
-struct IndexHasher(u64);
+pub(crate) struct IndexHasher(u64);
 
 impl Hasher for IndexHasher {
     fn finish(&self) -> u64 {

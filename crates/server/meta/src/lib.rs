@@ -29,6 +29,7 @@ mod codec;
 mod identity;
 mod key;
 mod layouts;
+mod names;
 mod namespace;
 mod opens;
 mod ops;

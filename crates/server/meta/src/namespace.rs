@@ -13,6 +13,7 @@ use crate::cache::InodeCache;
 use crate::identity::{Call, Replay};
 use crate::key::{self, Kind};
 use crate::layouts::Layouts;
+use crate::names::DirectoryNames;
 use crate::opens::{OpenFile, Opens};
 use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
@@ -36,6 +37,7 @@ impl Default for Options {
 pub struct Namespace {
     pub(crate) store: Arc<dyn MetaStore>,
     pub(crate) cache: InodeCache,
+    pub(crate) directory_names: DirectoryNames,
     pub(crate) layouts: Layouts,
     pub(crate) fence: Fence,
     pub(crate) shards: u16,
@@ -106,6 +108,7 @@ impl Namespace {
         Ok(Self {
             store,
             cache,
+            directory_names: DirectoryNames::new(),
             layouts: Layouts::default(),
             fence,
             shards: cluster.shards,

@@ -56,6 +56,8 @@ pub(crate) struct Tx<'a> {
     counters: Vec<(ShardId, Counter)>,
     opens: Vec<OpenFile>,
     cluster: Option<ClusterIdentity>,
+    /// Names that may have led to a directory and do so no more.
+    forgotten: Vec<(FileIndex, Box<[u8]>)>,
 }
 
 impl<'a> Tx<'a> {
@@ -69,6 +71,7 @@ impl<'a> Tx<'a> {
             counters: Vec::new(),
             opens: Vec::new(),
             cluster: None,
+            forgotten: Vec::new(),
         }
     }
 
@@ -127,13 +130,22 @@ impl<'a> Tx<'a> {
         self.ns.find_entry(directory, name)
     }
 
-    /// Adds or replaces a name under both of its keys.
+    /// Gives a name that is there to another file.
+    pub(crate) fn replace_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+        self.forgotten.push((directory, name.into()));
+        self.put_entry(directory, name, entry);
+    }
+
+    /// Adds a name under both of its keys.
     pub(crate) fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
         self.batch.put(key::entry(directory, name), encode_entry(entry));
         self.batch.put(key::cookie(directory, entry.cookie), encode_cookie(entry, name));
     }
 
     pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
+        if entry.kind == record::FileKind::Directory {
+            self.forgotten.push((directory, name.into()));
+        }
         self.batch.remove(key::entry(directory, name));
         self.batch.remove(key::cookie(directory, entry.cookie));
     }
@@ -266,6 +278,7 @@ impl<'a> Tx<'a> {
                 None => self.ns.cache.remove(file),
             }
         }
+        self.forgotten.iter().for_each(|(directory, name)| self.ns.directory_names.forget(*directory, name));
         self.writer.counters.extend(self.counters);
         self.opens.into_iter().for_each(|open| self.writer.opens.set(open));
         if let Some(cluster) = self.cluster {

@@ -8,7 +8,7 @@ use super::name;
 use crate::identity::{Identity, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
-use crate::record::{Inode, decode_entry};
+use crate::record::{FileKind, Inode, decode_entry};
 use crate::store::View;
 
 impl Namespace {
@@ -32,10 +32,16 @@ impl Namespace {
             b".." => return self.find_inode_in(view, directory.parent),
             _ => name::check_bytes(name)?,
         }
-        match view.get(&key::entry(directory.file, name))? {
-            Some(bytes) => self.find_inode_in(view, decode_entry(&bytes)?.file),
-            None => Ok(None),
+        let missed = match self.directory_names.find(directory.file, name) {
+            Ok(known) => return self.find_inode_in(view, known),
+            Err(missed) => missed,
+        };
+        let Some(bytes) = view.get(&key::entry(directory.file, name))? else { return Ok(None) };
+        let entry = decode_entry(&bytes)?;
+        if entry.kind == FileKind::Directory {
+            self.directory_names.add(directory.file, name, entry.file, missed);
         }
+        self.find_inode_in(view, entry.file)
     }
 
     /// The attributes of a file that somebody named by its index.

@@ -141,7 +141,7 @@ fn exchange(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) -
 fn retarget(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], old: &Entry, new: &Entry) {
     use crate::record::FileKind::Directory;
     let mut directory = directory.clone();
-    tx.put_entry(directory.file, name, &Entry { cookie: old.cookie, ..*new });
+    tx.replace_entry(directory.file, name, &Entry { cookie: old.cookie, ..*new });
     directory.nlink = directory.nlink + u32::from(new.kind == Directory) - u32::from(old.kind == Directory);
     directory.modify(tx.now);
     tx.put_inode(directory);

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
 
 pub use metrics::metric;
-pub use process::{Daemon, resident_bytes};
+pub use process::{Daemon, Resident, resident_bytes};
 
 /// I/O daemons.
 pub const IODS: usize = 4;
@@ -31,6 +31,7 @@ pub struct Cluster {
     pub key: PathBuf,
     braid: PathBuf,
     config: PathBuf,
+    mds_metrics: String,
     mds: RefCell<Daemon>,
     iods: Vec<Daemon>,
     iod_metrics: Vec<String>,
@@ -44,9 +45,10 @@ impl Cluster {
         let mds_address = free_address()?;
         run(Command::new(&braid).arg("init").arg(&cluster).args(["--listen", &mds_address]))?;
         let config = cluster.join("braid.toml");
-        let mds = start_mds(&braid, &config)?;
-        let mut started =
-            Self { mds_address, key, braid, config, mds: RefCell::new(mds), iods: Vec::new(), iod_metrics: Vec::new() };
+        let mds_metrics = free_address()?;
+        let mds = RefCell::new(start_mds(&braid, &config, &mds_metrics)?);
+        let (iods, iod_metrics) = (Vec::new(), Vec::new());
+        let mut started = Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics };
         started.add_key()?;
         for ordinal in 0..IODS {
             started.add_iod(&dir.join(format!("iod{ordinal}")))?;
@@ -80,10 +82,15 @@ impl Cluster {
         self.iod_metrics.iter().map(|address| metric(address, name)).collect()
     }
 
+    /// A counter of the metadata server.
+    pub fn mds_metric(&self, name: &str) -> Result<u64> {
+        metric(&self.mds_metrics, name)
+    }
+
     /// `kill -9` of the metadata server, and a new one on its directory.
     pub fn kill_and_restart_mds(&self) -> Result<()> {
         self.mds.borrow_mut().kill()?;
-        *self.mds.borrow_mut() = start_mds(&self.braid, &self.config)?;
+        *self.mds.borrow_mut() = start_mds(&self.braid, &self.config, &self.mds_metrics)?;
         self.wait_until_up()
     }
 
@@ -134,9 +141,9 @@ pub fn connect(mds: &str, key: &Path, tls: TlsPolicy) -> Result<Client> {
     Ok(Client::connect(config)?)
 }
 
-fn start_mds(braid: &Path, config: &Path) -> Result<Daemon> {
+fn start_mds(braid: &Path, config: &Path, metrics: &str) -> Result<Daemon> {
     let mut command = Daemon::command(braid);
-    command.arg("mds").arg("--config").arg(config);
+    command.arg("mds").arg("--config").arg(config).args(["--metrics", metrics]);
     Daemon::start(command, &config.with_file_name("mds.log"))
 }
 

@@ -87,14 +87,27 @@ impl Drop for Daemon {
 }
 
 /// Resident memory of a process, in bytes.
-pub fn resident_bytes(pid: u32) -> Result<u64> {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resident {
+    /// What the process allocated.
+    pub own: u64,
+    /// Pages of files that the system keeps mapped for it: page cache, which goes when others need the memory.
+    pub mapped: u64,
+}
+
+/// Resident memory of a process.
+pub fn resident_bytes(pid: u32) -> Result<Resident> {
     let path = format!("/proc/{pid}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
     resident_of(&status).with_context(|| format!("{path} does not tell the resident memory"))
 }
 
-fn resident_of(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+fn resident_of(status: &str) -> Option<Resident> {
+    Some(Resident { own: field(status, "RssAnon:")? + field(status, "RssShmem:")?, mapped: field(status, "RssFile:")? })
+}
+
+fn field(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10)
 }
 
@@ -125,7 +138,8 @@ mod tests {
 
     #[test]
     fn resident_memory_is_in_bytes() {
-        assert_eq!(resident_of("VmPeak:\t 9 kB\nVmRSS:\t    1024 kB\n"), Some(1 << 20));
-        assert!(resident_bytes(std::process::id()).unwrap() > 0);
+        let status = "VmRSS:\t 1026 kB\nRssAnon:\t    1020 kB\nRssFile:\t  2 kB\nRssShmem:\t  4 kB\n";
+        assert_eq!(resident_of(status), Some(Resident { own: 1 << 20, mapped: 2048 }));
+        assert!(resident_bytes(std::process::id()).unwrap().own > 0);
     }
 }

@@ -1,0 +1,120 @@
+//! Names of directories in memory: a path's first components are the same for thousands of calls.
+//!
+//! 1. Only names that lead to directories are kept: a file's name is asked for once, and would push out what is used.
+//! 2. A writer forgets a directory's name after the batch that takes it away or gives it to another file, before that
+//!    is acknowledged. Who walks meanwhile still goes the old way, as if it had come before.
+//! 3. A reader that missed may add what it found only if no writer forgot a name of its slice meanwhile.
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use braid_types::FileIndex;
+
+use crate::cache::IndexHasher;
+
+/// Slices, each with its own lock.
+const SLICES: usize = 64;
+/// Names in one slice: at some 100 B each, all slices take about 6 MiB. A slice that is full begins anew: what is in
+/// use is back after one lookup.
+const NAMES_PER_SLICE_MAX: usize = 1024;
+
+type Names = HashMap<Box<[u8]>, FileIndex>;
+
+#[derive(Default)]
+struct Slice {
+    directories: HashMap<FileIndex, Names, BuildHasherDefault<IndexHasher>>,
+    names: usize,
+    /// Counts what writers forgot (invariant 3).
+    forgotten: u64,
+}
+
+/// See the module.
+pub(crate) struct DirectoryNames(Vec<Mutex<Slice>>);
+
+/// What a reader that missed must show to add what it found.
+#[derive(Clone, Copy)]
+pub(crate) struct Missed(u64);
+
+impl DirectoryNames {
+    pub(crate) fn new() -> Self {
+        Self((0..SLICES).map(|_| Mutex::default()).collect())
+    }
+
+    /// The directory that a name in `directory` leads to.
+    pub(crate) fn find(&self, directory: FileIndex, name: &[u8]) -> Result<FileIndex, Missed> {
+        let slice = self.slice(directory);
+        let found = slice.directories.get(&directory).and_then(|names| names.get(name));
+        found.copied().ok_or(Missed(slice.forgotten))
+    }
+
+    /// For a reader: the name leads to the directory `target`.
+    pub(crate) fn add(&self, directory: FileIndex, name: &[u8], target: FileIndex, missed: Missed) {
+        let mut slice = self.slice(directory);
+        if slice.forgotten != missed.0 {
+            return;
+        }
+        if slice.names >= NAMES_PER_SLICE_MAX {
+            slice.directories.clear();
+            slice.names = 0;
+        }
+        let added = slice.directories.entry(directory).or_default().insert(name.into(), target).is_none();
+        slice.names += usize::from(added);
+    }
+
+    /// For a writer: the name is gone, or leads somewhere else.
+    pub(crate) fn forget(&self, directory: FileIndex, name: &[u8]) {
+        let mut slice = self.slice(directory);
+        slice.forgotten += 1;
+        let Some(names) = slice.directories.get_mut(&directory) else { return };
+        let removed = names.remove(name).is_some();
+        if names.is_empty() {
+            slice.directories.remove(&directory);
+        }
+        slice.names -= usize::from(removed);
+    }
+
+    fn slice(&self, directory: FileIndex) -> MutexGuard<'_, Slice> {
+        let mixed = (directory.0 ^ directory.0 >> 48).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+        self.0[mixed as usize % SLICES].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOME: FileIndex = FileIndex(2);
+
+    #[test]
+    fn a_reader_does_not_put_back_what_a_writer_took_away() {
+        let names = DirectoryNames::new();
+        let missed = names.find(FileIndex::ROOT, b"home").unwrap_err();
+        names.forget(FileIndex::ROOT, b"home");
+        names.add(FileIndex::ROOT, b"home", HOME, missed);
+        assert!(names.find(FileIndex::ROOT, b"home").is_err());
+    }
+
+    #[test]
+    fn a_name_is_found_until_it_is_forgotten_and_its_neighbours_stay() {
+        let names = DirectoryNames::new();
+        for name in [&b"home"[..], b"tmp"] {
+            let missed = names.find(FileIndex::ROOT, name).unwrap_err();
+            names.add(FileIndex::ROOT, name, HOME, missed);
+        }
+        names.forget(FileIndex::ROOT, b"tmp");
+        assert_eq!(names.find(FileIndex::ROOT, b"home").ok(), Some(HOME));
+        assert!(names.find(FileIndex::ROOT, b"tmp").is_err());
+    }
+
+    #[test]
+    fn it_stays_within_its_bound() {
+        let names = DirectoryNames::new();
+        for n in 0..3 * NAMES_PER_SLICE_MAX {
+            let name = n.to_string();
+            let missed = names.find(HOME, name.as_bytes()).unwrap_err();
+            names.add(HOME, name.as_bytes(), FileIndex(n as u64), missed);
+            assert!(names.slice(HOME).names <= NAMES_PER_SLICE_MAX);
+        }
+    }
+}
