@@ -45,9 +45,11 @@ pub struct IodNode {
     joins: Joins,
 }
 
+type Event = Box<dyn FnOnce() + Send>;
+
 /// What is to happen when the daemon has registered.
 #[derive(Clone, Default)]
-struct Joins(Arc<Mutex<Vec<Box<dyn FnOnce() + Send>>>>);
+struct Joins(Arc<Mutex<Vec<Event>>>);
 
 struct Running {
     life: Life,
