@@ -1,5 +1,6 @@
 //! The client library: plans jobs, talks to the metadata server and the I/O daemons.
-#![forbid(unsafe_code)]
+// The one exception is a page that the kernel wipes in children: `fork.rs`.
+#![deny(unsafe_code)]
 
 pub mod agent;
 pub mod asynchronous;
@@ -28,6 +29,5 @@ pub use braid_wire::{
 pub use config::{Config, Credential, Proof, Source, SourceBox};
 pub use engine::OpenOptions;
 pub use error::{Error, Result};
-pub use fork::after_fork_in_child;
 pub use keyfile::KeyFile;
 pub use place::ToAt;

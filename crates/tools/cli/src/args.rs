@@ -16,7 +16,8 @@ pub struct Cli {
     pub command: Command,
 }
 
-const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no such file, 4 refused \
+/// Exit codes and first steps, under the help and in the man page.
+pub const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no such file, 4 refused \
 (permission or key), 5 server not reached, 6 no space, 7 fsck found problems.\n\nFirst steps: braid up DIR";
 
 /// Flags that every command takes.

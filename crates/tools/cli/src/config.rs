@@ -23,9 +23,9 @@ pub struct File {
     /// This host as a client.
     pub client: ClientSection,
     /// This host as metadata server.
-    pub mds: ServerSection,
+    pub mds: MdsSection,
     /// This host as I/O daemon.
-    pub iod: ServerSection,
+    pub iod: IodSection,
 }
 
 /// `[cluster]`.
@@ -58,20 +58,41 @@ pub struct ClientSection {
     pub timeout: Option<String>,
 }
 
-/// `[mds]` and `[iod]`.
+/// `[mds]`.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ServerSection {
-    /// The daemon's directory.
+pub struct MdsSection {
+    /// The metadata server's directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dir: Option<PathBuf>,
     /// Where it listens.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub listen: Vec<String>,
-    /// What clients are told, when not `listen` (I/O daemon).
+    /// What clients and I/O daemons are told, when not `listen`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub advertise: Vec<String>,
-    /// Labels for placement (I/O daemon).
+    /// The server key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_key: Option<PathBuf>,
+    /// Where Prometheus metrics are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+}
+
+/// `[iod]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct IodSection {
+    /// The I/O daemon's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Where it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// What clients are told, when not `listen`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advertise: Vec<String>,
+    /// Labels for placement.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// The server key file.
@@ -186,26 +207,49 @@ impl Settings {
             row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),
         ];
         let file = self.path.clone().map_or(Source::Default, Source::File);
-        for (names, section) in [(MDS_NAMES, &self.file.mds), (IOD_NAMES, &self.file.iod)] {
-            let values = [
-                section.dir.as_ref().map(|p| p.display().to_string()),
-                (!section.listen.is_empty()).then(|| section.listen.join(",")),
-                (!section.advertise.is_empty()).then(|| section.advertise.join(",")),
-                (!section.labels.is_empty()).then(|| section.labels.join(",")),
-                section.server_key.as_ref().map(|p| p.display().to_string()),
-                section.metrics.clone(),
-            ];
-            for (name, value) in names.iter().zip(values) {
-                let source = if value.is_some() { &file } else { &Source::Default };
-                rows.push(row(name, value.unwrap_or_else(|| "-".into()), source));
-            }
+        for (name, value) in self.file.mds.explain().into_iter().chain(self.file.iod.explain()) {
+            let source = if value.is_some() { &file } else { &Source::Default };
+            rows.push(row(name, value.unwrap_or_else(|| "-".into()), source));
         }
         rows
     }
 }
 
-const MDS_NAMES: [&str; 6] = ["mds.dir", "mds.listen", "mds.advertise", "mds.labels", "mds.server-key", "mds.metrics"];
-const IOD_NAMES: [&str; 6] = ["iod.dir", "iod.listen", "iod.advertise", "iod.labels", "iod.server-key", "iod.metrics"];
+/// A setting's name and its value in the file.
+type InFile = (&'static str, Option<String>);
+
+impl MdsSection {
+    fn explain(&self) -> [InFile; 5] {
+        [
+            ("mds.dir", shown_path(&self.dir)),
+            ("mds.listen", shown_list(&self.listen)),
+            ("mds.advertise", shown_list(&self.advertise)),
+            ("mds.server-key", shown_path(&self.server_key)),
+            ("mds.metrics", self.metrics.clone()),
+        ]
+    }
+}
+
+impl IodSection {
+    fn explain(&self) -> [InFile; 6] {
+        [
+            ("iod.dir", shown_path(&self.dir)),
+            ("iod.listen", shown_list(&self.listen)),
+            ("iod.advertise", shown_list(&self.advertise)),
+            ("iod.labels", shown_list(&self.labels)),
+            ("iod.server-key", shown_path(&self.server_key)),
+            ("iod.metrics", self.metrics.clone()),
+        ]
+    }
+}
+
+fn shown_path(path: &Option<PathBuf>) -> Option<String> {
+    path.as_ref().map(|path| path.display().to_string())
+}
+
+fn shown_list(list: &[String]) -> Option<String> {
+    (!list.is_empty()).then(|| list.join(","))
+}
 
 /// A key or an agent: the more particular source wins over the other kind as well.
 fn credentials(
@@ -314,6 +358,14 @@ mod tests {
     fn a_misspelt_key_is_refused_and_named() {
         let fault = load("[cluster]\nmsd = ['a:1']\n", Global::default()).unwrap_err().to_string();
         assert!(fault.contains("msd") && fault.contains("`mds`") && fault.contains("try:"), "{fault}");
+    }
+
+    #[test]
+    fn labels_are_of_io_daemons_and_refused_elsewhere() {
+        let settings = load("[iod]\nlabels = ['rack=1']\n", Global::default()).unwrap();
+        assert!(settings.explain().iter().any(|(name, value, _)| (*name, value.as_str()) == ("iod.labels", "rack=1")));
+        let fault = load("[mds]\nlabels = ['rack=1']\n", Global::default()).unwrap_err().to_string();
+        assert!(fault.contains("unknown field `labels`"), "{fault}");
     }
 
     #[test]

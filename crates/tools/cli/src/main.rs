@@ -55,12 +55,12 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Put(args) => transfer::put(&args, &settings()?, out)?,
         Command::Get(args) => transfer::get(&args, &settings()?, out)?,
         Command::Cat { paths } => commands::cat::cat(&paths, &settings()?)?,
-        Command::Mkdir { paths, parents, mode } => commands::names::mkdir(&paths, parents, mode, &settings()?)?,
-        Command::Rm { paths, recursive, force } => commands::names::rm(&paths, recursive, force, &settings()?)?,
+        Command::Mkdir { paths, parents, mode } => commands::names::mkdir(&paths, parents, mode, &settings()?, out)?,
+        Command::Rm { paths, recursive, force } => commands::names::rm(&paths, recursive, force, &settings()?, out)?,
         Command::Mv { from, to, no_replace, exchange } => {
-            commands::names::mv(&from, &to, no_replace, exchange, &settings()?)?;
+            commands::names::mv(&from, &to, no_replace, exchange, &settings()?, out)?;
         }
-        Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?)?,
+        Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?, out)?,
         Command::Cp { paths, recursive, layout } => transfer::cp(&paths, recursive, &layout, &settings()?, out)?,
         Command::Du { paths } => commands::space::du(&paths, &settings()?, out)?,
         Command::Df => commands::space::df(&settings()?, out)?,

@@ -99,9 +99,19 @@ impl Printer {
 
     /// A hint, on standard error, unless `--quiet` or `--json`.
     pub fn hint(&self, text: impl fmt::Display) {
-        if !self.quiet && !self.json {
+        if self.hints() {
             eprintln!("{text}");
         }
+    }
+
+    /// What to type next, on standard error, unless `--quiet` or `--json`.
+    pub fn next(&self, command: impl fmt::Display) {
+        self.hint(format!("next: {command}"));
+    }
+
+    /// Whether hints are wanted: they may cost a call.
+    pub fn hints(&self) -> bool {
+        !self.quiet && !self.json
     }
 
     /// One JSON document.
@@ -131,6 +141,17 @@ impl Printer {
     }
 }
 
+/// A path as a shell takes it: quoted where it must be.
+pub fn quoted(path: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_./:=@%+,-".contains(c);
+    if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') {
+        return path.to_owned();
+    }
+    let inside = path.replace('\'', "'\\''");
+    // A leading dash would be a flag, quoted or not.
+    if path.starts_with('-') { format!("'./{inside}'") } else { format!("'{inside}'") }
+}
+
 /// A byte count for people: `0 B`, `1.5 KiB`, `3.0 GiB`.
 pub fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -150,6 +171,33 @@ mod tests {
         assert_eq!(human_bytes(1023), "1023 B");
         assert_eq!(human_bytes(1536), "1.5 KiB");
         assert_eq!(human_bytes(u64::MAX), "16.0 EiB");
+    }
+
+    #[test]
+    fn paths_are_quoted_where_a_shell_would_take_them_apart() {
+        assert_eq!(quoted("/a/b-c.d"), "/a/b-c.d");
+        assert_eq!(quoted("/täst"), "/täst");
+        assert_eq!(quoted("/a b"), "'/a b'");
+        assert_eq!(quoted("/it's; rm"), r"'/it'\''s; rm'");
+        assert_eq!(quoted(""), "''");
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        let help = crate::args::AFTER_HELP;
+        let codes = [
+            Exit::Failed,
+            Exit::Usage,
+            Exit::NotFound,
+            Exit::Refused,
+            Exit::Unreachable,
+            Exit::NoSpace,
+            Exit::Problems,
+        ];
+        for (at, code) in codes.into_iter().enumerate() {
+            assert_eq!(code as usize, at + 1, "numbered without a gap");
+            assert!(help.contains(&format!(" {} ", code as u8)), "{code:?} is in the help");
+        }
     }
 
     #[test]

@@ -9,9 +9,9 @@ use braid_wire::Secret;
 
 use crate::{
     args::{AgentArgs, IodArgs, MdsArgs},
-    config::{AGENT_SOCKET_DEFAULT, ServerSection, Settings},
+    config::Settings,
     connect,
-    output::{Exit, Fault, Printer},
+    output::{Exit, Fault, Printer, quoted},
 };
 
 /// Where an I/O daemon listens unless told otherwise.
@@ -22,13 +22,17 @@ pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let section = &settings.file.mds;
     let stop = stop_signal()?;
     let dir = wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or braid init DIR")?;
-    let listen = listen(&args.listen, section, &settings.mds.value.join(","));
-    let mut config = MdsConfig::new(dir, listen, server_key(&args.server_key, section)?);
+    let listen = listen(&args.listen, &section.listen, &settings.mds.value.join(","));
+    let mut config = MdsConfig::new(dir, listen, server_key(&args.server_key, &section.server_key)?);
     config.advertise = section.advertise.clone();
     config.tls = connect::tls(settings.tls.value);
     config.prometheus = args.metrics.clone().or_else(|| section.metrics.clone());
     let mut mds = start_mds(config)?;
     out.line(format!("metadata server listens on {}", addresses(mds.local_addrs())));
+    out.next(format!(
+        "braid iod{} --dir DISK --init    (one for each disk; without --init from the second start on)",
+        config_flag(settings)
+    ));
     let _ = stop.recv();
     mds.stop();
     Ok(())
@@ -49,22 +53,31 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let config = IodConfig {
         dir,
         cluster,
-        listen: listen(&args.listen, section, IOD_LISTEN_DEFAULT),
+        listen: listen(&args.listen, &section.listen, IOD_LISTEN_DEFAULT),
         advertise: pick(&args.advertise, &section.advertise),
         mds: settings.mds.value.clone(),
-        server_key: server_key(&args.server_key, section)?,
+        server_key: server_key(&args.server_key, &section.server_key)?,
         labels: pick(&args.label, &section.labels),
         tls: connect::tls(settings.tls.value),
         prometheus: args.metrics.clone().or_else(|| section.metrics.clone()),
     };
     let mut iod = start_iod(config)?;
     out.line(format!("I/O daemon listens on {}", addresses(iod.addresses())));
+    out.next(format!("braid status{}    (shows it as up when the metadata server knows it)", config_flag(settings)));
     let _ = stop.recv();
     iod.stop();
     Ok(())
 }
 
+/// Elsewhere no socket tells who is at its other end.
+#[cfg(not(target_os = "linux"))]
+pub fn agent(_: &AgentArgs, _: &Settings, _: Printer) -> Result<(), Fault> {
+    let why = "the agent needs Unix sockets that tell who connects, which this system lacks";
+    Err(Fault::usage("starting the agent", why).hint("a client key file: --key FILE"))
+}
+
 /// Runs the agent.
+#[cfg(target_os = "linux")]
 pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let stop = stop_signal()?;
     let key = settings.key.value.as_ref().ok_or_else(|| {
@@ -72,7 +85,7 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
             .hint("braid key add HOST, then braid agent --key HOST.key")
     })?;
     let socket = args.socket.clone().or_else(|| settings.file.client.agent.clone());
-    let socket = socket.unwrap_or_else(|| PathBuf::from(AGENT_SOCKET_DEFAULT));
+    let socket = socket.unwrap_or_else(|| PathBuf::from(crate::config::AGENT_SOCKET_DEFAULT));
     let mut config =
         braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
     config.tls = connect::tls(settings.tls.value);
@@ -84,6 +97,8 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
         stopper.stop();
     });
     out.line(format!("the agent listens on {}", socket.display()));
+    let (mds, shown) = (settings.mds.value.join(","), quoted(&socket.display().to_string()));
+    out.next(format!("any user of this host: export BRAID_MDS={mds} BRAID_AGENT={shown}; braid ls -l /"));
     Ok(agent.run()?)
 }
 
@@ -91,8 +106,7 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
     Mds::start(config).map_err(|e| {
-        Fault::failed(format!("starting the metadata server of {dir} on {listen}"), &e)
-            .hint(start_hint(&e.to_string(), "braid init DIR"))
+        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), "braid init DIR")
     })
 }
 
@@ -100,19 +114,23 @@ pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
 pub fn start_iod(config: IodConfig) -> Result<Iod, Fault> {
     let (dir, listen) = (config.dir.display().to_string(), config.listen.join(" "));
     Iod::start(config).map_err(|e| {
-        let hint = start_hint(
-            &e.to_string(),
-            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init",
-        );
-        Fault::failed(format!("starting the I/O daemon of {dir} on {listen}"), e).hint(hint)
+        let otherwise =
+            "is the disk mounted? A new, empty directory becomes a daemon's with: braid iod --dir DIR --init";
+        not_started(format!("starting the I/O daemon of {dir} on {listen}"), &e.to_string(), otherwise)
     })
 }
 
-fn start_hint(why: &str, otherwise: &str) -> String {
-    if why.contains("in use") || why.contains("cannot listen") {
-        return "another port with --listen, or stop what listens there".into();
+/// One piece of advice: the daemon's own, where it has one.
+fn not_started(what: String, said: &str, otherwise: &str) -> Fault {
+    if let Some((why, hint)) = said.split_once("; try: ") {
+        return Fault::failed(what, why).hint(hint);
     }
-    otherwise.into()
+    let taken = said.contains("in use") || said.contains("cannot listen");
+    Fault::failed(what, said).hint(if taken {
+        "another port with --listen, or stop what listens there"
+    } else {
+        otherwise
+    })
 }
 
 /// Makes an empty directory an I/O daemon's.
@@ -133,9 +151,8 @@ pub fn cluster(settings: &Settings) -> Result<ClusterUuid, Fault> {
     text.parse().map_err(|why: &str| Fault::usage("reading cluster.uuid", why))
 }
 
-fn server_key(given: &Option<PathBuf>, section: &ServerSection) -> Result<Secret, Fault> {
-    let path =
-        wanted(given, &section.server_key, "the server key", "--server-key FILE (braid init makes keys/server.key)")?;
+fn server_key(given: &Option<PathBuf>, configured: &Option<PathBuf>) -> Result<Secret, Fault> {
+    let path = wanted(given, configured, "the server key", "--server-key FILE (braid init makes keys/server.key)")?;
     let key = connect::key_file(&path)?;
     if key.id.0 != 0 {
         return Err(Fault::usage(format!("reading {}", path.display()), "it holds a client key, not the server key")
@@ -149,12 +166,17 @@ fn wanted(given: &Option<PathBuf>, configured: &Option<PathBuf>, what: &str, hin
     found.ok_or_else(|| Fault::new(Exit::Usage, "starting", format!("nobody said where {what} is")).hint(hint))
 }
 
-fn listen(given: &[String], section: &ServerSection, default: &str) -> Vec<String> {
-    match (given.is_empty(), section.listen.is_empty()) {
+fn listen(given: &[String], configured: &[String], default: &str) -> Vec<String> {
+    match (given.is_empty(), configured.is_empty()) {
         (false, _) => given.to_vec(),
-        (true, false) => section.listen.clone(),
+        (true, false) => configured.to_vec(),
         (true, true) => default.split(',').map(str::to_owned).collect(),
     }
+}
+
+/// The flag that names the configuration file, as the user gave it or would have to.
+fn config_flag(settings: &Settings) -> String {
+    settings.path.as_ref().map_or_else(String::new, |path| format!(" --config {}", quoted(&path.display().to_string())))
 }
 
 fn addresses(list: &[std::net::SocketAddr]) -> String {

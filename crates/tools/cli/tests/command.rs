@@ -1,95 +1,20 @@
 //! The `braid` command as a user meets it: a real embedded cluster, right and wrong arguments, what it prints and how it exits.
 #![cfg(unix)]
 
+mod harness;
+
 use std::{
     fs,
     net::TcpListener,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::Command,
+    sync::Arc,
 };
 
-use tempfile::TempDir;
-
-/// A cluster in a process of its own, stopped when the test ends.
-struct Cluster {
-    dir: TempDir,
-}
-
-impl Cluster {
-    fn up(iods: u16) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let cluster = Self { dir };
-        let iods = iods.to_string();
-        let up =
-            braid().arg("up").arg(cluster.path()).args(["--port", "0", "--iods", &iods, "--detach"]).output().unwrap();
-        assert!(up.status.success(), "{}", text(&up));
-        cluster
-    }
-
-    fn path(&self) -> PathBuf {
-        self.dir.path().join("cluster")
-    }
-
-    /// `braid ARGS` as the cluster's own client.
-    fn run(&self, args: &[&str]) -> Output {
-        braid().env("BRAID_CONFIG", self.path().join("braid.toml")).args(args).output().unwrap()
-    }
-
-    /// The same, which must succeed; its standard output.
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "braid {args:?}: {}", text(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    /// The same, which must fail with this exit code and say this.
-    fn fails(&self, args: &[&str], code: i32, says: &str) {
-        let output = self.run(args);
-        let text = text(&output);
-        assert_eq!(output.status.code(), Some(code), "braid {args:?}: {text}");
-        assert!(text.contains(says), "braid {args:?}: {text}");
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> String {
-        let path = self.dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        let _ = braid().arg("down").arg(self.path()).output();
-    }
-}
-
-/// The command without anything of the surroundings.
-fn braid() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_braid"));
-    for variable in ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "BRAID_LOG"]
-    {
-        command.env_remove(variable);
-    }
-    command
-}
-
-fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
-}
-
-fn noise(bytes: usize) -> Vec<u8> {
-    let mut state = 0x2545_f491_4f6c_dd1d_u64;
-    let mut out = Vec::with_capacity(bytes + 8);
-    while out.len() < bytes {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        out.extend_from_slice(&state.to_le_bytes());
-    }
-    out.truncate(bytes);
-    out
-}
+use braid_meta::{Batch, Engine, EngineOptions, Identity, MetaStore, Namespace, Options};
+use braid_types::FileIndex;
+use harness::{Cluster, Daemon, Processes, braid, noise, text};
 
 #[test]
 fn a_tree_is_put_and_got_back_with_modes_times_links_and_holes() {
@@ -254,28 +179,6 @@ fn keys_are_made_listed_and_revoked_and_others_keys_refused() {
     cluster.fails(&["--key", "/etc/hostname", "ls", "/"], 4, "others may read it");
 }
 
-/// A daemon that a test started, ended with the test.
-struct Daemon(Child);
-
-impl Daemon {
-    /// Starts `braid ARGS` and waits for the line that says that it is ready.
-    fn start(args: &[&str]) -> Self {
-        use std::io::{BufRead, BufReader};
-        let mut child = braid().args(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        assert!(line.contains("listens on"), "braid {args:?} said {line:?}");
-        Self(child)
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn an_io_daemon_without_its_directory_does_not_start() {
     let dir = tempfile::tempdir().unwrap();
@@ -328,59 +231,6 @@ fn completions_and_man_pages_come_from_the_tree() {
     let dir = tempfile::tempdir().unwrap();
     assert!(braid().args(["man", "--dir"]).arg(dir.path()).output().unwrap().status.success());
     assert!(Path::new(&dir.path().join("braid-put.1")).is_file());
-}
-
-/// A cluster of separate processes: a metadata server, I/O daemons on directories of the test's choice.
-struct Processes {
-    dir: TempDir,
-    config: String,
-    _mds: Daemon,
-    iods: Vec<Daemon>,
-}
-
-impl Processes {
-    fn start() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let home = dir.path().join("c");
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let init = braid().arg("init").arg(&home).args(["--listen", &format!("127.0.0.1:{port}")]).output().unwrap();
-        assert!(init.status.success(), "{}", text(&init));
-        let config = home.join("braid.toml").to_str().unwrap().to_owned();
-        let mds = Daemon::start(&["--config", &config, "mds"]);
-        let cluster = Self { dir, config, _mds: mds, iods: Vec::new() };
-        let key = home.join("keys/client.key");
-        cluster.ok(&["key", "add", "me", "--out", key.to_str().unwrap()]);
-        cluster
-    }
-
-    fn add_iod(&mut self, disk: &Path) {
-        let disk = disk.to_str().unwrap();
-        let args = ["--config", &self.config, "iod", "--dir", disk, "--init", "--listen", "127.0.0.1:0"];
-        self.iods.push(Daemon::start(&args));
-        // It listens before it has registered: the map says when it is there.
-        while self.up() < self.iods.len() {}
-    }
-
-    fn up(&self) -> usize {
-        let status: serde_json::Value = serde_json::from_str(&self.ok(&["--json", "status"])).unwrap();
-        status["iods"].as_array().unwrap().iter().filter(|iod| iod["state"] == "up").count()
-    }
-
-    fn run(&self, args: &[&str]) -> Output {
-        braid().args(["--config", &self.config]).args(args).output().unwrap()
-    }
-
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert!(output.status.success(), "braid {args:?}: {}", text(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn file(&self, name: &str, content: &[u8]) -> String {
-        let path = self.dir.path().join(name);
-        fs::write(&path, content).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
 }
 
 #[test]
@@ -508,10 +358,18 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     cluster.ok(&["put", &file, "/f"]);
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"), "a quiet file system is clean");
     fs::remove_file(&objects(&cluster, "iod0")[0]).unwrap();
-    assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
-    assert!(braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap().status.success());
-    cluster.fails(&["fsck"], 7, "missing");
+    cluster.restart_after(|| ());
+    cluster.fails(&["fsck"], 7, "object missing: /f: part");
+    cluster.fails(&["fsck"], 7, "object missing cannot be mended from here; try: bring the disk of I/O daemon");
+    cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
+    let json: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "fsck"]).stdout).unwrap();
+    assert!(json["problems"][0]["try"].as_str().unwrap().contains("braid rm /f, then braid put COPY /f"), "{json}");
     cluster.fails(&["cat", "/f"], 1, "missing");
+    // What the advice says, helps.
+    cluster.ok(&["rm", "/f"]);
+    cluster.ok(&["put", &file, "/f"]);
+    assert_eq!(cluster.run(&["cat", "/f"]).stdout, noise(3_000_000));
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
 
 #[test]
@@ -532,5 +390,51 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     assert!(object.exists(), "fsck without --mend only reports");
     assert!(cluster.ok(&["fsck", "--mend"]).contains("mended"));
     assert!(!object.exists());
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+/// Damages the metadata of a cluster that is down: a wrong link count, and a directory whose name is gone.
+fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
+    let store = Arc::new(Engine::open(metadata, EngineOptions::default()).unwrap());
+    let names = Namespace::open(store.clone(), Options { cached_inodes_max: 256 }).unwrap();
+    let (root, top) = (Identity::root(), FileIndex::ROOT);
+    let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
+    let file = names.lookup(&root, top, counted).unwrap();
+    names.mend_links(&call, file.file, 5, file.change).unwrap();
+    let page = names.readdir(&root, top, 0, 65_536, false).unwrap();
+    let entry = page.entries.iter().find(|listed| listed.name == nameless).unwrap().entry;
+    // Both keys of the entry, as docs/format-meta.md has them: shard, letter, directory, name or cookie.
+    let key =
+        |letter: u8, rest: &[u8]| [&top.shard().0.to_be_bytes()[..], &[letter], &top.0.to_be_bytes(), rest].concat();
+    let mut batch = Batch::new();
+    batch.remove(key(b'E', nameless));
+    batch.remove(key(b'C', &entry.cookie.to_be_bytes()));
+    let sequence = store.commit(batch, store.fence()).unwrap();
+    store.sync(sequence).unwrap();
+}
+
+#[test]
+fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_when_told() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("f", b"content");
+    cluster.ok(&["mkdir", "-p", "/lost/sub"]);
+    cluster.ok(&["put", &file, "/lost/sub/f"]);
+    cluster.ok(&["put", &file, "/counted"]);
+    cluster.restart_after(|| damage(&cluster.path().join("mds"), b"counted", b"lost"));
+    cluster.fails(&["ls", "/lost"], 3, "no such file");
+    for _ in 0..2 {
+        let found = cluster.run(&["fsck"]);
+        let text = text(&found);
+        assert_eq!(found.status.code(), Some(7), "{text}");
+        assert!(text.contains("link count: /counted (file ") && text.contains("records 5 links"), "{text}");
+        assert!(text.contains("unreachable: file ") && text.contains("a directory without a name"), "{text}");
+        assert!(text.contains("next: braid fsck --mend"), "{text}");
+    }
+    let mended = cluster.run(&["fsck", "--mend"]);
+    assert_eq!(mended.status.code(), Some(0), "{}", text(&mended));
+    assert!(text(&mended).contains("next: braid ls -l /lost+found"), "{}", text(&mended));
+    assert!(cluster.ok(&["stat", "/counted"]).contains("links 1"));
+    let back = cluster.ok(&["ls", "/lost+found"]);
+    assert_eq!(cluster.ok(&["cat", &format!("/lost+found/{}/sub/f", back.trim())]), "content");
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }

@@ -11,16 +11,17 @@ use braid_net::Driver;
 use braid_types::FileIndex;
 use braid_wire::message::types::Attributes;
 
+use super::Cursor;
 use crate::{
     calls::file_calls,
     engine::{FileView, OpenFile},
     error::Result,
 };
 
-/// An open file. It has no cursor: calls that run at the same time would fight over it.
+/// An open file. It has no cursor, over which calls that run at the same time would fight: [`File::cursor`] has.
 pub struct File<D: Driver> {
-    file: Arc<OpenFile<D>>,
-    view: FileView,
+    pub(super) file: Arc<OpenFile<D>>,
+    pub(super) view: FileView,
 }
 
 impl<D: Driver> fmt::Debug for File<D> {
@@ -62,6 +63,11 @@ impl<D: Driver> File<D> {
     pub fn with_view(&self, view: View) -> Result<Self> {
         let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
         Ok(Self { file: Arc::clone(&self.file), view })
+    }
+
+    /// This handle with a cursor at 0: for reading and writing on, and seeking.
+    pub fn cursor(self) -> Cursor<D> {
+        Cursor::new(self)
     }
 
     /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.

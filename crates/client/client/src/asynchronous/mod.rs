@@ -1,9 +1,11 @@
 //! The async face: the same engine, over any driver whose futures wait without blocking.
 
 mod client;
+mod cursor;
 mod file;
 
 pub use client::Client;
+pub use cursor::Cursor;
 pub use file::File;
 
 pub use crate::engine::Listing;

@@ -7,14 +7,14 @@ use std::{
 
 use braid_layout::{Extent, Layout, View};
 use braid_net::Blocking;
-use braid_types::{FileIndex, Status};
+use braid_types::FileIndex;
 use braid_wire::message::types::Attributes;
 
 use super::{block_on, client::Farewell};
 use crate::{
     calls::file_calls,
     engine::{FileView, OpenFile, gate::lock},
-    error::{Error, Result},
+    error::Result,
 };
 
 /// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls at positions that leave it alone.
@@ -65,7 +65,7 @@ impl File {
     /// bytes of the view's stream.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a view that makes no sense.
+    /// [`crate::Status::Invalid`] for a view that makes no sense.
     pub fn with_view(&self, view: View) -> Result<Self> {
         let view = FileView::new(view).map_err(|error| error.during("set a view on", self.file.path()))?;
         Ok(Self { file: Arc::clone(&self.file), view, cursor: Mutex::new(0), session: Arc::clone(&self.session) })
@@ -107,7 +107,7 @@ impl File {
     /// many extents there are.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
     pub fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         block_on(self.file.read_list(extents, buffers))
     }
@@ -115,7 +115,7 @@ impl File {
     /// Writes the buffers to a list of extents of the file, ascending.
     ///
     /// # Errors
-    /// [`Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
     pub fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
         block_on(self.file.write_list(extents, buffers))
     }
@@ -123,23 +123,15 @@ impl File {
     /// Closes the file. Without it, dropping the last handle does, silently.
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
+    /// [`crate::Status::UnsyncedDataLost`] when a daemon lost writes that it had acknowledged and nobody synced.
     pub fn close(self) -> Result<()> {
         block_on(self.file.close())
     }
 
     fn seek_to(&self, to: SeekFrom) -> Result<u64> {
         let mut cursor = lock(&self.cursor);
-        let (base, offset) = match to {
-            SeekFrom::Start(position) => (position, 0),
-            SeekFrom::Current(offset) => (*cursor, offset),
-            SeekFrom::End(offset) => (self.view.bytes_below(self.size()?), offset),
-        };
-        let position = base.checked_add_signed(offset).ok_or_else(|| {
-            Error::new(Status::Invalid, "the position would be negative").during("seek in", self.file.path())
-        })?;
-        *cursor = position;
-        Ok(position)
+        *cursor = block_on(self.file.position_after_seek(&self.view, *cursor, to))?;
+        Ok(*cursor)
     }
 }
 

@@ -78,6 +78,9 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// [`Status::UnsyncedDataLost`], once.
     pub async fn close(&self) -> Result<()> {
+        if !self.engine().is_ours() {
+            return Ok(()); // a child after `fork` closes its copy of the handle; the file is its parent's
+        }
         if self.mark_closed() {
             self.engine().closes.push(self.open_id());
             self.engine().flush_closes_when_due().await;

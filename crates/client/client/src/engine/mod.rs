@@ -19,6 +19,7 @@ mod attributes;
 mod backoff;
 mod capability;
 mod close;
+mod cursor;
 mod directory;
 pub(crate) mod gate;
 mod iod_batch;
@@ -64,6 +65,7 @@ pub use view::FileView;
 use crate::{
     config::Config,
     error::{Error, Result},
+    fork,
 };
 use close::CloseQueue;
 use gate::{Gate, lock};
@@ -76,8 +78,7 @@ pub struct Engine<D: Driver> {
     driver: D,
     config: Config,
     /// The process that made it; a child after `fork` must not touch its connections.
-    process: u32,
-    forks: u32,
+    process: u64,
     /// The connection to the metadata server.
     link: Mutex<Option<Arc<Link<D>>>>,
     /// One at a time connects to it.
@@ -124,8 +125,7 @@ impl<D: Driver> Engine<D> {
         Arc::new(Self {
             driver,
             config,
-            process: std::process::id(),
-            forks: crate::fork::forks(),
+            process: fork::mark(),
             link: Mutex::new(None),
             linking: Gate::new(1),
             session: Mutex::new(None),
@@ -156,13 +156,14 @@ impl<D: Driver> Engine<D> {
     }
 
     /// A child after `fork` shares the parent's sockets: whatever it sent would tear the parent's calls.
+    /// Costs a load (`fork.rs`): asked before every call, and before any lock that another thread may have held at
+    /// the fork.
     fn check_process(&self) -> Result<()> {
-        if self.process == std::process::id() { self.check_fork() } else { Err(forked()) }
+        if self.is_ours() { Ok(()) } else { Err(forked()) }
     }
 
-    /// The part of [`Engine::check_process`] that costs no system call.
-    fn check_fork(&self) -> Result<()> {
-        if self.forks == crate::fork::forks() { Ok(()) } else { Err(forked()) }
+    fn is_ours(&self) -> bool {
+        self.process == fork::mark()
     }
 
     fn pool(self: &Arc<Self>, iod: IodId) -> Arc<Pool<D>> {

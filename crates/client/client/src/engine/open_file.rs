@@ -136,7 +136,7 @@ impl<D: Driver> OpenFile<D> {
 
     /// Refuses what the file was not opened for, before anything is sent.
     pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
-        self.engine().check_fork()?;
+        self.engine().check_process()?;
         if self.closed.load(Ordering::Relaxed) {
             return Err(Error::new(Status::StaleHandle, "the file was closed"));
         }
@@ -166,7 +166,8 @@ impl<D: Driver> OpenFile<D> {
 
 impl<D: Driver> Drop for OpenFile<D> {
     fn drop(&mut self) {
-        if self.mark_closed() {
+        // A child after `fork` has a copy of the handle; the file is its parent's.
+        if self.engine().is_ours() && self.mark_closed() {
             self.caller.engine.closes.push(self.open_id());
         }
     }

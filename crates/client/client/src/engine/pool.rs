@@ -91,6 +91,7 @@ impl<D: Driver> Pool<D> {
         engine: &'p Arc<Engine<D>>,
         deadline: Duration,
     ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+        engine.check_process()?;
         let permit = self.gate.acquire(&engine.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
         let session = engine.session(deadline).await?;
         let lease = Lease { pool: self, _permit: permit };
@@ -112,7 +113,6 @@ impl<D: Driver> Pool<D> {
     }
 
     async fn connect(&self, engine: &Arc<Engine<D>>, session: &Session, deadline: Duration) -> Result<Box<Pooled<D>>> {
-        engine.check_process()?;
         let (credential, secret) = session.credential();
         let endpoint = Endpoint {
             node: NodeKind::Iod,

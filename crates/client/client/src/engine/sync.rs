@@ -83,7 +83,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     async fn sync_all(&self, deadline: Duration) -> Result<Attributes> {
-        self.engine().check_fork()?;
+        self.engine().check_process()?;
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
         let attributes = self.engine().call(self.caller.identity, &call, Kind::Free, deadline).await?;

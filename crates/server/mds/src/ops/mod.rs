@@ -4,6 +4,7 @@ mod attributes;
 mod common;
 mod create;
 mod fsck;
+mod fsck_names;
 mod fsync;
 mod iods;
 mod keys;

@@ -2,6 +2,7 @@
 
 mod calls;
 mod claims;
+mod fsck;
 mod grace;
 mod iods;
 mod replay;

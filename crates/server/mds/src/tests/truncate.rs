@@ -88,13 +88,28 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
 
 #[test]
 fn killed_before_the_intent_was_committed_nothing_happened() {
-    let (mut world, client, _) = written();
-    let reclaimed = {
-        world.restart();
-        client.reclaim(&mut world).unwrap()
-    };
-    assert_eq!(reclaimed.stat("f").unwrap().bytes, ByteCount(40_000));
-    assert_eq!(reclaimed.truncate("f", 5000).unwrap().bytes, ByteCount(5000));
+    let (mut world, client, opened) = written();
+    let objects = world.iods.state().objects.clone();
+    world.iods.state().log.clear();
+    // The log takes no batch any more: the server dies with the intent not on record.
+    world.store.set_faults(braid_meta::Faults { failing_commits: (0..100).collect(), ..Default::default() });
+    let envelope = client.next();
+    let failure = client.call_as(envelope.clone(), set_size("f", 5000)).unwrap_err();
+    assert_eq!(failure.status, Status::DiskError, "{failure}");
+    let asked = world.iods.state().log.clone();
+    assert!(
+        !asked.iter().any(|(_, call)| *call == "Truncate"),
+        "no daemon cuts before the intent is on record: {asked:?}"
+    );
+    world.restart();
+    assert_eq!(world.status().intents_pending, 0);
+    let client = client.reclaim(&mut world).unwrap();
+    let stat = Stat { at: at("f"), follow: true };
+    let found = client.call_as(Envelope::PLAIN, stat).unwrap();
+    assert_eq!((found.bytes, found.size_generation), (ByteCount(40_000), opened.attributes.size_generation));
+    assert_eq!(world.iods.state().objects, objects);
+    // Nothing is on record of it: the same call is done, not answered.
+    assert_eq!(client.call_as(envelope, set_size("f", 5000)).unwrap().bytes, ByteCount(5000));
 }
 
 #[test]

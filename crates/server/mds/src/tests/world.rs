@@ -59,7 +59,7 @@ impl Spawner for Inline {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Object {
     pub bytes: u64,
     pub generation: u64,

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use braid_types::{Failure, FileIndex, ShardId};
+use braid_types::{Failure, FileIndex, ShardId, Status};
 
 use super::make;
 use super::readdir::PAGE_ENTRIES_MAX;
@@ -11,7 +11,7 @@ use crate::identity::Call;
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
 use crate::record::{Inode, Outcome, Parts, RecordError};
-use crate::tx::Op;
+use crate::tx::{Op, Tx};
 
 impl Namespace {
     /// Up to `count_max` (at most 1024) inodes of a shard after `after`, in the order of their indexes. An inode
@@ -40,23 +40,18 @@ impl Namespace {
         Ok(found)
     }
 
-    /// Records a true size, true parts, or a true link count, for fsck. Root's alone.
+    /// Records a true size or true parts, for fsck. Root's alone.
     pub fn mend(
         &self,
         call: &Call<'_>,
         file: FileIndex,
         size: Option<u64>,
         parts: Option<Parts>,
-        nlink: Option<u32>,
     ) -> Result<(), Failure> {
         self.change(call, Op::Mend, file, |tx| {
-            if !call.who.is_root() {
-                return Err(braid_types::Status::NotPermitted.into());
-            }
-            let mut inode = (*tx.inode(file)?).clone();
+            let mut inode = found(tx, call, file, None)?;
             inode.size = size.unwrap_or(inode.size);
             inode.parts = parts.unwrap_or(std::mem::take(&mut inode.parts));
-            inode.nlink = nlink.unwrap_or(inode.nlink);
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)
@@ -64,21 +59,60 @@ impl Namespace {
         Ok(())
     }
 
-    /// Gives a file that no name leads to one in a directory: lost+found. Its link count stays as recorded: a file
-    /// that lost its only name has one. Root's alone.
-    pub fn adopt(&self, call: &Call<'_>, file: FileIndex, directory: FileIndex, name: &[u8]) -> Result<(), Failure> {
+    /// Records how many names lead to a file, or what a directory's count is, unless the file changed after its
+    /// change counter was `change`: then the count may be old, and nothing is done. Root's alone.
+    ///
+    /// # Errors
+    /// [`Status::TryAgain`] when it changed.
+    pub fn mend_links(&self, call: &Call<'_>, file: FileIndex, links: u32, change: u64) -> Result<(), Failure> {
+        self.change(call, Op::Mend, file, |tx| {
+            let mut inode = found(tx, call, file, Some(change))?;
+            inode.nlink = links;
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Gives a file that no name leads to one in a directory: lost+found. A directory keeps its link count, which is
+    /// that of the directories in it; anything else has one name from then on. `change` as in
+    /// [`Namespace::mend_links`]. Root's alone.
+    ///
+    /// # Errors
+    /// [`Status::TryAgain`] when it changed.
+    pub fn adopt(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        directory: FileIndex,
+        name: &[u8],
+        change: u64,
+    ) -> Result<(), Failure> {
         self.change(call, Op::Mend, directory, |tx| {
-            if !call.who.is_root() {
-                return Err(braid_types::Status::NotPermitted.into());
-            }
-            let mut inode = (*tx.inode(file)?).clone();
+            let mut inode = found(tx, call, file, Some(change))?;
             let place = make::free_name(tx, call, directory, name)?;
             make::add_name(tx, &place.directory, name, file, inode.kind);
+            if !inode.is_directory() {
+                inode.nlink = 1;
+            }
             inode.parent = directory;
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)
         })?;
         Ok(())
+    }
+}
+
+/// The inode that root wants mended, as it was when its change counter was `change`.
+fn found(tx: &Tx<'_>, call: &Call<'_>, file: FileIndex, change: Option<u64>) -> Result<Inode, Failure> {
+    if !call.who.is_root() {
+        return Err(Status::NotPermitted.into());
+    }
+    let inode = tx.inode(file)?;
+    match change {
+        Some(change) if change != inode.change => Err(Status::TryAgain.into()),
+        _ => Ok((*inode).clone()),
     }
 }

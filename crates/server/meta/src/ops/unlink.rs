@@ -39,7 +39,8 @@ impl Namespace {
 /// One name of a file that is not a directory is gone.
 pub(super) fn drop_name(tx: &mut Tx<'_>, inode: &Inode) -> Result<(), Failure> {
     let mut inode = inode.clone();
-    inode.nlink -= 1;
+    // A count that is too low, which fsck would have told, must not become the largest.
+    inode.nlink = inode.nlink.saturating_sub(1);
     inode.touch(tx.now);
     if inode.nlink == 0 {
         return drop_file(tx, inode);

@@ -3,7 +3,7 @@
 use braid_types::Status;
 
 use super::*;
-use crate::{Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMode};
+use crate::{Batch, Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
 
 #[test]
 fn a_created_file_is_found_with_its_attributes_after_a_restart() {
@@ -211,7 +211,7 @@ fn the_layout_of_a_file_changes_only_while_it_is_empty() {
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
     let new = ns.set_layout(&call(&root), file, layout(2)).unwrap();
     assert_eq!(new.layout.as_ref().unwrap().version.0, 2);
-    ns.mend(&call(&root), file, Some(9), Some(Parts::first(2)), None).unwrap();
+    ns.mend(&call(&root), file, Some(9), Some(Parts::first(2))).unwrap();
     assert_eq!(status(ns.set_layout(&call(&root), file, layout(3))), Status::Busy);
 }
 
@@ -247,16 +247,71 @@ fn an_older_server_cannot_commit_after_a_newer_one_started() {
     assert_eq!(status(create(&old, &call(&root), ROOT, b"late")), Status::NotServing);
 }
 
+/// Takes a name away and leaves the file, as a damaged store would.
+fn lose_name(store: &MemoryStore, ns: &Namespace, directory: FileIndex, name: &[u8]) {
+    let page = ns.readdir(&Identity::root(), directory, 0, 4096, false).unwrap();
+    let entry = page.entries.into_iter().find(|listed| listed.name == name).unwrap().entry;
+    let mut batch = Batch::new();
+    batch.remove(key::entry(directory, name));
+    batch.remove(key::cookie(directory, entry.cookie));
+    store.commit(batch, store.fence()).unwrap();
+}
+
 #[test]
 fn a_file_without_a_name_is_adopted_by_lost_and_found() {
-    let (_, ns) = memory();
+    let (store, ns) = memory();
     let root = Identity::root();
     let lost = ns.mkdir(&call(&root), ROOT, b"lost+found", 0o700).unwrap().file;
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
-    assert_eq!(status(ns.adopt(&call(&user(5)), file, lost, b"x")), Status::NotPermitted);
-    ns.adopt(&call(&root), file, lost, b"x").unwrap();
+    ns.link(&call(&root), file, ROOT, b"g").unwrap();
+    [b"f", b"g"].iter().for_each(|name| lose_name(&store, &ns, ROOT, *name));
+    let change = ns.getattr(file).unwrap().change;
+    assert_eq!(status(ns.adopt(&call(&user(5)), file, lost, b"x", change)), Status::NotPermitted);
+    ns.adopt(&call(&root), file, lost, b"x", change).unwrap();
     let found = ns.lookup(&root, lost, b"x").unwrap();
     assert_eq!((found.file, found.nlink, found.parent), (file, 1, lost));
+}
+
+#[test]
+fn a_directory_without_a_name_is_adopted_with_all_that_is_in_it() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let lost = ns.mkdir(&call(&root), ROOT, b"lost+found", 0o700).unwrap().file;
+    let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    let sub = ns.mkdir(&call(&root), dir, b"sub", 0o755).unwrap().file;
+    lose_name(&store, &ns, ROOT, b"d");
+    let change = ns.getattr(dir).unwrap().change;
+    ns.adopt(&call(&root), dir, lost, b"x", change).unwrap();
+    let found = ns.lookup(&root, lost, b"x").unwrap();
+    assert_eq!((found.file, found.nlink, found.parent), (dir, 3, lost));
+    assert_eq!(ns.lookup(&root, dir, b"sub").unwrap().file, sub);
+    assert_eq!(ns.getattr(lost).unwrap().nlink, 3, "it has a directory in it now");
+}
+
+#[test]
+fn a_count_of_links_that_was_taken_before_a_change_is_not_recorded() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    let counted = ns.getattr(file).unwrap().change;
+    ns.link(&call(&root), file, ROOT, b"g").unwrap();
+    assert_eq!(status(ns.mend_links(&call(&root), file, 1, counted)), Status::TryAgain);
+    assert_eq!(status(ns.adopt(&call(&root), file, ROOT, b"h", counted)), Status::TryAgain);
+    assert_eq!(ns.getattr(file).unwrap().nlink, 2);
+    let now = ns.getattr(file).unwrap().change;
+    assert_eq!(status(ns.mend_links(&call(&user(5)), file, 7, now)), Status::NotPermitted);
+    ns.mend_links(&call(&root), file, 7, now).unwrap();
+    assert_eq!(ns.getattr(file).unwrap().nlink, 7);
+}
+
+#[test]
+fn a_link_count_that_is_too_low_does_not_run_over_when_a_name_goes() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    ns.mend_links(&call(&root), file, 0, ns.getattr(file).unwrap().change).unwrap();
+    ns.unlink(&call(&root), ROOT, b"f").unwrap();
+    assert_eq!(status(ns.getattr(file)), Status::StaleHandle);
 }
 
 #[test]

@@ -14,7 +14,8 @@ pub fn explain(settings: &Settings, out: Printer) {
     }
     let rows: Vec<_> = rows.into_iter().map(|(name, value, source)| vec![name.to_owned(), value, source]).collect();
     out.table(&["SETTING", "VALUE", "FROM"], &rows);
-    if settings.path.is_none() {
-        out.hint("no configuration file was found; `braid init DIR` or `braid up DIR` writes one");
+    match &settings.path {
+        Some(_) => out.next("braid status    (with these settings)"),
+        None => out.next("braid up DIR, or braid init DIR    (no configuration file was found; either writes one)"),
     }
 }

@@ -6,7 +6,7 @@ use clap::CommandFactory;
 
 use crate::{
     args::Cli,
-    output::{Fault, Printer},
+    output::{Fault, Printer, quoted},
 };
 
 /// Prints completions.
@@ -22,6 +22,6 @@ pub fn man(dir: Option<&Path>, out: Printer) -> Result<(), Fault> {
     };
     std::fs::create_dir_all(dir).map_err(fault)?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(fault)?;
-    out.hint(format!("man pages are in {0}; to read one: man -l {0}/braid-up.1", dir.display()));
+    out.next(format!("man -l {}", quoted(&dir.join("braid-up.1").display().to_string())));
     Ok(())
 }

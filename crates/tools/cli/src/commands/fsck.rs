@@ -15,7 +15,7 @@ use braid_client::Client;
 use braid_types::{ByteCount, FileIndex, IodId, ObjectId, PartIndex, Status};
 use braid_wire::message::{
     iod::{ListObjects, MoveToLost},
-    mds::{FsckFile, FsckMend},
+    mds::{FsckFile, FsckMend, FsckProblem, FsckProblemKind},
     types::IodState,
 };
 use serde::Serialize;
@@ -23,11 +23,18 @@ use serde::Serialize;
 use crate::{
     admin::{self, IodLink},
     config::Settings,
-    output::{Exit, Fault, Printer},
+    output::{Exit, Fault, Printer, quoted},
 };
 
+/// Problems that advice is printed for; `--json` has it for all.
+const ADVICE_MAX: usize = 5;
 /// Objects asked for at once.
 const PAGE: u32 = 1000;
+
+/// Of what somebody else put into a daemon's directory.
+const STRANGER: &str = "look what it is and move it out of the daemon's directory; nothing here uses it";
+/// Of what only another copy of the metadata could mend.
+const RECORD_LOST: &str = "the metadata directory is damaged: stop the metadata server and put a backup of it in place";
 
 /// What was found.
 #[derive(Default, Serialize)]
@@ -45,6 +52,9 @@ struct Problem {
     kind: &'static str,
     what: String,
     mended: bool,
+    /// What a person can do where nothing here can.
+    #[serde(rename = "try", skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
     #[serde(skip)]
     mend: Mend,
 }
@@ -52,7 +62,10 @@ struct Problem {
 /// What would mend it.
 #[derive(Clone, PartialEq)]
 enum Mend {
-    None,
+    /// The metadata server does, when it is told to while it checks.
+    Names,
+    /// Nothing that is here can.
+    Impossible,
     MoveToLost(IodId, ObjectId),
     Record(FileIndex, FsckMend),
 }
@@ -86,14 +99,22 @@ fn check_names(client: &Client, mend: bool, report: &mut Report) -> Result<(), F
     for shard in client.fsck_shards()? {
         let reply = client.fsck_namespace(shard, mend)?;
         report.inodes += reply.inodes;
-        report.problems.extend(reply.problems.into_iter().map(|p| Problem {
-            kind: "namespace",
-            what: format!("{:?} of file {}: {}", p.kind, p.file, p.detail),
-            mended: p.mended,
-            mend: Mend::None,
-        }));
+        report.problems.extend(reply.problems.into_iter().map(name_problem));
     }
     Ok(())
+}
+
+fn name_problem(problem: FsckProblem) -> Problem {
+    let FsckProblem { kind, detail: what, mended, .. } = problem;
+    let (kind, mend, advice) = match kind {
+        FsckProblemKind::LinkCount => ("link count", Mend::Names, None),
+        FsckProblemKind::Unreachable => ("unreachable", Mend::Names, None),
+        FsckProblemKind::DanglingEntry => ("name without a file", Mend::Impossible, Some(RECORD_LOST)),
+        FsckProblemKind::EntryIndex => ("name and cookie disagree", Mend::Impossible, Some(RECORD_LOST)),
+        FsckProblemKind::Unreadable => ("unreadable record", Mend::Impossible, Some(RECORD_LOST)),
+        _ => ("unknown to this version", Mend::Impossible, None),
+    };
+    Problem { kind, what, mended, advice: advice.map(str::to_owned), mend }
 }
 
 fn connect_all(
@@ -157,11 +178,11 @@ fn list_objects(
             let orphans = client.fsck_orphans(page.objects.iter().map(|o| o.object).collect())?;
             for orphan in orphans {
                 let what = format!("object {orphan} on I/O daemon {iod} belongs to no file");
-                note(problems, "object without a file", what, Mend::MoveToLost(*iod, orphan));
+                note(problems, "object without a file", what, Mend::MoveToLost(*iod, orphan), None);
             }
             for stranger in &page.strangers {
                 let what = format!("{} on I/O daemon {iod} is not an object", String::from_utf8_lossy(stranger));
-                note(problems, "stranger", what, Mend::None);
+                note(problems, "stranger", what, Mend::Impossible, Some(STRANGER.to_owned()));
             }
             objects.extend(page.objects.iter().map(|o| ((*iod, o.object), o.bytes.0)));
             match page.cursor {
@@ -189,8 +210,7 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
                 present.insert(part);
             }
             None if recorded(file, part) => {
-                let what = format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
-                note(problems, "object missing", what, Mend::None);
+                missing(file, part, object, *iod, problems);
             }
             None => {}
         }
@@ -200,22 +220,32 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
     }
 }
 
+/// There is one copy of the bytes: nobody can bring them back from here.
+fn missing(file: &FsckFile, part: PartIndex, object: ObjectId, iod: IodId, problems: &mut Problems) {
+    let what = format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
+    let path = quoted(&name(file));
+    let advice = format!(
+        "bring the disk of I/O daemon {iod} back as it was, or put the file again: braid rm {path}, then braid put COPY {path}"
+    );
+    note(problems, "object missing", what, Mend::Impossible, Some(advice));
+}
+
 fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], present: &BTreeSet<PartIndex>, problems: &mut Problems) {
     let Ok(bytes) = file.layout.file_size_from_objects(ends) else { return };
     if bytes != file.bytes.0 {
         let what = format!("{}: recorded size {}, its objects say {bytes}", name(file), file.bytes);
         let mend = FsckMend { bytes: Some(ByteCount(bytes)), existing_parts: None };
-        note(problems, "size disagrees", what, Mend::Record(file.file, mend));
+        note(problems, "size disagrees", what, Mend::Record(file.file, mend), None);
     }
     if let Some(part) = present.iter().find(|part| !recorded(file, **part)) {
         let what = format!("{}: part {part} is there and not recorded", name(file));
         let mend = FsckMend { bytes: None, existing_parts: Some(bitmap(present)) };
-        note(problems, "part not recorded", what, Mend::Record(file.file, mend));
+        note(problems, "part not recorded", what, Mend::Record(file.file, mend), None);
     }
 }
 
-fn note(problems: &mut Problems, kind: &'static str, what: String, mend: Mend) {
-    problems.insert(format!("{kind}: {what}"), Problem { kind, what, mended: false, mend });
+fn note(problems: &mut Problems, kind: &'static str, what: String, mend: Mend, advice: Option<String>) {
+    problems.insert(format!("{kind}: {what}"), Problem { kind, what, mended: false, advice, mend });
 }
 
 fn recorded(file: &FsckFile, part: PartIndex) -> bool {
@@ -236,7 +266,7 @@ fn name(file: &FsckFile) -> String {
 /// Mends one problem; whether that was possible.
 fn apply(mend: &Mend, client: &Client, links: &mut BTreeMap<IodId, IodLink>) -> Result<bool, Fault> {
     match mend {
-        Mend::None => Ok(false),
+        Mend::Names | Mend::Impossible => Ok(false),
         Mend::Record(file, mend) => match client.fsck_mend(*file, mend.clone()) {
             Err(e) if e.status() == Status::NotFound => Ok(true),
             outcome => Ok(outcome.map(|()| true)?),
@@ -261,7 +291,27 @@ fn print(report: &Report, mend: bool, out: Printer) {
     let (files, inodes, objects) = (report.files, report.inodes, report.objects);
     let open = report.problems.iter().filter(|p| !p.mended).count();
     out.line(format!("{inodes} inodes, {files} files, {objects} objects checked; {open} problems left"));
-    if open > 0 && !mend {
-        out.hint("to mend what can be mended: braid fsck --mend (nothing is deleted; objects go to lost+found)");
+    next(report, mend, out);
+}
+
+/// What to type for what is left: mending first, then what only a person can do.
+fn next(report: &Report, mend: bool, out: Printer) {
+    let left = || report.problems.iter().filter(|problem| !problem.mended);
+    if !mend && left().any(|problem| problem.mend != Mend::Impossible) {
+        out.next("braid fsck --mend    (nothing is deleted: what nobody knows goes to lost+found)");
+    } else if mend && left().any(|problem| problem.mend != Mend::Impossible) {
+        out.next("braid fsck --mend    (once more: what changed meanwhile was left alone)");
+    } else if report.problems.iter().any(|problem| problem.kind == "unreachable") {
+        out.next("braid ls -l /lost+found    (as root)");
+    }
+    let mut told = BTreeSet::new();
+    for problem in left().filter(|problem| problem.advice.is_some()).take(ADVICE_MAX) {
+        let advice = problem.advice.as_deref().unwrap_or_default();
+        if told.insert(advice) {
+            out.hint(format!("{} cannot be mended from here; try: {advice}", problem.kind));
+        }
+    }
+    if !report.daemons_not_reached.is_empty() {
+        out.next("braid status    (start the daemons that are down, then braid fsck again)");
     }
 }

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     args::InitArgs,
-    config::{ClientSection, ClusterSection, File, ServerSection},
+    config::{ClientSection, ClusterSection, File, IodSection, MdsSection},
     output::{Fault, Printer},
 };
 
@@ -79,13 +79,13 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
     let file = File {
         cluster: ClusterSection { uuid: Some(uuid.to_string()), mds: listen.to_vec(), tls: None },
         client: ClientSection { key: Some("keys/client.key".into()), ..ClientSection::default() },
-        mds: ServerSection {
+        mds: MdsSection {
             dir: Some("mds".into()),
             listen: listen.to_vec(),
             server_key: Some("keys/server.key".into()),
-            ..ServerSection::default()
+            ..MdsSection::default()
         },
-        iod: ServerSection { server_key: Some("keys/server.key".into()), ..ServerSection::default() },
+        iod: IodSection { server_key: Some("keys/server.key".into()), ..IodSection::default() },
     };
     let text = toml::to_string(&file).map_err(|e| Fault::failed("writing braid.toml", e))?;
     let text = format!("# BraidFS. What each setting means and where it comes from: braid config explain\n{text}");

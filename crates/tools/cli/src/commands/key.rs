@@ -11,7 +11,7 @@ use crate::{
     admin,
     args::KeyCommand,
     config::Settings,
-    output::{Fault, Printer},
+    output::{Fault, Printer, quoted},
 };
 
 /// Runs one of them.
@@ -31,6 +31,7 @@ pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<()
         KeyCommand::Revoke { id } => {
             admin::client(settings)?.key_revoke(KeyId(*id))?;
             out.hint(format!("key {id} is revoked; its sessions are ended and fenced"));
+            out.next("braid key list");
             Ok(())
         }
     }
@@ -48,7 +49,7 @@ fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Setting
         out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
     } else {
         out.line(format!("key {} ({name}) is in {}", made.key, path.display()));
-        out.hint(format!("next: copy it to the host and start there: braid agent --key {}", path.display()));
+        out.next(format!("copy it to the host, and there: braid agent --key {}", quoted(&path.display().to_string())));
     }
     Ok(())
 }
@@ -81,6 +82,10 @@ fn list(settings: &Settings, out: Printer) -> Result<(), Fault> {
         })
         .collect();
     out.table(&["ID", "NAME", "STATE", "RIGHTS", "SESSIONS"], &rows);
+    match keys.iter().any(|key| !key.revoked) {
+        true => out.next("braid key revoke ID    (its sessions end at once)"),
+        false => out.next("braid key add NAME    (a key for a host or a group)"),
+    }
     Ok(())
 }
 

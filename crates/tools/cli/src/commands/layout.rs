@@ -10,21 +10,35 @@ use crate::{
     args::LayoutCommand,
     config::Settings,
     connect,
-    output::{Fault, Printer, human_bytes},
+    output::{Fault, Printer, human_bytes, quoted},
 };
 
 /// Runs one of them.
 pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     match command {
-        LayoutCommand::Set { path, layout } => Ok(client.set_layout(path, connect::wish(layout)?)?),
+        LayoutCommand::Set { path, layout } => {
+            client.set_layout(path, connect::wish(layout)?)?;
+            out.next(format!("braid layout show {}", quoted(path)));
+            Ok(())
+        }
         LayoutCommand::Show { paths } => {
             let facts = paths.iter().map(|path| show(&client, path, out)).collect::<Result<Vec<_>, _>>()?;
             if out.json {
                 out.value(&facts);
+            } else if let (Some(path), Some(last)) = (paths.last(), facts.last()) {
+                next(path, last["components"].is_null(), out);
             }
             Ok(())
         }
+    }
+}
+
+fn next(path: &str, is_directory: bool, out: Printer) {
+    let path = quoted(path);
+    match is_directory {
+        true => out.next(format!("braid layout set {path} --stripe-size 64K --iod-count 2    (for new files in it)")),
+        false => out.next(format!("braid cp --stripe-size 64K {path} NEW    (a copy that lies otherwise)")),
     }
 }
 

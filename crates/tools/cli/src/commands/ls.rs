@@ -9,14 +9,14 @@ use crate::{
     commands::facts::{attributes_json, mode_text, time_text},
     config::Settings,
     connect,
-    output::{Fault, Printer},
+    output::{Fault, Printer, quoted},
     transfer::path::{join, show},
 };
 
 /// Lists directories and files.
 pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let mut listing = Listing { client: &client, args, out, facts: Vec::new() };
+    let mut listing = Listing { client: &client, args, out, facts: Vec::new(), rows: 0, first_file: None };
     let mut queue: Vec<Vec<u8>> = Vec::new();
     for path in &args.paths {
         let found = if args.directory { client.lstat(path)? } else { client.stat(path)? };
@@ -40,6 +40,8 @@ pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault>
     }
     if out.json {
         out.value(&listing.facts);
+    } else {
+        listing.next();
     }
     Ok(())
 }
@@ -49,6 +51,8 @@ struct Listing<'a> {
     args: &'a LsArgs,
     out: Printer,
     facts: Vec<Value>,
+    rows: usize,
+    first_file: Option<Vec<u8>>,
 }
 
 impl Listing<'_> {
@@ -75,7 +79,24 @@ impl Listing<'_> {
         Ok(below)
     }
 
+    /// From names to attributes to where the bytes lie.
+    fn next(&self) {
+        let paths: Vec<String> = self.args.paths.iter().map(|path| quoted(path)).collect();
+        match &self.first_file {
+            _ if self.rows == 0 && !self.args.all => {
+                self.out.next(format!("braid put -r SOMETHING {}    (ls -a shows names with a dot)", paths[0]));
+            }
+            _ if !self.args.long => self.out.next(format!("braid ls -l {}", paths.join(" "))),
+            Some(file) => self.out.next(format!("braid layout show {}", quoted(&show(file)))),
+            None => {}
+        }
+    }
+
     fn print(&mut self, rows: Vec<(Vec<u8>, Vec<u8>, Attributes)>) -> Result<(), Fault> {
+        self.rows += rows.len();
+        if self.first_file.is_none() {
+            self.first_file = rows.iter().find(|row| row.2.kind == FileKind::File).map(|row| row.1.clone());
+        }
         if self.out.json {
             self.facts.extend(rows.iter().map(|(_, path, found)| attributes_json(path, found)));
             return Ok(());

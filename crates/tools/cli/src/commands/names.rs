@@ -7,12 +7,12 @@ use braid_wire::message::{FileKind, mds::RenameMode};
 use crate::{
     config::Settings,
     connect,
-    output::{Exit, Fault},
-    transfer::path::{file_name, join},
+    output::{Exit, Fault, Printer, quoted},
+    transfer::path::{above, file_name, join, show},
 };
 
 /// Makes directories.
-pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings) -> Result<(), Fault> {
+pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     for path in paths {
         if parents {
@@ -20,6 +20,9 @@ pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings) ->
         } else {
             client.mkdir(path, mode)?;
         }
+    }
+    if let Some(last) = paths.last() {
+        out.next(format!("braid put -r SOMETHING {}", quoted(last)));
     }
     Ok(())
 }
@@ -40,7 +43,7 @@ fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
 }
 
 /// Removes files, and whole trees with `recursive`.
-pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings) -> Result<(), Fault> {
+pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     for path in paths {
         let found = match client.lstat(path) {
@@ -59,6 +62,7 @@ pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings) -
             _ => client.unlink(path)?,
         }
     }
+    out.next("braid df    (the room comes back in the background)");
     Ok(())
 }
 
@@ -93,7 +97,14 @@ fn gone_is_fine(outcome: Result<(), Error>) -> Result<(), Fault> {
 }
 
 /// Renames; into an existing directory moves into it.
-pub fn mv(from: &str, to: &str, no_replace: bool, exchange: bool, settings: &Settings) -> Result<(), Fault> {
+pub fn mv(
+    from: &str,
+    to: &str,
+    no_replace: bool,
+    exchange: bool,
+    settings: &Settings,
+    out: Printer,
+) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let mode = match (no_replace, exchange) {
         (true, _) => RenameMode::NoReplace,
@@ -102,11 +113,13 @@ pub fn mv(from: &str, to: &str, no_replace: bool, exchange: bool, settings: &Set
     };
     let into = !exchange && is_directory(&client, to.as_bytes())?;
     let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
-    Ok(client.rename(from, &target[..], mode)?)
+    client.rename(from, &target[..], mode)?;
+    out.next(format!("braid ls -l {}", quoted(&show(above(&target)))));
+    Ok(())
 }
 
 /// Makes a link; into an existing directory makes it there.
-pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings) -> Result<(), Fault> {
+pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let into = is_directory(&client, link.as_bytes())?;
     let name = if into { join(link.as_bytes(), file_name(target.as_bytes())) } else { link.as_bytes().to_vec() };
@@ -115,6 +128,7 @@ pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings) -> Resu
     } else {
         client.hard_link(target, &name[..])?;
     }
+    out.next(format!("braid ls -l {}", quoted(&show(&name))));
     Ok(())
 }
 

@@ -44,6 +44,7 @@ pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
         rows.push(row(format!("I/O daemon {}", iod.id), iod.space.total.0, iod.space.available.0, note));
     }
     out.table(&["WHERE", "SIZE", "USED", "FREE", "USE", "NOTE"], &rows);
+    out.next("braid status    (the daemons behind)");
     Ok(())
 }
 
@@ -78,6 +79,7 @@ pub fn du(paths: &[String], settings: &Settings, out: Printer) -> Result<(), Fau
         out.value(&facts);
     } else {
         out.table(&["SIZE", "ON DISK", "FILES", "DIRS", "PATH"], &rows);
+        out.next("braid df    (what room is left)");
     }
     Ok(())
 }

@@ -1,16 +1,18 @@
 //! `braid stat`.
 
+use braid_wire::message::FileKind;
+
 use crate::{
     commands::facts::{attributes_json, kind_word, mode_text, time_text},
     config::Settings,
     connect,
-    output::{Fault, Printer, human_bytes},
+    output::{Fault, Printer, human_bytes, quoted},
 };
 
 /// Prints attributes.
 pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let mut facts = Vec::new();
+    let (mut facts, mut last) = (Vec::new(), None);
     for path in paths {
         let found = if follow { client.stat(path)? } else { client.lstat(path)? };
         if out.json {
@@ -32,9 +34,22 @@ pub fn stat(paths: &[String], follow: bool, settings: &Settings, out: Printer) -
         {
             out.line(format!("  {name:<8} {}", time_text(time)));
         }
+        last = Some((path.clone(), found.kind));
     }
     if out.json {
         out.value(&facts);
+    } else if let Some((path, kind)) = last {
+        next(&path, kind, out);
     }
     Ok(())
+}
+
+fn next(path: &str, kind: FileKind, out: Printer) {
+    let path = quoted(path);
+    match kind {
+        FileKind::Directory => out.next(format!("braid ls -l {path}")),
+        FileKind::File => out.next(format!("braid layout show {path}")),
+        FileKind::Symlink => out.next(format!("braid stat {path}    (what it points to)")),
+        _ => {}
+    }
 }

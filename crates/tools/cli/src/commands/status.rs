@@ -57,6 +57,17 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     if secret.is_none() {
         out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
     }
+    match mds.map.iods.iter().find(|iod| iod.state == IodState::Down) {
+        _ if iods.is_empty() => {
+            out.next("braid iod --dir DISK --init    (there is no I/O daemon yet: no file can hold a byte)")
+        }
+        Some(down) => out.next(format!(
+            "on the host of {}: braid iod --dir ITS-DIRECTORY    (I/O daemon {} is down: what lies on it waits)",
+            down.addresses.join(" "),
+            down.id
+        )),
+        None => out.next("braid fsck    (checks everything while it runs; changes nothing)"),
+    }
     Ok(())
 }
 

@@ -13,7 +13,7 @@ use crate::{
     args::{Global, UpArgs},
     connect,
     embedded::{self, Embedded},
-    output::{Exit, Fault, Printer, human_bytes},
+    output::{Exit, Fault, Printer, human_bytes, quoted},
     servers,
 };
 
@@ -44,6 +44,8 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     let _ = stop.recv();
     out.hint("stopping");
     cluster.stop();
+    // Directories are let go first: `down` takes the end of the file for the end of the cluster.
+    drop(cluster);
     let _ = fs::remove_file(pid_file);
     Ok(())
 }
@@ -93,9 +95,12 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     while running(&args.dir) != Some(child.id()) {
         if child.try_wait().map_err(fail)?.is_some() || Instant::now() > deadline {
             let _ = child.kill();
-            return Err(
-                Fault::failed(doing(), last_lines(&log_path)).hint(format!("the whole log: {}", log_path.display()))
-            );
+            let (said, log) = (last_lines(&log_path), format!("the whole log: {}", log_path.display()));
+            let (why, hint) = match said.rsplit_once("; try: ") {
+                Some((why, hint)) => (why, format!("{hint} ({log})")),
+                None => (said.as_str(), log),
+            };
+            return Err(Fault::failed(doing(), why).hint(hint));
         }
         std::thread::sleep(POLL);
     }
@@ -141,6 +146,7 @@ pub fn down(dir: &Path, out: Printer) -> Result<(), Fault> {
         std::thread::sleep(POLL);
     }
     out.hint("stopped");
+    out.next(format!("braid up {} --detach    (everything in it is kept)", quoted(&dir.display().to_string())));
     Ok(())
 }
 

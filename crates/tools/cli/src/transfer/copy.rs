@@ -9,10 +9,10 @@ use std::{
 use serde::Serialize;
 
 use crate::{
-    output::{Exit, Fault},
+    output::{Exit, Fault, quoted},
     transfer::{
         progress::Progress,
-        side::{Kind, Meta, Side, file_name, join, show},
+        side::{Kind, Meta, Side, above, file_name, join, show},
     },
 };
 
@@ -152,8 +152,11 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
     /// One source named on the command line: what is wrong with it is an error of the command.
     fn root(&mut self, source: &[u8], target: Vec<u8>) -> Result<(), Fault> {
         let doing = || format!("copying {}", show(source));
-        let meta =
-            self.from.meta(source)?.ok_or_else(|| Fault::new(Exit::NotFound, doing(), "no such file or directory"))?;
+        let missing = || {
+            let above = quoted(&show(above(source)));
+            Fault::new(Exit::NotFound, doing(), "no such file or directory").hint(format!("{} {above}", F::LIST))
+        };
+        let meta = self.from.meta(source)?.ok_or_else(missing)?;
         if meta.kind == Kind::Directory && !self.options.recursive {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
         }

@@ -20,16 +20,16 @@ mod side;
 
 /// Paths as bytes, for other commands.
 pub mod path {
-    pub use super::side::{file_name, join, show};
+    pub use super::side::{above, file_name, join, show};
 }
 
-use braid_client::Client;
+use braid_client::{Client, FileKind};
 
 use crate::{
     args::{LayoutArgs, TransferArgs},
     config::Settings,
     connect,
-    output::{Fault, Printer, human_bytes},
+    output::{Exit, Fault, Printer, human_bytes, quoted},
     transfer::{
         copy::{Options, Summary, copy_trees},
         local::Local,
@@ -42,13 +42,19 @@ use crate::{
 pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let remote = Remote::new(client.clone(), connect::wish(&args.layout)?);
-    run(&Local, &remote, args, &client, out)
+    run(&Local, &remote, args, out)?;
+    next_in_cluster(&client, args, out);
+    Ok(())
 }
 
 /// `braid get REMOTE… LOCAL`.
 pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, &client, out)
+    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, out)?;
+    if let Some(destination) = args.paths.last() {
+        out.next(format!("ls -l {}", quoted(destination)));
+    }
+    Ok(())
 }
 
 /// `braid cp SOURCE… DESTINATION`.
@@ -70,10 +76,25 @@ pub fn cp(
         sync: false,
         layout: LayoutArgs::default(),
     };
-    run(&remote, &remote, &args, &client, out)
+    run(&remote, &remote, &args, out)?;
+    next_in_cluster(&client, &args, out);
+    Ok(())
 }
 
-fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, _client: &Client, out: Printer) -> Result<(), Fault> {
+/// After one file: where it lies; after more: the list.
+fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
+    let Some((destination, sources)) = args.paths.split_last().filter(|_| out.hints()) else { return };
+    let into = client.stat(destination).is_ok_and(|found| found.kind == FileKind::Directory);
+    let one = sources.len() == 1 && !args.recursive;
+    let path = match into && one {
+        true => path::join(destination.as_bytes(), path::file_name(sources[0].as_bytes())),
+        false => destination.as_bytes().to_vec(),
+    };
+    let what = if one { "layout show" } else { "ls -l" };
+    out.next(format!("braid {what} {}", quoted(&path::show(&path))));
+}
+
+fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, out: Printer) -> Result<(), Fault> {
     let options = Options {
         recursive: args.recursive,
         jobs: usize::from(args.jobs),
@@ -95,7 +116,11 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, _client: &Client, 
         format!("copying {} of {} files", summary.failed, summary.failed + summary.files),
         format!("{}: {}", first.what, first.why),
     )
-    .hint("the same with --resume"))
+    .hint(match (first.exit, first.hint) {
+        // To go on does not help where the paths are wrong or nobody may.
+        (Exit::NotFound | Exit::Usage | Exit::Refused, Some(hint)) => hint,
+        _ => "the same with --resume".to_owned(),
+    }))
 }
 
 fn report(summary: &Summary, out: Printer) {

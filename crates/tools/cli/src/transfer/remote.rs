@@ -35,6 +35,8 @@ impl Remote {
 }
 
 impl Side for Remote {
+    const LIST: &'static str = "braid ls -l";
+
     fn meta(&self, path: &[u8]) -> Result<Option<Meta>, Fault> {
         match self.client.lstat(path) {
             Ok(found) => Ok(Some(meta_of(&found))),

@@ -63,6 +63,8 @@ pub trait Sink: Send {
 
 /// One side of a copy. Paths are bytes with `/` between components.
 pub trait Side: Sync {
+    /// The command that lists a directory of this side.
+    const LIST: &'static str;
     /// Attributes; `None` when nothing is there. A final symbolic link is not followed.
     fn meta(&self, path: &[u8]) -> Result<Option<Meta>, Fault>;
     /// Whether a path leads to a directory, also through symbolic links.
@@ -104,6 +106,17 @@ pub fn file_name(path: &[u8]) -> &[u8] {
     &path[start..end]
 }
 
+/// The directory that a path is in.
+pub fn above(path: &[u8]) -> &[u8] {
+    let end = path.iter().rposition(|b| *b != b'/').map_or(0, |at| at + 1);
+    match path[..end].iter().rposition(|b| *b == b'/') {
+        Some(0) => b"/",
+        Some(slash) => &path[..slash],
+        None if path.starts_with(b"/") => b"/",
+        None => b".",
+    }
+}
+
 /// A path for people.
 pub fn show(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
@@ -120,5 +133,8 @@ mod tests {
         assert_eq!(file_name(b"/a/b/"), b"b");
         assert_eq!(file_name(b"/"), b"");
         assert_eq!(file_name(b"x"), b"x");
+        for (path, directory) in [("/", "/"), ("/a", "/"), ("/a/b/", "/a"), ("a/b", "a"), ("x", ".")] {
+            assert_eq!(show(above(path.as_bytes())), directory, "{path}");
+        }
     }
 }

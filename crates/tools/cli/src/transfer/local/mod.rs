@@ -1,14 +1,15 @@
 //! The local file system as a side of a copy.
 
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+#[cfg(windows)]
+#[path = "windows.rs"]
+mod system;
+
 use std::{
-    ffi::OsStr,
-    fs::{self, File, FileTimes, OpenOptions},
+    fs::{self, File, FileTimes},
     io,
-    os::unix::{
-        ffi::{OsStrExt, OsStringExt},
-        fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink},
-    },
-    path::Path,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -19,12 +20,10 @@ use crate::{
     transfer::side::{Kind, Meta, Side, Sink, Source, show},
 };
 
+use system::path;
+
 /// The local file system.
 pub struct Local;
-
-fn path(bytes: &[u8]) -> &Path {
-    Path::new(OsStr::from_bytes(bytes))
-}
 
 /// An error about a local file.
 fn fault(what: &str, at: &[u8], error: &io::Error) -> Fault {
@@ -38,8 +37,10 @@ fn fault(what: &str, at: &[u8], error: &io::Error) -> Fault {
 }
 
 impl Side for Local {
+    const LIST: &'static str = "ls -l";
+
     fn meta(&self, at: &[u8]) -> Result<Option<Meta>, Fault> {
-        match fs::symlink_metadata(path(at)) {
+        match path(at).and_then(fs::symlink_metadata) {
             Ok(found) => Ok(Some(meta_of(&found))),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(fault("looking at", at, &e)),
@@ -47,59 +48,64 @@ impl Side for Local {
     }
 
     fn is_directory(&self, at: &[u8]) -> Result<bool, Fault> {
-        Ok(path(at).is_dir())
+        Ok(path(at).is_ok_and(std::path::Path::is_dir))
     }
 
     fn names(&self, at: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
-        let entries = fs::read_dir(path(at)).and_then(|dir| dir.map(|e| e.map(|e| e.file_name().into_vec())).collect());
-        entries.map_err(|e| fault("listing", at, &e))
+        let names = |dir: fs::ReadDir| dir.map(|entry| entry.and_then(|e| system::bytes(e.file_name()))).collect();
+        path(at).and_then(fs::read_dir).and_then(names).map_err(|e| fault("listing", at, &e))
     }
 
     fn open(&self, at: &[u8]) -> Result<Box<dyn Source>, Fault> {
-        let file = File::open(path(at)).map_err(|e| fault("opening", at, &e))?;
+        let file = path(at).and_then(File::open).map_err(|e| fault("opening", at, &e))?;
         Ok(Box::new(LocalFile { file, path: at.to_vec() }))
     }
 
     fn create(&self, at: &[u8], mode: u32, keep: bool) -> Result<Box<dyn Sink>, Fault> {
-        let options = OpenOptions::new().write(true).create(true).truncate(!keep).mode(mode).open(path(at));
-        let file = options.map_err(|e| fault("writing", at, &e))?;
+        let mut options = system::writing(mode);
+        options.create(true).truncate(!keep);
+        let file = path(at).and_then(|path| options.open(path)).map_err(|e| fault("writing", at, &e))?;
         Ok(Box::new(LocalFile { file, path: at.to_vec() }))
     }
 
     fn make_directory(&self, at: &[u8]) -> Result<(), Fault> {
-        match fs::create_dir(path(at)) {
-            Err(_) if path(at).is_dir() => Ok(()),
+        match path(at).and_then(fs::create_dir) {
+            Err(_) if self.is_directory(at)? => Ok(()),
             outcome => outcome.map_err(|e| fault("making directory", at, &e)),
         }
     }
 
     fn read_link(&self, at: &[u8]) -> Result<Vec<u8>, Fault> {
-        let target = fs::read_link(path(at)).map_err(|e| fault("reading link", at, &e))?;
-        Ok(target.into_os_string().into_vec())
+        let target = path(at).and_then(fs::read_link).and_then(|target| system::bytes(target.into_os_string()));
+        target.map_err(|e| fault("reading link", at, &e))
     }
 
     fn symlink(&self, target: &[u8], at: &[u8]) -> Result<(), Fault> {
         replace(at)?;
-        symlink(path(target), path(at)).map_err(|e| fault("making link", at, &e))
+        path(target).and_then(|target| system::symlink(target, path(at)?)).map_err(|e| fault("making link", at, &e))
     }
 
     fn hard_link(&self, existing: &[u8], at: &[u8]) -> Result<(), Fault> {
         replace(at)?;
-        fs::hard_link(path(existing), path(at)).map_err(|e| fault("making link", at, &e))
+        path(existing).and_then(|existing| fs::hard_link(existing, path(at)?)).map_err(|e| fault("making link", at, &e))
     }
 
     fn set_meta(&self, at: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
         let fail = |e: io::Error| fault("setting attributes of", at, &e);
         if owner {
-            let id = |id: u64| u32::try_from(id).ok();
-            lchown(path(at), id(meta.owner.0), id(meta.owner.1)).map_err(fail)?;
+            path(at).and_then(|path| system::set_owner(path, meta.owner)).map_err(fail)?;
         }
         if meta.kind == Kind::Symlink {
             return Ok(());
         }
-        fs::set_permissions(path(at), fs::Permissions::from_mode(meta.mode & 0o7777)).map_err(fail)?;
         let times = FileTimes::new().set_accessed(system_time(meta.atime)).set_modified(system_time(meta.mtime));
-        File::open(path(at)).and_then(|file| file.set_times(times)).or_else(|e| {
+        let set_mode = || path(at).and_then(|path| system::set_mode(path, meta.mode & 0o7777));
+        if system::TIMES_BEFORE_MODE {
+            path(at).and_then(|path| system::set_times(path, times)).map_err(fail)?;
+            return set_mode().map_err(fail);
+        }
+        set_mode().map_err(fail)?;
+        path(at).and_then(|path| system::set_times(path, times)).or_else(|e| {
             // A file that its own mode forbids to read keeps the time of the copy.
             if e.kind() == io::ErrorKind::PermissionDenied { Ok(()) } else { Err(fail(e)) }
         })
@@ -112,7 +118,7 @@ impl Side for Local {
 
 /// Removes an older file or link, never a directory.
 fn replace(at: &[u8]) -> Result<(), Fault> {
-    match fs::remove_file(path(at)) {
+    match path(at).and_then(fs::remove_file) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => Err(fault("replacing", at, &e)),
         _ => Ok(()),
     }
@@ -125,16 +131,7 @@ fn meta_of(found: &fs::Metadata) -> Meta {
         t if t.is_symlink() => Kind::Symlink,
         _ => Kind::Other,
     };
-    Meta {
-        kind,
-        bytes: found.len(),
-        bytes_used: found.blocks() * 512,
-        mode: found.mode() & 0o7777,
-        owner: (u64::from(found.uid()), u64::from(found.gid())),
-        atime: Timestamp { seconds: found.atime(), nanos: found.atime_nsec() as u32 },
-        mtime: Timestamp { seconds: found.mtime(), nanos: found.mtime_nsec() as u32 },
-        link_id: (kind == Kind::File && found.nlink() > 1).then(|| (found.dev(), found.ino())),
-    }
+    Meta { kind, bytes: found.len(), ..system::facts(found, kind) }
 }
 
 fn system_time(time: Timestamp) -> SystemTime {
@@ -154,7 +151,7 @@ impl Source for LocalFile {
     fn read_at(&mut self, offset: u64, buffer: &mut [u8]) -> Result<usize, Fault> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            match system::read_at(&self.file, &mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
@@ -167,7 +164,7 @@ impl Source for LocalFile {
 
 impl Sink for LocalFile {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.file.write_all_at(bytes, offset).map_err(|e| fault("writing", &self.path, &e))
+        system::write_all_at(&self.file, bytes, offset).map_err(|e| fault("writing", &self.path, &e))
     }
 
     fn set_size(&mut self, bytes: u64) -> Result<(), Fault> {

@@ -1,0 +1,102 @@
+//! A file with a cursor, for async programs.
+
+use std::{
+    fmt,
+    io::{IoSlice, IoSliceMut, SeekFrom},
+};
+
+use braid_net::Driver;
+
+use super::File;
+use crate::error::Result;
+
+/// An open file with a position of its own that its calls move. They take it by `&mut`, so that two tasks never
+/// fight over it; what does not move it is on [`Cursor::file`].
+///
+/// ```no_run
+/// use std::io::SeekFrom;
+/// use braid_client::{Config, Credential, OpenOptions, asynchronous::Client};
+/// # async fn example() -> Result<(), braid_client::Error> {
+/// # let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?)).await?;
+/// let mut log = client.open("/log", &OpenOptions::new().write(true)).await?.cursor();
+/// log.seek(SeekFrom::End(0)).await?;
+/// log.write(b"one more line\n").await?;
+/// log.into_file().close().await?;
+/// # Ok(()) }
+/// ```
+pub struct Cursor<D: Driver> {
+    file: File<D>,
+    position: u64,
+}
+
+impl<D: Driver> fmt::Debug for Cursor<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("file", &self.file).field("position", &self.position).finish()
+    }
+}
+
+impl<D: Driver> Cursor<D> {
+    pub(super) fn new(file: File<D>) -> Self {
+        Self { file, position: 0 }
+    }
+
+    /// The file behind.
+    pub fn file(&self) -> &File<D> {
+        &self.file
+    }
+
+    /// The file without the cursor.
+    pub fn into_file(self) -> File<D> {
+        self.file
+    }
+
+    /// Where the next read or write begins, in bytes of the view's stream.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Moves the cursor; past the end is allowed, and a write there leaves a hole that reads as zeros.
+    ///
+    /// # Errors
+    /// [`crate::Status::Invalid`] before the beginning: the cursor stays where it was.
+    pub async fn seek(&mut self, to: SeekFrom) -> Result<u64> {
+        self.position = self.file.file.position_after_seek(&self.file.view, self.position, to).await?;
+        Ok(self.position)
+    }
+
+    /// Reads on. Returns how many bytes: fewer than asked for only at the end of the file.
+    ///
+    /// # Errors
+    /// With the path and the daemon: the cursor stays where it was.
+    pub async fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        self.read_vectored(&mut [IoSliceMut::new(buffer)]).await
+    }
+
+    /// Reads on, into several buffers, one after the other.
+    ///
+    /// # Errors
+    /// As [`Cursor::read`].
+    pub async fn read_vectored(&mut self, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        let bytes = self.file.read_vectored_at(buffers, self.position).await?;
+        self.position += bytes as u64;
+        Ok(bytes)
+    }
+
+    /// Writes all of `buffer` where the cursor is.
+    ///
+    /// # Errors
+    /// With the path and the daemon: the cursor stays where it was.
+    pub async fn write(&mut self, buffer: &[u8]) -> Result<usize> {
+        self.write_vectored(&[IoSlice::new(buffer)]).await
+    }
+
+    /// Writes several buffers, one after the other, where the cursor is.
+    ///
+    /// # Errors
+    /// As [`Cursor::write`].
+    pub async fn write_vectored(&mut self, buffers: &[IoSlice<'_>]) -> Result<usize> {
+        let bytes = self.file.write_vectored_at(buffers, self.position).await?;
+        self.position += bytes as u64;
+        Ok(bytes)
+    }
+}

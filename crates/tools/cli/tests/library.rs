@@ -1,0 +1,228 @@
+//! The library on a real cluster, as a program uses it: the 2008 paper's six calls with its parameters, the cursor, and
+//! what becomes of a client after `fork`.
+#![cfg(unix)]
+
+mod harness;
+
+use std::{
+    future::Future,
+    io::{ErrorKind, Read, Seek, SeekFrom, Write},
+};
+
+use braid_client::{
+    Client, Config, Credential, Distribution, Layout, LayoutWish, OpenOptions, WishedDistribution, asynchronous,
+};
+use harness::Cluster;
+
+fn config(cluster: &Cluster) -> Config {
+    let settings: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "config", "explain"])).unwrap();
+    let mds = settings.as_array().unwrap().iter().find(|setting| setting["setting"] == "cluster.mds").unwrap();
+    let key = Credential::from_key_file(cluster.path().join("keys/client.key")).unwrap();
+    Config::new([mds["value"].as_str().unwrap()], key)
+}
+
+fn client(cluster: &Cluster) -> Client {
+    Client::connect(config(cluster)).unwrap()
+}
+
+fn writable() -> OpenOptions {
+    OpenOptions::new().read(true).write(true).create(true)
+}
+
+fn in_a_runtime<T>(work: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
+}
+
+#[test]
+fn open_create_write_seek_read_and_close_with_a_cursor() {
+    let cluster = Cluster::up(3);
+    let mut file = client(&cluster).open("/f", &writable().stripe_size(4096)).unwrap();
+    file.write_all(b"begin").unwrap();
+    assert_eq!(file.stream_position().unwrap(), 5);
+    assert_eq!(file.seek(SeekFrom::End(20_000)).unwrap(), 20_005);
+    assert_eq!(file.size().unwrap(), 5, "a seek alone makes no file longer");
+    file.write_all(b"end").unwrap();
+    assert_eq!(file.seek(SeekFrom::Current(-3)).unwrap(), 20_005);
+    let mut end = [0xee; 10];
+    assert_eq!((file.read(&mut end).unwrap(), &end[..3]), (3, &b"end"[..]));
+    for before in [SeekFrom::Current(-20_009), SeekFrom::End(-20_009)] {
+        assert_eq!(file.seek(before).unwrap_err().kind(), ErrorKind::InvalidInput);
+        assert_eq!(file.stream_position().unwrap(), 20_008, "the cursor stays where it was");
+    }
+    file.rewind().unwrap();
+    let mut all = Vec::new();
+    file.read_to_end(&mut all).unwrap();
+    assert_eq!(all, [&b"begin"[..], &[0; 20_000], b"end"].concat(), "the hole reads as zeros");
+    file.close().unwrap();
+    assert_eq!(cluster.run(&["cat", "/f"]).stdout, all);
+}
+
+#[test]
+fn the_async_face_has_the_same_cursor() {
+    let cluster = Cluster::up(3);
+    let config = config(&cluster);
+    let all = in_a_runtime(async {
+        let client = asynchronous::Client::connect(config).await.unwrap();
+        let mut file = client.open("/f", &writable().stripe_size(4096)).await.unwrap().cursor();
+        file.write(b"begin").await.unwrap();
+        assert_eq!(file.seek(SeekFrom::End(20_000)).await.unwrap(), 20_005);
+        file.write(b"end").await.unwrap();
+        assert_eq!(file.seek(SeekFrom::Current(-20_009)).await.unwrap_err().errno(), 22);
+        assert_eq!(file.position(), 20_008);
+        file.seek(SeekFrom::Start(0)).await.unwrap();
+        let mut all = vec![0xee; 30_000];
+        let bytes = file.read(&mut all).await.unwrap();
+        all.truncate(bytes);
+        file.into_file().close().await.unwrap();
+        client.close().await;
+        all
+    });
+    assert_eq!(all, [&b"begin"[..], &[0; 20_000], b"end"].concat());
+    assert_eq!(cluster.run(&["cat", "/f"]).stdout, all);
+}
+
+/// The daemon of a file's first byte, and of all its parts.
+fn placed(layout: &Layout) -> (u32, Vec<u32>) {
+    let component = &layout.components[0];
+    let iods: Vec<u32> = component.parts.iter().map(|part| part.iods[0].0).collect();
+    (iods[usize::from(component.first_part)], iods)
+}
+
+#[test]
+fn stripe_size_first_daemon_number_of_daemons_and_distribution_are_as_the_open_asks() {
+    let cluster = Cluster::up(4);
+    let client = client(&cluster);
+    for (first, count) in [(0, 4), (2, 3), (3, 2), (1, 1)] {
+        let path = format!("/f{first}-{count}");
+        let file = client.open(&path, &writable().stripe_size(8192).first_iod(first).iod_count(count)).unwrap();
+        let layout = file.layout();
+        assert_eq!(layout.components[0].distribution, Distribution::SimpleStripe { stripe_size: 8192 });
+        let (at, iods) = placed(&layout);
+        // Ordinals count the usable daemons, whose ids are 1 to 4.
+        assert_eq!((at, iods.len()), (u32::from(first) + 1, usize::from(count)), "{path}");
+        file.write_at(&[7; 100], 0).unwrap();
+        file.close().unwrap();
+        let again = client.open(&path, &OpenOptions::new().read(true)).unwrap();
+        assert_eq!(again.layout(), layout, "the layout is the file's, not the handle's");
+        client.flush_closes().unwrap();
+        // What was written is recorded in the background, when the last writer is gone.
+        let shown = loop {
+            let shown = cluster.ok(&["layout", "show", &path]);
+            if shown.contains("(written)") {
+                break shown;
+            }
+        };
+        assert!(shown.contains(&format!("stripes of 8.0 KiB, {count} parts")), "{shown}");
+        let written: Vec<&str> = shown.lines().filter(|line| line.ends_with("(written)")).collect();
+        assert_eq!(written.len(), 1, "one stripe is written: {shown}");
+        assert!(written[0].contains(&format!("I/O daemon {at} ")), "{shown}");
+    }
+}
+
+#[test]
+fn every_distribution_can_be_asked_for_at_open() {
+    let cluster = Cluster::up(4);
+    let client = client(&cluster);
+    let strips = LayoutWish {
+        distribution: Some(WishedDistribution::VarStrip),
+        strips: vec![(0, 4096), (1, 12_288)],
+        ..LayoutWish::none()
+    };
+    let groups = LayoutWish {
+        distribution: Some(WishedDistribution::Grouped),
+        stripe_bytes: Some(4096),
+        parts: Some(4),
+        group_width: Some(2),
+        group_depth: Some(3),
+        ..LayoutWish::none()
+    };
+    let bytes = harness::noise(100_000);
+    for (path, options, shown) in [
+        ("/single", writable().distribution(WishedDistribution::Single), "one part, 1 parts"),
+        ("/simple", writable().distribution(WishedDistribution::SimpleStripe).iod_count(2), "stripes of"),
+        ("/varstrip", writable().layout(strips), "strips 0:4.0 KiB 1:12.0 KiB"),
+        ("/grouped", writable().layout(groups), "in groups of 2, 3 rows each, 4 parts"),
+    ] {
+        let mut file = client.open(path, &options).unwrap();
+        file.write_all(&bytes).unwrap();
+        file.rewind().unwrap();
+        let mut back = Vec::new();
+        file.read_to_end(&mut back).unwrap();
+        assert!(back == bytes, "{path}");
+        let text = cluster.ok(&["layout", "show", path]);
+        assert!(text.contains(shown), "{path}: {text}");
+    }
+}
+
+/// Runs `judge` in a real child of this process; whether it said yes before the kernel ended it.
+fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child calls `judge`, which touches nothing of other threads, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
+        unsafe {
+            libc::alarm(60);
+            let holds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+            libc::_exit(if holds { 0 } else { 1 })
+        }
+    }
+    assert!(child > 0, "fork: {}", std::io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[test]
+fn a_child_is_told_that_the_client_is_its_parents_and_works_with_one_of_its_own() {
+    let cluster = Cluster::up(2);
+    let config = config(&cluster);
+    let client = Client::connect(config.clone()).unwrap();
+    let file = client.open("/parents", &writable()).unwrap();
+    file.write_at(b"before", 0).unwrap();
+    assert!(holds_in_child(move || {
+        let told = |error: braid_client::Error| {
+            assert!(error.to_string().contains("try: make a new client after fork"), "{error}");
+        };
+        told(client.stat("/parents").unwrap_err());
+        told(client.open("/parents", &writable()).unwrap_err());
+        told(file.read_at(&mut [0; 6], 0).unwrap_err());
+        told(file.write_at(b"child!", 0).unwrap_err());
+        told(file.size().unwrap_err());
+        told(file.sync().unwrap_err());
+        // Its copies of handle and client go without a word to anybody.
+        file.close().unwrap();
+        drop(client);
+        let own = Client::connect(config).unwrap();
+        let mut mine = own.open("/childs", &writable()).unwrap();
+        mine.write_all(b"a child's").unwrap();
+        mine.sync().unwrap();
+        mine.close().unwrap();
+        own.stat("/parents").unwrap().bytes.0 == 6
+    }));
+}
+
+#[test]
+fn the_parent_goes_on_as_if_it_had_no_child() {
+    let cluster = Cluster::up(2);
+    let client = client(&cluster);
+    let file = client.open("/f", &writable()).unwrap();
+    file.write_at(b"before", 0).unwrap();
+    for round in 0..3 {
+        assert!(holds_in_child(|| {
+            let refused = client.stat("/f").is_err() && file.write_at(b"child!", 0).is_err();
+            // Everything the child has of the parent's is dropped in the child.
+            // SAFETY: both are read once, in a process that ends without using or dropping them again.
+            unsafe { drop((std::ptr::read(&raw const file), std::ptr::read(&raw const client))) };
+            refused
+        }));
+        let mut buffer = [0; 6];
+        file.read_at(&mut buffer, 0).unwrap();
+        assert_eq!(&buffer, if round == 0 { b"before" } else { b"after!" });
+        file.write_at(b"after!", 0).unwrap();
+        client.mkdir(format!("/d{round}"), 0o755).unwrap();
+    }
+    file.sync().unwrap();
+    file.close().unwrap();
+    assert_eq!(cluster.ok(&["cat", "/f"]), "after!");
+}
