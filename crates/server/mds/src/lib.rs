@@ -21,6 +21,7 @@ mod fan_out;
 pub mod fence;
 mod force;
 mod gate;
+mod heard;
 mod intents;
 mod metrics;
 mod objects;

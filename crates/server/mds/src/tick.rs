@@ -33,6 +33,7 @@ impl MdsCore {
         } else {
             me.collect();
         }
+        me.settle_sizes();
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
         me.count_files(now);

@@ -247,6 +247,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         nlink: 2,
         size: 0,
         size_in_objects: false,
+        mtime_set: false,
         size_generation: Default::default(),
         rdev: 0,
         layout: None,

@@ -176,6 +176,9 @@ impl Chaos {
                 let id = self.cluster.iods[iod].id();
                 self.cluster.power_loss(node);
                 self.judge.iod_lost_power(id);
+                // Until the metadata server has heard of it, it tells the sizes that it heard before.
+                let judge = self.judge.clone();
+                self.cluster.iods[iod].when_joined(move || judge.iod_lost_power(id));
             }
             Node::Mds if power => {
                 self.cluster.power_loss(node);

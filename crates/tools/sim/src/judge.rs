@@ -43,8 +43,6 @@ pub struct State {
     pub calls: u64,
     /// Calls whose fate is not known.
     pub unknown: u64,
-    /// Calls that met a file of which power took an object that was never synced.
-    pub missing: u64,
 }
 
 /// One tree.
@@ -186,30 +184,6 @@ impl Judge {
     /// An fsync or close through an open file said that data is lost.
     pub fn disclaimed(&self, file: u64, by: Handle) {
         self.state().file(file).data.disclaimed(by);
-    }
-
-    /// A call said that an object of the file is missing. That may be only where power took what was not synced (I11).
-    pub fn object_lost(&self, file: u64) {
-        let excused = {
-            let mut state = self.state();
-            state.missing += 1;
-            state.file(file).data.is_lost()
-        };
-        if !excused {
-            self.violated("I11", format!("file {file:x} misses an object although nothing of it was lost"));
-        }
-    }
-
-    /// A call that names a path said that an object is missing: excused where the host of some I/O daemon lost power.
-    pub fn object_lost_at(&self, path: &str) {
-        let excused = {
-            let mut state = self.state();
-            state.missing += 1;
-            state.losses.iter().any(|loss| matches!(loss, Loss::Iod(_)))
-        };
-        if !excused {
-            self.violated("I11", format!("{path} misses an object although no I/O daemon's host lost power"));
-        }
     }
 
     /// A client has a file open for writing.

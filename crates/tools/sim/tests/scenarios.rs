@@ -300,3 +300,24 @@ fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server(
     });
     assert_eq!(bytes, vec![7; 10_000]);
 }
+
+#[test]
+fn an_unsynced_file_whose_iod_host_lost_power_has_the_size_that_can_be_read_and_no_lost_object() {
+    // Closed, heard, being settled, settled: in which of them the power goes decides what is left.
+    for (seed, millis) in (10..40).zip([20, 400, 4900, 5000, 5100, 5250, 6500].into_iter().cycle()) {
+        let cluster = cluster(seed);
+        let file = written(&cluster, 100_000);
+        cluster.client(0, move |_| async move { file.close().await.unwrap() });
+        cluster.pass(Duration::from_millis(millis));
+        cluster.power_loss(Node::Iod(1));
+        cluster.pass(SECOND);
+        cluster.restart(Node::Iod(1));
+        cluster.pass(2 * SECOND);
+        let seen = size(&cluster, 1);
+        assert_eq!(read(&cluster, 1).unwrap().len() as u64, seen, "seed {seed}, after {millis} ms");
+        cluster.pass(10 * SECOND);
+        assert_eq!((size(&cluster, 0), read(&cluster, 0).unwrap().len() as u64), (seen, seen));
+        let status = cluster.client(0, |client| async move { client.mds_status().await.unwrap() });
+        assert_eq!(status.sizes_in_objects, 0, "and is settled in the end");
+    }
+}

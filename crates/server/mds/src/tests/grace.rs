@@ -26,7 +26,7 @@ fn a_reclaimed_session_goes_on_writing_under_the_new_epoch() {
     world.write(&fresh, 7000).unwrap();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(7000));
     client.close(&fresh);
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
 }
 

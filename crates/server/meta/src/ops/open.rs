@@ -142,6 +142,7 @@ impl Namespace {
                 new.mtime = mtime;
             }
             new.size_in_objects = old.size_in_objects && !tx.writer.opens.writers(file).is_empty();
+            new.mtime_set &= new.size_in_objects;
             if new != *old {
                 new.touch(tx.now);
                 return Ok(Outcome::File(tx.put_inode(new)));

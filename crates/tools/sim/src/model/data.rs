@@ -88,8 +88,6 @@ pub struct Data {
     pending: Vec<Change>,
     /// Who changed it since their last fsync.
     dirty: BTreeSet<Handle>,
-    /// Power took what was not synced: what the size is, and whether objects are there, may disagree from now on.
-    lost: bool,
     /// The metadata server's power took its record of a size that nobody synced, and nobody has it open who could tell
     /// again: `stat` may show an older one than the objects have.
     record_lost: bool,
@@ -111,7 +109,6 @@ impl Default for Data {
             size_last: None,
             pending: Vec::new(),
             dirty: BTreeSet::new(),
-            lost: false,
             record_lost: false,
         }
     }
@@ -122,11 +119,6 @@ impl Data {
     /// have what they had; the size on record may be any since the last fsync.
     pub fn record_lost(&mut self) {
         self.record_lost |= !self.dirty.is_empty();
-    }
-
-    /// Whether power took something that was not synced.
-    pub fn is_lost(&self) -> bool {
-        self.lost
     }
 
     /// The possible sizes: the least and the largest.
@@ -156,8 +148,6 @@ impl Data {
                 self.size_older = self.size_older.min(self.size.0).min(*size);
                 self.size_before = self.size_before.max(self.size.1).max(*size);
                 (self.size, self.size_last) = ((*size, *size), by.map(|by| (by, *size)));
-                // Every object has the length that the size gives it again.
-                self.lost = false;
             }
             Change::Punch { by, from, to } => self.each(*from, *to, |run| run.set(0, Some(*by))),
             Change::Allocate { by, end } => self.grow(*end, Some(*by), false),
@@ -233,7 +223,6 @@ impl Data {
 
     /// Power was lost where the bytes that `on` names are kept; everywhere for `|_| true`.
     pub fn power_lost(&mut self, piece: u64, on: impl Fn(u64) -> bool) {
-        self.lost |= !self.dirty.is_empty();
         let end = self.size.1.max(self.size_before);
         let mut from = 0;
         while from < end {
@@ -255,17 +244,15 @@ impl Data {
     /// # Errors
     /// I5 when it is none that the file may have.
     pub fn saw_size(&mut self, seen: u64) -> Result<(), Violation> {
-        let (least, largest) = match (self.lost, self.record_lost) {
-            (true, false) => (0, self.size.1),
-            (true, true) => (0, self.size.1.max(self.size_before)),
-            (false, true) => (self.size.0.min(self.size_older), self.size.1.max(self.size_before)),
-            (false, false) => self.size,
+        let (least, largest) = match self.record_lost {
+            true => (self.size.0.min(self.size_older), self.size.1.max(self.size_before)),
+            false => self.size,
         };
         if !(least..=largest).contains(&seen) {
             let what = format!("the size is {seen}; possible is {least} to {largest}");
             return Err(Violation::new("I5", what));
         }
-        if !self.lost && !self.record_lost {
+        if !self.record_lost {
             self.size = (seen, seen);
             self.each(seen, WITHOUT_END, |run| run.now = BTreeSet::from([0]));
             self.pending_too();
@@ -307,15 +294,13 @@ impl Data {
     /// # Errors
     /// I5.
     pub fn saw_end(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
-        let (least, largest) = if self.lost { (0, self.size.1) } else { self.size };
+        let (least, largest) = self.size;
         let possible = (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
         if got < possible.0 || got > possible.1 {
             let what = format!("{wanted} bytes from {offset} gave {got}; the size is {least} to {largest}");
             return Err(Violation::new("I5", what));
         }
-        if self.lost {
-            Ok(())
-        } else if got == wanted {
+        if got == wanted {
             self.size.0 = least.max(offset + got);
             Ok(())
         } else if got > 0 {

@@ -159,10 +159,6 @@ impl Actor {
         match failed {
             None => true,
             Some(Status::Fenced | Status::NoSession | Status::StaleHandle) => false,
-            Some(Status::ObjectLost) => {
-                self.judge.object_lost(open.index);
-                false
-            }
             Some(status) if is_unknown(status) => true,
             Some(status) => {
                 self.judge.violated("I10", format!("a call on open file {:x} failed with {status:?}", open.index));
