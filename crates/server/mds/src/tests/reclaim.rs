@@ -54,7 +54,7 @@ fn a_close_after_a_restart_closes() {
     assert_eq!(world.status().open_files, 2);
     client.call(Close { open_ids: vec![written.open_id, read.open_id] }).unwrap();
     assert_eq!(world.status().open_files, 0);
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
     assert_eq!(client.stat("w").unwrap().bytes, ByteCount(5000));
 }
@@ -125,7 +125,7 @@ fn what_is_not_named_is_closed() {
     world.restart();
     let client = client.reclaim_with(&mut world, &[&kept]).unwrap();
     assert_eq!(world.status().open_files, 1);
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 1, "that of the file that is still open");
     client.close(&other);
     assert_eq!(world.status().open_files, 1, "a close of what was not named is harmless");
@@ -183,10 +183,10 @@ fn a_record_is_in_doubt_until_every_client_has_told() {
     let other = other.reclaim(&mut world).unwrap();
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000), "the daemons were asked");
     assert_eq!(world.status().sizes_in_objects, 1, "and what disagreed is marked");
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 1, "no mark ends while a writer may not have told yet");
     client.reclaim(&mut world).unwrap();
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000));
     world.iods.state().log.clear();

@@ -331,6 +331,7 @@ fn a_time_that_was_set_is_kept_when_the_server_dies_before_the_size_is_recorded(
     world.restart();
     let other = world.client();
     assert_eq!(other.stat("f").unwrap().mtime, old);
+    world.pass(braid_types::limits::GRACE_MS + 1000);
     world.settle();
     assert_eq!((other.stat("f").unwrap().mtime, world.status().sizes_in_objects), (old, 0));
 }
