@@ -85,7 +85,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 
     /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` when there is none.
@@ -121,6 +121,6 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 }

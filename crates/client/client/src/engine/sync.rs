@@ -124,7 +124,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 }
 
