@@ -31,9 +31,10 @@ impl Body<'_> {
         }
     }
 
-    /// Whether it changes objects: what of it is carried out late would spoil what came after it.
+    /// Whether it changes objects, or makes durable what changed them: what is carried out late of a write that was given up
+    /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
     pub(crate) fn changes(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::Allocate { .. })
+        matches!(self, Self::Write(_) | Self::Allocate { .. } | Self::Flush)
     }
 
     /// Whether it tells what a file looks like.
