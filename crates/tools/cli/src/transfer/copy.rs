@@ -161,10 +161,20 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
         }
         if self.from.same_file(source, &target) {
-            return Err(Fault::usage(doing(), "source and destination are the same file"));
+            return Err(Fault::usage(doing(), "source and destination are the same file").hint("another destination"));
+        }
+        if meta.kind == Kind::Directory && self.is_below(&target, source) {
+            let why = format!("{} is below it: the copy would hold itself without end", show(&target));
+            return Err(Fault::usage(doing(), why).hint("a destination that is not below it"));
         }
         self.entry(source.to_vec(), target, meta, 0);
         Ok(())
+    }
+
+    /// Whether a directory above `path` is `directory`, by whatever name.
+    fn is_below(&self, path: &[u8], directory: &[u8]) -> bool {
+        std::iter::successors(Some(above(path)), |path| Some(above(path)).filter(|next| next.len() < path.len()))
+            .any(|above| self.from.same_file(directory, above))
     }
 
     fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta, depth: usize) {
