@@ -341,11 +341,12 @@ fn names_that_cannot_be_say_what_would_do() {
     assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
     wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
     wrong(&run(&["ls", "--mds", "here", "--timeout", "50ms"]), 5, "here", ADDRESS);
-    wrong(&run(&["ls", "--config", &file]), 2, "reading", CONFIG);
+    let binary = cluster.file("binary", &[0xff]);
+    wrong(&run(&["ls", "--config", &binary]), 2, "reading", CONFIG);
 }
 
 const ADDRESS: &str = "an address as HOST:PORT; braid config explain says where it comes from";
-const CONFIG: &str = "braid config explain";
+const CONFIG: &str = "--config with the braid.toml that braid init or braid up wrote";
 
 #[test]
 fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
@@ -373,7 +374,7 @@ fn a_daemon_on_a_wrong_directory_leaves_it_as_it_was() {
     let run = |args: &[&str]| braid().args(["--config", &config]).args(args).output().unwrap();
     let (none, full) = (path("none"), path("full"));
     wrong(&run(&["mds", "--dir", &none]), 1, "no metadata is there", "braid init DIR");
-    wrong(&run(&["iod", "--dir", &none]), 1, "is the disk mounted?", "mount it, or --init for a new, empty directory");
+    wrong(&run(&["iod", "--dir", &none]), 1, "is the disk mounted?", &format!("mount | grep {none}"));
     assert!(!Path::new(&none).exists(), "nothing was made");
     fs::create_dir(&full).unwrap();
     fs::write(path("full/mine"), b"x").unwrap();

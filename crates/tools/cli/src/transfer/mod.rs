@@ -10,7 +10,7 @@
 //!
 //! Invariants: (1) a file gets its time only when it is whole, so `--resume` tells a whole file (size and
 //! time agree) from a part of one; (2) the first error of a file does not stop the others; the command fails at
-//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES` and a bounded queue, however large the tree (I9).
+//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES`, twice that to resume, and a bounded queue, however large the tree (I9).
 
 mod copy;
 mod local;
