@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
     canonical!(*which, bytes;
         Hello, HelloReply, Auth, AuthReply, Ticket, Credential, Capability, Envelope, Identity, At, Attributes,
         DirectoryEntry, LayoutWish, ClusterMap, ObjectRecord, Read, Write, Truncate, Punch, CollectSizes, ListObjects,
-        OpenSession, OpenSessionReply, Create, CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply,
+        OpenSession, OpenSessionReply, Reclaim, Create, CreateReply, Opened, SetAttributes, LayoutShowReply, MdsStatusReply,
         RegisterIod, HeartbeatReply, FsckFile, FsckNamespaceReply, ReadReply, CollectReply, ListObjectsReply,
         ReadDirectoryReply, DaemonStatusReply, Vec<Vec<u8>>, Vec<KeyInfo>, Option<u64>, String,
     );

@@ -225,15 +225,97 @@ fn a_restart_of_the_metadata_server_is_transparent_to_open_files() {
 }
 
 #[test]
-fn a_session_that_ended_is_replaced_and_open_files_go_on() {
+fn a_session_that_ended_is_replaced_and_its_open_files_say_so() {
     let fake = Fake::striped();
     let client = fake.client();
     let file = block_on(client.open("/f", &writable())).unwrap();
     works(&file).unwrap();
     fake.cluster().sessions.clear();
     block_on(client.stat("/f")).unwrap();
-    works(&file).unwrap();
+    let error = works(&file).unwrap_err();
+    assert_eq!(error.status(), Status::StaleHandle);
+    assert!(error.to_string().contains("the session that had the file open has ended"), "{error}");
+    drop(file);
+    works(&block_on(client.open("/f", &writable())).unwrap()).unwrap();
+    block_on(client.flush_closes()).unwrap();
+    assert_eq!(fake.cluster().closed, [2], "the handle of the old session is not named in the new one");
     assert_eq!(fake.cluster().next_session, 2);
+}
+
+#[test]
+fn what_is_open_is_told_to_a_restarted_server_before_anything_else() {
+    let fake = Fake::striped();
+    let client = fake.client();
+    let files: Vec<_> = (0..3).map(|_| block_on(client.open("/f", &writable())).unwrap()).collect();
+    drop(block_on(client.open("/f", &writable())).unwrap());
+    fake.cluster().restart_mds();
+    fake.cluster().mds_calls.clear();
+    // The first answer is lost, and a file is closed before it is asked again.
+    fake.fault(mds::Reclaim::OP, Fault::ReplyLost);
+    block_on(client.stat("/f")).unwrap();
+    let connect = [mds::OpenSession::OP, mds::Reclaim::OP];
+    assert_eq!(fake.cluster().mds_calls, [&connect[..], &connect[..], &[mds::Stat::OP]].concat());
+    assert_eq!(fake.cluster().reclaims, [(vec![1, 2, 3], true), (vec![1, 2, 3], true)]);
+    works(&files[2]).unwrap();
+    block_on(client.flush_closes()).unwrap();
+    assert_eq!(fake.cluster().closed, [0; 0], "what was closed before is not named: no close is needed");
+    drop(files);
+    block_on(client.flush_closes()).unwrap();
+    let mut closed = fake.cluster().closed.clone();
+    closed.sort_unstable();
+    assert_eq!(closed, [1, 2, 3], "a close after a restart closes");
+}
+
+#[test]
+fn more_open_files_than_a_message_holds_are_told_in_several() {
+    let fake = Fake::striped();
+    let client = fake.client();
+    let count = braid_types::limits::RECLAIM_OPENS_MAX + 1;
+    let _files: Vec<_> = (0..count).map(|_| block_on(client.open("/f", &writable())).unwrap()).collect();
+    fake.cluster().restart_mds();
+    block_on(client.stat("/f")).unwrap();
+    let reclaims: Vec<_> = fake.cluster().reclaims.iter().map(|(named, all)| (named.len(), *all)).collect();
+    assert_eq!(reclaims, [(count - 1, false), (1, true)]);
+}
+
+#[test]
+fn a_refused_handle_tells_at_its_next_use_at_sync_and_at_close() {
+    let fake = Fake::striped();
+    let client = fake.client();
+    let file = block_on(client.open("/f", &writable())).unwrap();
+    let read_only = block_on(client.open("/f", &OpenOptions::new().read(true))).unwrap();
+    works(&file).unwrap();
+    fake.cluster().refused.extend([1, 2]);
+    fake.cluster().restart_mds();
+    let error = works(&file).unwrap_err();
+    assert_eq!(error.status(), Status::StaleHandle);
+    assert!(error.to_string().contains("could not take the open file up again"), "{error}");
+    assert!(error.to_string().ends_with("try: open the file again"), "{error}");
+    let exchanges = fake.cluster().exchanges.len();
+    for _ in 0..2 {
+        assert_eq!(block_on(file.sync()).unwrap_err().status(), Status::StaleHandle);
+    }
+    assert_eq!(fake.cluster().exchanges.len(), exchanges, "nothing is sent");
+    assert_eq!(block_on(file.clone().close()).unwrap_err().status(), Status::StaleHandle);
+    block_on(read_only.close()).unwrap();
+}
+
+#[test]
+fn an_idle_client_notices_a_restart_long_before_the_grace_period_is_over() {
+    let fake = Fake::striped();
+    let engine = braid_client::engine::Engine::new(fake.clone(), braid_client::Config::new(["mds:1"], key(&fake)));
+    let at = braid_client::message::types::At::root(b"f");
+    let _file = block_on(engine.caller().open(&at, &writable())).unwrap();
+    block_on(engine.tick()).unwrap();
+    let restarted = fake.cluster().now;
+    fake.cluster().restart_mds();
+    while fake.cluster().reclaims.is_empty() {
+        fake.cluster().now += braid_client::engine::TICK;
+        block_on(engine.tick()).unwrap();
+    }
+    let took = fake.cluster().now - restarted;
+    assert!(took <= Duration::from_secs(6), "{took:?}");
+    assert_eq!(fake.cluster().reclaims, [(vec![1], true)]);
 }
 
 #[test]
@@ -363,7 +445,7 @@ fn the_session_is_renewed_when_nothing_is_called() {
         fake.cluster().now += braid_client::engine::TICK;
     }
     let renewals = fake.cluster().mds_calls.iter().filter(|op| **op == mds::Renew::OP).count();
-    assert_eq!(renewals, 4, "four times in the silence of 60 s that would end it");
+    assert_eq!(renewals, 12, "every five seconds");
 }
 
 fn key(fake: &Fake) -> braid_client::Credential {

@@ -63,6 +63,8 @@ pub const HEARTBEAT_FENCED_MS: u64 = 2 * HEARTBEAT_STOP_MS;
 pub const HEARTBEAT_DOWN_MS: u64 = 5_000;
 /// After a restart the metadata server waits this long for clients to reclaim, in milliseconds.
 pub const GRACE_MS: u64 = 15_000;
+/// Open files in one message of a client that reclaims, so that the metadata server's lock is free in between (I9).
+pub const RECLAIM_OPENS_MAX: usize = 1024;
 /// A client session that was silent for this long is ended and fenced, in milliseconds.
 pub const SESSION_SILENT_MS: u64 = 60_000;
 

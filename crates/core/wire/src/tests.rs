@@ -99,6 +99,7 @@ fn messages_page() -> String {
         ObjectInfo,
         ObjectRecord,
         OpenSessionReply,
+        ReclaimedOpen,
         RenewReply,
         AgentCheckReply,
         ReadDirectoryReply,

@@ -116,6 +116,17 @@ impl Cluster {
         self.iods.get(&id).is_some_and(|iod| iod.info.state != IodState::Down)
     }
 
+    /// The write verifier that a daemon last said; `None` while it has not registered with this run of the server.
+    pub fn verifier(&self, id: IodId) -> Option<WriteVerifier> {
+        self.iods.get(&id)?.verifier
+    }
+
+    /// Whether each of these daemons still says the write verifier that it said then: what it told of its objects
+    /// then is not lost.
+    pub fn all_keep(&self, then: &[(IodId, WriteVerifier)]) -> bool {
+        then.iter().all(|(iod, verifier)| self.verifier(*iod) == Some(*verifier))
+    }
+
     /// Checks a daemon that says who it is.
     ///
     /// # Errors

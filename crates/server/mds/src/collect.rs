@@ -1,33 +1,39 @@
-//! The end of size marks: when the last writer is gone, the size is collected and recorded (I5).
+//! The end of size marks: when the last writer is gone, the size is collected, flushed and recorded (I5, ADR 0008).
 //!
 //! ```text
-//!   last close ──> queue ──> one batch at a time: each daemon asked once ──> recorded, mark cleared
-//!                    ^                                   | a daemon is down, or a writer came meanwhile
-//!                    `──────────── next tick ────────────'
+//!   last close ──> queue ──> asked, no flush ──> heard ──> asked to flush ──> recorded, mark ended
+//!                    ^            |                |             | a verifier changed: from the start
+//!                    |            | a daemon       | stat and    | a daemon is down
+//!                    |            | is down        | open ask    |
+//!                    `── next tick ┴── a writer ───┴─ nobody ────'
 //! ```
 //!
-//! Invariants: (1) a size is recorded as final only if no writer opened the file since its daemons were asked: an
-//! open for writing takes the file out of `asked` before its capability leaves the server; (2) the queue has
-//! each file once.
+//! Invariants: (1) a size is heard, and recorded, only if no writer opened the file since its daemons were asked: an
+//! open for writing takes the file out of `asked` and `heard` before its capability leaves the server; (2) the queue has
+//! each file once; (3) what is recorded was on disk when its daemons answered: size and parts alike, so that a part that
+//! is recorded and missing is a loss (I11); (4) only daemons that have registered with this run of the server are
+//! asked: others may still take writes of capabilities of the run before.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::{Arc, atomic::Ordering},
 };
 
-use braid_meta::{Call as Change, Fetch, Identity, Inode};
-use braid_types::{Failure, FileIndex, Timestamp};
+use braid_meta::{Call as Change, Fetch, Identity, Inode, Parts};
+use braid_types::{Failure, FileIndex, Status, Timestamp};
 
 use crate::{
-    core::{MdsCore, report},
-    objects::Found,
-    size::Sizes,
+    core::{MdsCore, State, report},
+    heard::HeardFiles,
+    objects::{self, Found},
 };
 
 /// Files whose daemons are asked in one call: with 16 parts each, a message of 230 KiB over all daemons.
 const COLLECT_FILES_MAX: usize = 1024;
 /// Object ids in one batch, whatever the files' widths: the message to one daemon stays below its limit (I9).
 const COLLECT_OBJECTS_MAX: usize = 16_384;
+/// Files that are flushed in one call: each daemon syncs its file system once for all of them.
+const SETTLE_FILES_MAX: usize = 8192;
 /// How far the clocks of an I/O daemon and of the server may be apart after correction, in nanoseconds: a write that
 /// came before a time was set must not count as later.
 const CLOCK_SLACK_NANOS: u32 = 50_000_000;
@@ -41,12 +47,15 @@ pub(crate) struct Collector {
     later: BTreeSet<FileIndex>,
     asked: BTreeSet<FileIndex>,
     running: bool,
+    heard: HeardFiles,
+    settling: bool,
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
 impl Collector {
     pub(crate) fn add(&mut self, file: FileIndex) {
-        if self.queued.insert(file) {
+        // One that is being asked, undisturbed, will be heard.
+        if !self.asked.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
     }
@@ -54,22 +63,41 @@ impl Collector {
     /// A writer opened the file: what was asked of its daemons says nothing any more.
     pub(crate) fn disturb(&mut self, file: FileIndex) {
         self.asked.remove(&file);
+        self.heard.remove(file);
+    }
+
+    /// What a file's daemons said after its last writer.
+    pub(crate) fn heard(&self, file: FileIndex) -> Option<&Found> {
+        self.heard.get(file)
+    }
+
+    /// What was heard of the file is not to be relied on.
+    pub(crate) fn begin_again(&mut self, file: FileIndex) {
+        self.disturb(file);
+        self.add(file);
+    }
+
+    /// Forgets a file that is gone.
+    fn forget(&mut self, file: FileIndex) {
+        self.disturb(file);
+        self.times_set.remove(&file);
     }
 
     /// Somebody set the file's time at `now`: writes before that do not change it.
     pub(crate) fn time_was_set(&mut self, file: FileIndex, now: Timestamp) {
-        let nanos = now.nanos + CLOCK_SLACK_NANOS;
-        let (seconds, nanos) = (now.seconds + i64::from(nanos / 1_000_000_000), nanos % 1_000_000_000);
-        self.times_set.insert(file, Timestamp { seconds, nanos });
+        self.times_set.insert(file, with_slack(now));
     }
 
-    pub(crate) fn mtime_set(&self, file: FileIndex) -> Option<Timestamp> {
-        self.times_set.get(&file).copied()
+    /// From when on writes change the file's time, if somebody set it.
+    pub(crate) fn mtime_set(&self, inode: &Inode) -> Option<Timestamp> {
+        // Before a restart: the record says that it was set, and not later than its last change.
+        let recorded = || inode.mtime_set.then(|| with_slack(inode.ctime));
+        self.times_set.get(&inode.file).copied().or_else(recorded)
     }
 
     /// Files that wait.
     pub(crate) fn len(&self) -> usize {
-        self.queue.len() + self.later.len() + self.asked.len()
+        self.queue.len() + self.later.len() + self.asked.len() + self.heard.len()
     }
 
     /// Puts back what waited for a tick.
@@ -92,7 +120,7 @@ impl MdsCore {
             return;
         }
         self.ask_sizes(batch, false, |core, sizes| {
-            core.record_sizes(sizes);
+            sizes.into_iter().for_each(|(inode, found)| core.hear(&inode, found));
             core.state().collector.running = false;
             core.collect();
         });
@@ -106,29 +134,125 @@ impl MdsCore {
 
     fn next_batch(&self) -> Vec<Arc<Inode>> {
         let mut state = self.state();
-        if state.collector.running {
+        // A file in doubt may have writers that have not told yet: no mark ends before they did.
+        if state.collector.running || state.collector.heard.is_full() || self.is_in_doubt() {
             return Vec::new();
         }
         let (mut batch, mut objects) = (Vec::new(), 0);
         while batch.len() < COLLECT_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
             let Some(file) = state.collector.pop() else { break };
-            match (self.names.needs_collecting(file), self.names.getattr(file)) {
-                // When the truncate is finished, the file comes back.
-                (Ok(true), Ok(_)) if state.gates.is_closed(file) => {}
-                (Ok(true), Ok(inode)) => {
-                    let components = inode.layout.iter().flat_map(|layout| &layout.components);
-                    objects += components.map(|component| component.parts.len()).sum::<usize>();
-                    state.collector.asked.insert(file);
-                    batch.push(inode);
-                }
-                _ => {}
+            let Some(inode) = self.to_collect(&mut state, file) else { continue };
+            if !state.knows_daemons(&inode) {
+                state.collector.later.insert(file);
+                continue;
             }
+            let components = inode.layout.iter().flat_map(|layout| &layout.components);
+            objects += components.map(|component| component.parts.len()).sum::<usize>();
+            state.collector.asked.insert(file);
+            batch.push(inode);
         }
         state.collector.running = !batch.is_empty();
         batch
     }
 
-    /// Records what an open file's daemons said, for fsync: with a writer the mark stays.
+    /// The file, if its mark stands and nobody writes it. When a truncate of it is finished, it comes back.
+    fn to_collect(&self, state: &mut State, file: FileIndex) -> Option<Arc<Inode>> {
+        match (self.names.needs_collecting(file), self.names.getattr(file)) {
+            (Ok(true), Ok(inode)) if !state.gates.is_closed(file) => Some(inode),
+            (_, Err(_)) => {
+                state.collector.forget(file);
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes note of what a file's daemons said without a flush.
+    fn hear(&self, inode: &Inode, found: Result<Found, Failure>) {
+        let now = self.now();
+        // Held for the record: no open for writing falls between the look at `asked` and it.
+        let mut state = self.state();
+        let undisturbed = state.collector.asked.remove(&inode.file);
+        match found {
+            Ok(found) if undisturbed && is_recorded(inode, &found) => self.record(&mut state, inode, found),
+            Ok(found) if undisturbed => state.collector.heard.insert(inode.file, found, now),
+            // The last close of who came meanwhile adds it again.
+            Ok(_) => {}
+            Err(failure) => state.ask_later(inode.file, &failure),
+        }
+    }
+
+    /// Flushes and records files that were heard some time ago, unless that is under way.
+    pub(crate) fn settle_sizes(self: &Arc<Self>) {
+        if std::mem::replace(&mut self.state().collector.settling, true) {
+            return;
+        }
+        let batch = self.next_due();
+        if batch.is_empty() {
+            self.state().collector.settling = false;
+            return;
+        }
+        self.ask_parts(batch, true, |core, sizes| {
+            sizes.into_iter().for_each(|(inode, found)| core.settle_size(&inode, found));
+            core.state().collector.settling = false;
+            core.settle_sizes();
+        });
+    }
+
+    /// Files that are due, with the parts that have an object: the others have none yet, since nobody wrote.
+    fn next_due(&self) -> Vec<(Arc<Inode>, Option<Parts>)> {
+        let now = self.now();
+        let (mut batch, mut objects) = (Vec::new(), 0);
+        while batch.len() < SETTLE_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
+            // Locked for each: a batch is large, and calls wait for the lock.
+            let mut state = self.state();
+            let Some(file) = state.collector.heard.next_due(now) else { break };
+            let Some(inode) = self.to_collect(&mut state, file) else {
+                state.collector.heard.remove(file);
+                continue;
+            };
+            let Some(found) = state.collector.heard(file) else { continue };
+            if !state.cluster.all_keep(&found.verifiers) {
+                state.collector.begin_again(file);
+                continue;
+            }
+            let parts = found.fetch.parts.clone();
+            objects += parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
+            batch.push((inode, Some(parts)));
+        }
+        batch
+    }
+
+    /// A file's daemons have flushed it: its size is recorded, unless somebody came, or a daemon lost what it had.
+    fn settle_size(&self, inode: &Inode, found: Result<Found, Failure>) {
+        let mut state = self.state();
+        let Some(heard) = state.collector.heard.settled(inode.file) else { return };
+        match found {
+            Ok(found) if found.verifiers == heard.verifiers => self.record(&mut state, inode, found),
+            Ok(_) => state.collector.begin_again(inode.file),
+            Err(failure) => state.ask_later(inode.file, &failure),
+        }
+    }
+
+    /// Records what is on disk, and ends the mark.
+    fn record(&self, state: &mut State, inode: &Inode, found: Found) {
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        let mtime = state.written_at(inode, found.fetch.mtime);
+        match self.names.collect(&change, inode.file, &Fetch { mtime, ..found.fetch }) {
+            Ok(inode) if inode.size_in_objects => {}
+            Ok(inode) => {
+                state.collector.times_set.remove(&inode.file);
+                self.counters.collected.fetch_add(1, Ordering::Relaxed);
+            }
+            // A truncate is under way, or the file went.
+            Err(failure) if failure.status == Status::StaleGeneration => {}
+            Err(failure) if failure.status == Status::StaleHandle => state.collector.forget(inode.file),
+            Err(failure) => state.ask_later(inode.file, &failure),
+        }
+    }
+
+    /// Records what an open file's daemons said after a flush, for fsync: with a writer the mark stays.
     pub(crate) fn record_open(&self, inode: &Inode, found: &Found) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
@@ -140,37 +264,29 @@ impl MdsCore {
         }
         self.names.collect(&change, inode.file, &Fetch { mtime, ..found.fetch.clone() }).map(drop)
     }
+}
 
-    fn record_sizes(&self, sizes: Sizes) {
-        let who = Identity::root();
-        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        // One lock for the batch: no open for writing falls between the look at `asked` and the record.
-        let mut state = self.state();
-        for (inode, found) in sizes {
-            let file = inode.file;
-            let undisturbed = state.collector.asked.remove(&file);
-            let recorded = match found {
-                Ok(found) if undisturbed => {
-                    let mtime = state.written_at(&inode, found.fetch.mtime);
-                    self.names
-                        .collect(&change, file, &Fetch { mtime, ..found.fetch })
-                        .map(|inode| !inode.size_in_objects)
-                }
-                Ok(_) => Ok(false),
-                Err(failure) => Err(failure),
-            };
-            match recorded {
-                Ok(true) => {
-                    state.collector.times_set.remove(&file);
-                    self.counters.collected.fetch_add(1, Ordering::Relaxed);
-                }
-                // The last close of who came meanwhile adds it again.
-                Ok(false) => {}
-                Err(failure) => {
-                    report(&format!("collecting the size of file {file}"), &failure);
-                    state.collector.later.insert(file);
-                }
-            }
-        }
+impl State {
+    /// Whether every daemon of a file has registered with this run of the server.
+    fn knows_daemons(&self, inode: &Inode) -> bool {
+        let iods = inode.layout.iter().flat_map(|layout| objects::daemons(layout));
+        iods.into_iter().all(|iod| self.cluster.verifier(iod).is_some())
     }
+
+    fn ask_later(&mut self, file: FileIndex, failure: &Failure) {
+        report(&format!("collecting the size of file {file}"), failure);
+        self.collector.later.insert(file);
+    }
+}
+
+fn with_slack(time: Timestamp) -> Timestamp {
+    let nanos = time.nanos + CLOCK_SLACK_NANOS;
+    Timestamp { seconds: time.seconds + i64::from(nanos / 1_000_000_000), nanos: nanos % 1_000_000_000 }
+}
+
+/// Whether size and parts are those on record: what is on record was flushed.
+fn is_recorded(inode: &Inode, found: &Found) -> bool {
+    let mut parts = inode.parts.clone();
+    parts.merge(&found.fetch.parts);
+    found.fetch.size == inode.size && parts == inode.parts
 }

@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -42,6 +42,8 @@ pub struct MdsCore {
     pub(crate) started: Duration,
     /// Closed gates: lets the calls of every other file pass without the lock.
     pub(crate) gated: AtomicUsize,
+    /// See `reclaim.rs`.
+    pub(crate) in_doubt: AtomicBool,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -69,7 +71,14 @@ pub(crate) struct State {
 }
 
 impl MdsCore {
-    pub(crate) fn new(env: Environment, key: Secret, uuid: ClusterUuid, names: Namespace, state: State) -> Arc<Self> {
+    pub(crate) fn new(
+        env: Environment,
+        key: Secret,
+        uuid: ClusterUuid,
+        names: Namespace,
+        in_doubt: bool,
+        state: State,
+    ) -> Arc<Self> {
         let epoch = names.epoch();
         let started = env.clock.monotonic();
         Arc::new_cyclic(|me| Self {
@@ -81,6 +90,7 @@ impl MdsCore {
             counters: Counters::default(),
             started,
             gated: AtomicUsize::new(0),
+            in_doubt: AtomicBool::new(in_doubt),
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),

@@ -3,7 +3,7 @@
 //! ```text
 //!   silence, revoked key ─> no more calls ─> fence to every daemon ─> it holds ─> closed, sizes collected
 //!   CloseSession ─────────────────────────────────────────────────────────────> closed, sizes collected
-//!   not reclaimed ─> epoch_min rises, which is a fence ─────────────> it holds ─> closed, orphans reaped
+//!   not reclaimed ─> fence 0 of the epoch: older ones are refused ──> it holds ─> closed, orphans reaped
 //! ```
 //!
 //! Invariant: what a session had open for writing stays open in the store until its fence holds on every
@@ -30,6 +30,12 @@ pub(crate) struct Ending {
     sessions: Vec<SessionId>,
     /// The end of the grace period: orphans that nobody took up go with it.
     after_grace: bool,
+}
+
+impl Ending {
+    pub(crate) fn is_after_grace(&self) -> bool {
+        self.after_grace
+    }
 }
 
 impl MdsCore {
@@ -63,22 +69,21 @@ impl MdsCore {
         self.end_fenced(&silent);
     }
 
-    /// The grace period is over: who did not come back is gone, and capabilities of older epochs with them.
+    /// The grace period is over: who did not come back is gone. A daemon that registered with this server refuses
+    /// what they could write; what they had open is closed when that holds on all of them.
     pub(crate) fn end_grace(self: &Arc<Self>, now: Duration) {
-        let (fence, count) = {
+        let count = {
             let mut state = self.state();
             if state.grace_until.is_none_or(|until| now < until) {
                 return;
             }
             state.grace_until = None;
             let sessions = state.sessions.give_up_recorded();
-            let fence = state.fences.raise_epoch_min(self.epoch);
-            let count = sessions.len();
+            let (fence, count) = (self.epoch.0 << 32, sessions.len());
             state.endings.push(Ending { fence, sessions, after_grace: true });
-            (fence, count)
+            count
         };
         tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");
-        self.push_fence(fence, Vec::new());
     }
 
     /// Tells every daemon of a fence now; those that cannot be asked hear of it with their next heartbeat.
@@ -130,6 +135,9 @@ impl MdsCore {
                 Err(failure) => report(&format!("closing what session {session} had open"), &failure),
             }
         }
+        if after_grace {
+            self.end_doubt();
+        }
         if after_grace && let Err(failure) = self.take_stock() {
             report("after the grace period", &failure);
         }
@@ -142,6 +150,7 @@ impl MdsCore {
     fn take_stock(self: &Arc<Self>) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        self.names.keep_orphans(false);
         for file in self.names.orphans()? {
             self.names.reap_orphan(&change, file)?;
         }

@@ -1,10 +1,10 @@
 //! Fences: which sessions I/O daemons must refuse from now on (I4).
 //!
 //! Each has a number, `server epoch << 32 | counter`, so that numbers rise over restarts without being
-//! stored. Raising `epoch_min` is a fence too: it ends every session that was not reclaimed.
+//! stored. Fence 0 of an epoch is the epoch itself: a daemon that confirmed it refuses capabilities of older ones.
 //!
-//! A restart forgets the list, and may: until the grace period is over every size mark of an ended
-//! session still stands, and then `epoch_min` shuts out all capabilities of older epochs at once.
+//! A restart forgets the list, and may: no size mark of a session that was not reclaimed ends before fence 0 holds on
+//! every daemon, and that shuts out what any session of before the restart could still write.
 
 use braid_types::{MdsEpoch, SessionId};
 
@@ -21,9 +21,9 @@ pub struct Fences {
 }
 
 impl Fences {
-    /// None yet.
-    pub fn new(server: MdsEpoch, epoch_min: MdsEpoch) -> Self {
-        Self { newest: server.0 << 32, epoch_min, list: std::collections::VecDeque::new() }
+    /// Those of a server that has just started.
+    pub fn new(epoch: MdsEpoch) -> Self {
+        Self { newest: epoch.0 << 32, epoch_min: epoch, list: std::collections::VecDeque::new() }
     }
 
     /// Number of the newest fence.
@@ -46,13 +46,6 @@ impl Fences {
         self.newest
     }
 
-    /// Shuts out the capabilities of epochs before `epoch`; the fence's number.
-    pub fn raise_epoch_min(&mut self, epoch: MdsEpoch) -> u64 {
-        self.newest += 1;
-        self.epoch_min = self.epoch_min.max(epoch);
-        self.newest
-    }
-
     /// The sessions that a daemon has not confirmed.
     pub fn after(&self, applied: u64) -> Vec<SessionId> {
         let from = self.list.partition_point(|(number, _)| *number <= applied);
@@ -66,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_daemon_is_told_what_it_has_not_confirmed() {
-        let mut fences = Fences::new(MdsEpoch(2), MdsEpoch(1));
+        let mut fences = Fences::new(MdsEpoch(2));
         let first = fences.add(SessionId(7));
         let second = fences.add(SessionId(8));
         assert!(first > 2 << 32 && second > first);
@@ -76,11 +69,8 @@ mod tests {
     }
 
     #[test]
-    fn raising_the_epoch_is_a_fence_and_never_goes_back() {
-        let mut fences = Fences::new(MdsEpoch(2), MdsEpoch(1));
-        let before = fences.newest();
-        assert!(fences.raise_epoch_min(MdsEpoch(2)) > before);
-        fences.raise_epoch_min(MdsEpoch(1));
-        assert_eq!(fences.epoch_min(), MdsEpoch(2));
+    fn older_epochs_are_shut_out_from_the_start() {
+        let fences = Fences::new(MdsEpoch(2));
+        assert_eq!((fences.newest(), fences.epoch_min()), (2 << 32, MdsEpoch(2)));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use braid_layout::Layout;
 use braid_meta::{Fetch, Inode, Parts};
-use braid_types::{Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp};
+use braid_types::{Failure, FileIndex, IodId, ObjectId, PartIndex, Status, Timestamp, WriteVerifier};
 use braid_wire::message::types::ObjectInfo;
 
 /// Every object of a file, by the daemon that has it.
@@ -35,11 +35,21 @@ pub(crate) fn parts(layout: &Layout) -> impl Iterator<Item = (PartIndex, &braid_
         .map(|(at, placement)| (PartIndex(at as u16), placement))
 }
 
+/// What one daemon said of a file's objects.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Answer {
+    pub(crate) iod: IodId,
+    pub(crate) verifier: WriteVerifier,
+    pub(crate) infos: Vec<ObjectInfo>,
+}
+
 /// What the objects say of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) fetch: Fetch,
     pub(crate) bytes_used: u64,
+    /// Of each daemon that has an object of the file: what it holds is lost only with a new verifier.
+    pub(crate) verifiers: Vec<(IodId, WriteVerifier)>,
 }
 
 /// Puts together what the daemons of a file said of its objects.
@@ -47,24 +57,30 @@ pub(crate) struct Found {
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
-pub(crate) fn combine(inode: &Inode, layout: &Layout, infos: &[ObjectInfo]) -> Result<Found, Failure> {
+pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer]) -> Result<Found, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
-    let mut lengths = Vec::with_capacity(infos.len());
-    for info in infos {
-        if !info.exists {
-            if inode.parts.contains(info.part) {
-                let detail = format!("part {} of file {}; try: braid fsck", info.part, inode.file);
-                return Err(Failure::new(Status::ObjectLost, detail));
+    let (mut lengths, mut verifiers) = (Vec::new(), Vec::new());
+    for answer in answers {
+        for info in &answer.infos {
+            if !info.exists {
+                if inode.parts.contains(info.part) {
+                    let detail = format!("part {} of file {}; try: braid fsck", info.part, inode.file);
+                    return Err(Failure::new(Status::ObjectLost, detail));
+                }
+                continue;
             }
-            continue;
+            there.insert(info.part);
+            mtime = mtime.max(Some(info.mtime));
+            bytes_used = bytes_used.saturating_add(info.bytes_used.0);
+            lengths.push((info.part, info.bytes.0));
         }
-        there.insert(info.part);
-        mtime = mtime.max(Some(info.mtime));
-        bytes_used = bytes_used.saturating_add(info.bytes_used.0);
-        lengths.push((info.part, info.bytes.0));
+        if answer.infos.iter().any(|info| info.exists) {
+            verifiers.push((answer.iod, answer.verifier));
+        }
     }
     let size = layout.file_size_from_objects(&lengths);
     let size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
-    Ok(Found { fetch: Fetch { generation: inode.size_generation, size, parts: there, mtime }, bytes_used })
+    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime };
+    Ok(Found { fetch, bytes_used, verifiers })
 }

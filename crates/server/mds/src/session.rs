@@ -3,12 +3,13 @@
 //! ```text
 //!   OpenSession ──> live ──silence, revoked key──> ended and fenced
 //!        ^            └────── CloseSession ──────> ended
-//!        └── reclaim, within the grace period ── recorded (server restarted)
+//!        └── OpenSession, then Reclaim, within the grace period ── recorded (server restarted)
 //! ```
 //!
 //! Invariants: (1) a session's id is never used twice; (2) it
 //! belongs to one owner, and nobody else may join or reclaim it; (3) in a slot sequences only rise,
-//! one call is in flight, and the newest answer is kept until the next call.
+//! one call is in flight, and the newest answer is kept until the next call; (4) once a session has told all that it
+//! has open, its handles of a file are as many as the store counts opens, but for calls that are under way.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -36,12 +37,21 @@ pub struct Owner {
 }
 
 /// A file that a session has open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct OpenFile {
     /// Which.
     pub file: FileIndex,
     /// For what.
     pub rights: Rights,
+}
+
+/// How many handles of one file a session has.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Held {
+    /// Without the right to write.
+    pub readers: u32,
+    /// With it.
+    pub writers: u32,
 }
 
 /// A session. `W` is what waits for the answer of a call.
@@ -57,10 +67,19 @@ pub struct Session<W> {
     pub(crate) pulse: Arc<Pulse>,
     /// It was made by an earlier run of the server: the store may hold answers of its slots.
     pub reclaimed: bool,
-    /// What it has open, by handle.
-    pub opens: HashMap<u64, OpenFile>,
+    /// It has not told yet all that it had open then.
+    pub reclaiming: bool,
+    opens: HashMap<u64, OpenFile>,
+    held: HashMap<FileIndex, Held>,
+    first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
+}
+
+impl Held {
+    fn of(&mut self, rights: Rights) -> &mut u32 {
+        if rights.allow(Rights::WRITE) { &mut self.writers } else { &mut self.readers }
+    }
 }
 
 #[derive(Debug)]
@@ -91,14 +110,28 @@ pub enum Admission<W> {
 impl<W> Session<W> {
     /// A session with nothing open.
     pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
-        let (pulse, opens) = (Arc::new(Pulse::new(id, now)), HashMap::new());
-        Self { id, owner, client, pulse, reclaimed, opens, next_open: 1, slots: Vec::new() }
+        let (pulse, opens, held) = (Arc::new(Pulse::new(id, now)), HashMap::new(), HashMap::new());
+        let reclaiming = reclaimed;
+        Self {
+            id,
+            owner,
+            client,
+            pulse,
+            reclaimed,
+            reclaiming,
+            opens,
+            held,
+            first_open: 1,
+            next_open: 1,
+            slots: Vec::new(),
+        }
     }
 
     /// Numbers handles from `epoch` on: a handle that this run gives is none that an earlier one gave, and that a
     /// client may still name.
     pub fn since(self, epoch: MdsEpoch) -> Self {
-        Self { next_open: epoch.0 << 32 | 1, ..self }
+        let first = epoch.0 << 32 | 1;
+        Self { first_open: first, next_open: first, ..self }
     }
 
     /// Takes a call into its slot.
@@ -148,19 +181,49 @@ impl<W> Session<W> {
         self.check_room()?;
         let id = self.next_open;
         self.next_open += 1;
-        self.opens.insert(id, open);
+        self.insert(id, open);
         Ok(id)
     }
 
-    /// Takes up an open file under the handle that an earlier run of the server gave.
-    ///
-    /// # Errors
-    /// [`Status::TooManyOpen`].
-    pub fn take_up(&mut self, id: u64, open: OpenFile) -> Result<(), Failure> {
-        self.check_room()?;
-        self.next_open = self.next_open.max(id.saturating_add(1));
+    /// Takes up an open file under the handle that an earlier run of the server gave. Tells whether the session has it
+    /// now: not when it has told all before, nor when this run gave the handle.
+    pub fn take_up(&mut self, id: u64, open: OpenFile) -> bool {
+        if let Some(known) = self.opens.get(&id) {
+            return *known == open;
+        }
+        let may = self.reclaiming && id < self.first_open && self.check_room().is_ok();
+        if may {
+            self.insert(id, open);
+        }
+        may
+    }
+
+    /// Ends a handle; what it was.
+    pub fn close(&mut self, id: u64) -> Option<OpenFile> {
+        let open = self.opens.remove(&id)?;
+        if let Some(held) = self.held.get_mut(&open.file) {
+            let count = held.of(open.rights);
+            *count -= 1;
+            if *held == Held::default() {
+                self.held.remove(&open.file);
+            }
+        }
+        Some(open)
+    }
+
+    /// What a handle names.
+    pub fn opened(&self, id: u64) -> Option<OpenFile> {
+        self.opens.get(&id).copied()
+    }
+
+    /// Its handles of a file.
+    pub fn held(&self, file: FileIndex) -> Held {
+        self.held.get(&file).copied().unwrap_or_default()
+    }
+
+    fn insert(&mut self, id: u64, open: OpenFile) {
         self.opens.insert(id, open);
-        Ok(())
+        *self.held.entry(open.file).or_default().of(open.rights) += 1;
     }
 
     /// Whether one more file may be opened.
@@ -264,9 +327,9 @@ impl<W> Sessions<W> {
         self.live.len()
     }
 
-    /// Whether some recorded session was not reclaimed.
-    pub fn has_recorded(&self) -> bool {
-        !self.recorded.is_empty()
+    /// Whether some session of an earlier run was neither ended nor has told all that it has open.
+    pub fn is_awaited(&self) -> bool {
+        !self.recorded.is_empty() || self.live.values().any(|session| session.reclaiming)
     }
 
     /// Sessions that satisfy `which`, in the order of their ids: the order of events must not hang on a hash.
@@ -334,22 +397,31 @@ mod tests {
         );
     }
 
+    const OPEN: OpenFile = OpenFile { file: FileIndex(5), rights: Rights::READ };
+
     #[test]
     fn a_restarted_server_gives_no_handle_that_an_earlier_run_gave() {
-        let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
-        let before = session(false).since(MdsEpoch(1)).open(open).unwrap();
+        let before = session(false).since(MdsEpoch(1)).open(OPEN).unwrap();
         let mut after = session(true).since(MdsEpoch(2));
-        let given = after.open(open).unwrap();
-        after.take_up(before, open).unwrap();
+        let given = after.open(OPEN).unwrap();
+        assert!(after.take_up(before, OPEN));
         assert_ne!(before, given);
-        assert_eq!(after.opens.len(), 2);
+        assert_eq!(after.held(OPEN.file), Held { readers: 2, writers: 0 });
     }
 
     #[test]
-    fn handles_are_not_given_twice_also_after_a_restart() {
-        let mut session = session(true);
-        let open = OpenFile { file: FileIndex(5), rights: Rights::READ };
-        session.take_up(41, open).unwrap();
-        assert_eq!(session.open(open), Ok(42));
+    fn a_handle_is_taken_up_once_and_only_while_the_session_reclaims() {
+        let mut session = session(true).since(MdsEpoch(2));
+        let given = session.open(OPEN).unwrap();
+        assert_eq!(session.close(given), Some(OPEN));
+        assert!(!session.take_up(given, OPEN), "this run gave it, and it was closed");
+        assert!(session.take_up(41, OPEN) && session.take_up(41, OPEN));
+        assert_eq!(session.held(OPEN.file), Held { readers: 1, writers: 0 });
+        assert!(!session.take_up(41, OpenFile { rights: Rights::WRITE, ..OPEN }), "it is open for something else");
+        session.reclaiming = false;
+        assert!(session.take_up(41, OPEN), "a repetition is answered alike");
+        assert!(!session.take_up(42, OPEN));
+        assert_eq!((session.close(41), session.close(41)), (Some(OPEN), None));
+        assert_eq!(session.held(OPEN.file), Held::default());
     }
 }

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use braid_meta::Inode;
+use braid_meta::{Inode, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
 use braid_wire::{
     encode_success,
     message::{
         iod::{CollectReply, CollectSizes},
         mds::MdsRequest,
-        types::{Attributes, ObjectInfo},
+        types::Attributes,
     },
 };
 
@@ -18,7 +18,7 @@ use crate::{
     convert,
     core::{MdsCore, State},
     fan_out::Replies,
-    objects::{self, Found},
+    objects::{self, Answer, Found},
 };
 
 /// What each file's daemons said, in the order asked.
@@ -50,8 +50,12 @@ impl MdsCore {
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
         }
-        if !inode.size_in_objects {
+        let recorded = !inode.size_in_objects;
+        if recorded && !(self.is_in_doubt() && inode.layout.is_some()) {
             return then(self, call, convert::attributes(&inode));
+        }
+        if let Some(attributes) = self.heard(&inode) {
+            return then(self, call, attributes);
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = again();
@@ -60,6 +64,12 @@ impl MdsCore {
             let flow = match sizes.pop() {
                 // A truncate began meanwhile: what the daemons said may be half of it.
                 _ if core.is_gated(file) => Flow::Gate(call, file),
+                Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
+                    match core.resolve_doubt(&inode, found) {
+                        Ok(attributes) => then(core, call, attributes),
+                        Err(failure) => Flow::Fail(call, failure),
+                    }
+                }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
                     let mut state = core.state();
@@ -80,6 +90,14 @@ impl MdsCore {
         Flow::Later
     }
 
+    /// A file's attributes as they were heard of its daemons after its last writer, while that holds.
+    pub(crate) fn heard(&self, inode: &Inode) -> Option<Attributes> {
+        let state = self.state();
+        let found = state.collector.heard(inode.file)?;
+        let holds = found.fetch.generation == inode.size_generation && state.cluster.all_keep(&found.verifiers);
+        holds.then(|| state.merged(inode, found))
+    }
+
     /// Asks the daemons of several files at once, each daemon once.
     pub(crate) fn ask_sizes(
         self: &Arc<Self>,
@@ -87,19 +105,33 @@ impl MdsCore {
         flush: bool,
         done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
     ) {
+        self.ask_parts(inodes.into_iter().map(|inode| (inode, None)).collect(), flush, done);
+    }
+
+    /// As [`MdsCore::ask_sizes`], of each file these parts only.
+    pub(crate) fn ask_parts(
+        self: &Arc<Self>,
+        questions: Vec<(Arc<Inode>, Option<Parts>)>,
+        flush: bool,
+        done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
+    ) {
         let mut wanted = BTreeMap::<IodId, CollectSizes>::new();
-        for inode in &inodes {
+        let mut asked = BTreeMap::<IodId, Vec<(FileIndex, usize)>>::new();
+        for (inode, parts) in &questions {
             let Some(layout) = &inode.layout else { continue };
-            for (iod, objects) in objects::by_daemon(inode.file, layout) {
+            for (iod, mut objects) in objects::by_daemon(inode.file, layout) {
+                objects.retain(|object| parts.as_ref().is_none_or(|parts| parts.contains(object.part)));
+                if objects.is_empty() {
+                    continue;
+                }
+                asked.entry(iod).or_default().push((inode.file, objects.len()));
                 let call = wanted.entry(iod).or_insert_with(|| CollectSizes { objects: Vec::new(), flush });
                 call.objects.extend(objects);
             }
         }
-        let asked: BTreeMap<IodId, Vec<FileIndex>> =
-            wanted.iter().map(|(iod, call)| (*iod, call.objects.iter().map(|object| object.file).collect())).collect();
         self.ask_all(wanted.into_iter().collect(), move |core, replies| {
             let said = Said::gather(&asked, replies);
-            let sizes = inodes.into_iter().map(|inode| said.of(inode)).collect();
+            let sizes = questions.into_iter().map(|(inode, _)| said.of(inode)).collect();
             done(core, sizes);
         });
     }
@@ -118,19 +150,24 @@ impl MdsCore {
 
 /// What daemons said of objects, by file.
 struct Said {
-    infos: BTreeMap<FileIndex, Vec<ObjectInfo>>,
+    answers: BTreeMap<FileIndex, Vec<Answer>>,
     failed: BTreeMap<FileIndex, Failure>,
 }
 
 impl Said {
-    fn gather(asked: &BTreeMap<IodId, Vec<FileIndex>>, replies: Replies<CollectReply>) -> Self {
-        let mut said = Self { infos: BTreeMap::new(), failed: BTreeMap::new() };
+    /// `asked`: the files of each daemon's call in their order, and of how many objects of each it was asked.
+    fn gather(asked: &BTreeMap<IodId, Vec<(FileIndex, usize)>>, replies: Replies<CollectReply>) -> Self {
+        let mut said = Self { answers: BTreeMap::new(), failed: BTreeMap::new() };
         for (iod, reply) in replies {
             let files = asked.get(&iod).map(Vec::as_slice).unwrap_or_default();
             match reply {
-                Ok(reply) if reply.objects.len() == files.len() => {
-                    let pairs = files.iter().zip(reply.objects);
-                    pairs.for_each(|(file, info)| said.infos.entry(*file).or_default().push(info));
+                Ok(reply) if reply.objects.len() == files.iter().map(|(_, count)| count).sum::<usize>() => {
+                    let mut infos = reply.objects.into_iter();
+                    for (file, count) in files {
+                        let infos = infos.by_ref().take(*count).collect();
+                        let answer = Answer { iod, verifier: reply.verifier, infos };
+                        said.answers.entry(*file).or_default().push(answer);
+                    }
                 }
                 Ok(_) => {
                     said.fail(files, &Failure::new(Status::Internal, format!("I/O daemon {iod} miscounted objects")))
@@ -141,17 +178,17 @@ impl Said {
         said
     }
 
-    fn fail(&mut self, files: &[FileIndex], failure: &Failure) {
-        files.iter().for_each(|file| {
+    fn fail(&mut self, files: &[(FileIndex, usize)], failure: &Failure) {
+        files.iter().for_each(|(file, _)| {
             self.failed.entry(*file).or_insert_with(|| failure.clone());
         });
     }
 
     fn of(&self, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
-        let infos = self.infos.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
+        let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(layout)) => objects::combine(&inode, layout, infos),
+            (None, Some(layout)) => objects::combine(&inode, layout, answers),
             (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
         };
         (inode, found)
@@ -176,7 +213,7 @@ impl State {
 
     /// When the objects were written, unless somebody set the time of the file after that.
     pub(crate) fn written_at(&self, inode: &Inode, found: Option<Timestamp>) -> Option<Timestamp> {
-        let set = self.collector.mtime_set(inode.file);
+        let set = self.collector.mtime_set(inode);
         found.filter(|mtime| *mtime > inode.mtime && set.is_none_or(|set| *mtime > set))
     }
 }

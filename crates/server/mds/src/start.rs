@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use braid_meta::{MetaStore, Namespace, Options};
-use braid_types::{Failure, KeyId, MdsEpoch, limits::GRACE_MS};
+use braid_types::{Failure, KeyId, limits::GRACE_MS};
 use braid_wire::Secret;
 
 use crate::{
@@ -55,14 +55,14 @@ impl MdsCore {
             .collect();
         let waits = !recorded.is_empty() || !names.orphans()?.is_empty();
         let epoch = names.epoch();
-        // Until the grace period is over, capabilities of the run before this one are good.
-        let epoch_min = if waits { MdsEpoch(epoch.0 - 1) } else { epoch };
+        let in_doubt = !recorded.is_empty();
+        names.keep_orphans(in_doubt);
         let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
         cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
         let state = State {
             sessions: Sessions::new(recorded),
             cluster,
-            fences: Fences::new(epoch, epoch_min),
+            fences: Fences::new(epoch),
             keys: names.client_keys()?.into_iter().map(|key| (key.id, key)).collect::<HashMap<KeyId, _>>(),
             connections: HashMap::new(),
             gates: Gates::default(),
@@ -76,7 +76,7 @@ impl MdsCore {
             ticks: 0,
             daemon_back: false,
         };
-        let core = Self::new(env, config.server_key, identity.uuid, names, state);
+        let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, state);
         core.recover_intents()?;
         core.state().deleter.queued();
         Ok(core)

@@ -24,6 +24,7 @@ impl MdsCore {
             (state.ticks, std::mem::take(&mut state.daemon_back))
         };
         me.end_silent(now);
+        me.look_at_doubt();
         me.end_grace(now);
         me.finish_endings();
         if back || tick.is_multiple_of(RETRY_TICKS) {
@@ -32,6 +33,7 @@ impl MdsCore {
         } else {
             me.collect();
         }
+        me.settle_sizes();
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
         me.count_files(now);

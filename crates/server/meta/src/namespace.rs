@@ -49,6 +49,8 @@ pub(crate) struct Writer {
     pub(crate) counters: HashMap<ShardId, Counter>,
     pub(crate) next_shard: u16,
     pub(crate) opens: Opens,
+    /// See [`Namespace::keep_orphans`].
+    pub(crate) keep_orphans: bool,
     /// The newest sequence of each slot seen since the start: a newer one needs no look into the store.
     pub(crate) replays: HashMap<(SessionId, u32), u64>,
     pub(crate) cluster: ClusterIdentity,
@@ -103,7 +105,8 @@ impl Namespace {
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
-        let writer = Writer { counters: HashMap::new(), next_shard: 0, opens, replays: HashMap::new(), cluster };
+        let (counters, replays) = (HashMap::new(), HashMap::new());
+        let writer = Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {
             store,
@@ -244,6 +247,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         nlink: 2,
         size: 0,
         size_in_objects: false,
+        mtime_set: false,
         size_generation: Default::default(),
         rdev: 0,
         layout: None,

@@ -37,6 +37,10 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// nobody flushed for; call it now and then.
     fn flush_all(&self) -> Result<WriteVerifier>;
 
+    /// Makes these objects durable, as [`Object::flush`] does: those that have changes that no flush has covered, at no cost
+    /// for the others. Of many at once the store may make everything durable. One that is not there is passed over.
+    fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier>;
+
     /// Removes the object. `false` if there was none: again is harmless. Whoever has it open goes on
     /// reading, or is told that it is gone.
     /// Not durable before [`flush_all`](Self::flush_all); a deletion that power takes back is an object without a file, for fsck.
@@ -80,7 +84,7 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// Truncates or punches, durably, and refuses older generations from then on. The same `generation` again is done already.
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()>;
 
-    /// Makes data, size, record and name durable. The verifier is read after the disk has answered: a caller who
+    /// Makes data, size, record and name durable; costs no disk where they are. The verifier is read after the disk has answered: a caller who
     /// wrote under another one sends again what it still holds.
     fn flush(&self) -> Result<WriteVerifier>;
 

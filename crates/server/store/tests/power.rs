@@ -179,3 +179,33 @@ fn a_seed_gives_one_outcome() {
     assert_eq!(outcome(5), outcome(5));
     assert_ne!(outcome(5), outcome(6));
 }
+
+#[test]
+fn objects_that_are_flushed_together_are_there_after_every_crash() {
+    for (seed, count) in (0..SEEDS).flat_map(|seed| [(seed, 2), (seed, 20)]) {
+        let store = store(seed);
+        let id = |file| ObjectId { file: FileIndex(file), ..ID };
+        let ids: Vec<ObjectId> = (0..count).map(id).collect();
+        for id in &ids {
+            let new = NewObject { id: *id, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+            store.create(&new).unwrap().write_at(&[1; 3000], ObjectOffset(0), SizeGeneration(0)).unwrap();
+        }
+        store.flush_objects(&ids).unwrap();
+        store.crash();
+        assert!(ids.iter().all(|id| store.open(*id).unwrap().stat().unwrap().size == 3000), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_truncate_done_again_makes_the_name_durable_that_the_first_try_did_not() {
+    for seed in 0..SEEDS {
+        let store = store(seed);
+        let new = NewObject { id: ID, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+        let grow = SizeChange::Truncate { length: 100 };
+        store.faults().fail_nth(DiskOp::SyncDirectory, 1, Fault::Eio);
+        store.change_size(&new, grow, NEW).unwrap_err();
+        store.open(ID).unwrap().change_size(grow, NEW).unwrap();
+        store.crash();
+        assert_eq!(store.open(ID).unwrap().stat().unwrap().size, 100, "seed {seed}: recorded as existing by then");
+    }
+}

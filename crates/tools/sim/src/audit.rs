@@ -34,14 +34,17 @@ pub fn quiesce(cluster: &Cluster) {
 }
 
 /// Looks at everything. `strict` when no host lost power: then no object may be without a file (power may bring a
-/// deleted one back, or take a name that was not forced), and none that is recorded may be missing.
+/// deleted one back, or take a name that was not forced).
 pub fn audit(cluster: &Cluster, judge: &Judge, strict: bool) {
     let outcome = trees(cluster, judge).and_then(|()| disks(cluster, strict));
     judge.check(outcome);
 }
 
 fn failed(what: &str) -> impl Fn(Error) -> Violation + '_ {
-    move |error| Violation::new("I8", format!("{what} after all trouble was over: {error}"))
+    move |error| {
+        let rule = if error.status() == Status::ObjectLost { "I11" } else { "I8" };
+        Violation::new(rule, format!("{what} after all trouble was over: {error}"))
+    }
 }
 
 /// Every tree, as every client sees it.
@@ -68,10 +71,6 @@ fn look(cluster: &Cluster, judge: &Judge, client: usize, tree: usize, root: &str
     let shown = match &attributes {
         Ok(attributes) => Ok(seen(attributes)),
         Err(error) if matches!(error.status(), Status::NotFound | Status::NotDirectory) => Err(error.status()),
-        Err(error) if error.status() == Status::ObjectLost => {
-            judge.object_lost_at(&full);
-            return Ok(());
-        }
         Err(error) => return Err(failed("stat")(error.clone())),
     };
     cluster.world.note(format_args!("audit: client{} sees {full} as {shown:?}", client + 1));
@@ -109,13 +108,7 @@ fn content(cluster: &Cluster, judge: &Judge, client: usize, path: &str, attribut
         buffer.truncate(got);
         Ok::<_, Error>(buffer)
     });
-    let bytes = match read {
-        Err(error) if error.status() == Status::ObjectLost => {
-            judge.object_lost(file);
-            return Ok(());
-        }
-        read => read.map_err(failed("read"))?,
-    };
+    let bytes = read.map_err(failed("read"))?;
     let on = judge.begin(file, None);
     on.saw(|data| {
         data.saw_size(size)?;
@@ -132,7 +125,7 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
         cluster.client(client, |api| async move { api.close().await });
         cluster.kill(Node::Client(client));
     }
-    settle(cluster, strict)?;
+    settle(cluster)?;
     let (files, problems) = cluster
         .client(0, |api| async move {
             let (mut files, mut problems) = (Vec::new(), Vec::new());
@@ -156,13 +149,11 @@ fn disks(cluster: &Cluster, strict: bool) -> Checked {
 }
 
 /// Waits until nothing is pending.
-fn settle(cluster: &Cluster, strict: bool) -> Checked {
+fn settle(cluster: &Cluster) -> Checked {
     let end = cluster.world.now() + SETTLES_WITHIN;
     loop {
         let status = cluster.client(0, |api| async move { api.mds_status().await }).map_err(failed("status"))?;
-        // The size of a file that misses an object is never collected.
-        let sizes = if strict { status.sizes_in_objects } else { 0 };
-        let pending = status.deletions_pending + status.intents_pending + sizes;
+        let pending = status.deletions_pending + status.intents_pending + status.sizes_in_objects;
         // Its own.
         let others = status.sessions > 1;
         if pending == 0 && !status.grace && !others {
@@ -197,7 +188,7 @@ fn objects(cluster: &Cluster, files: &[FsckFile], strict: bool) -> Checked {
             for (part, placement) in file.layout.placements().filter(|(_, p)| p.iods.contains(&id)) {
                 let recorded = file.existing_parts.get(usize::from(part.0) / 8).copied().unwrap_or(0);
                 let object = ObjectId { file: file.file, part, generation: placement.generation };
-                if strict && recorded >> (part.0 % 8) & 1 == 1 && !page.objects.contains(&object) {
+                if recorded >> (part.0 % 8) & 1 == 1 && !page.objects.contains(&object) {
                     return Err(Violation::new("I11", format!("object {object} is recorded and not on {}", iod.name)));
                 }
             }

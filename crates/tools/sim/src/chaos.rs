@@ -176,6 +176,9 @@ impl Chaos {
                 let id = self.cluster.iods[iod].id();
                 self.cluster.power_loss(node);
                 self.judge.iod_lost_power(id);
+                // Until the metadata server has heard of it, it tells the sizes that it heard before.
+                let judge = self.judge.clone();
+                self.cluster.iods[iod].when_joined(move || judge.iod_lost_power(id));
             }
             Node::Mds if power => {
                 self.cluster.power_loss(node);
@@ -189,6 +192,7 @@ impl Chaos {
     fn kill_client(&self) {
         let client = self.random.below(self.cluster.clients.len() as u64) as usize;
         self.cluster.kill(Node::Client(client));
+        self.judge.client_died(&self.cluster.clients[client].name);
         (self.respawn)(client);
     }
 

@@ -5,7 +5,7 @@
 //! was possible when it began with everything that overlapped it possible too.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard},
 };
 
@@ -43,8 +43,6 @@ pub struct State {
     pub calls: u64,
     /// Calls whose fate is not known.
     pub unknown: u64,
-    /// Calls that met a file of which power took an object that was never synced.
-    pub missing: u64,
 }
 
 /// One tree.
@@ -60,6 +58,11 @@ struct File {
     data: Data,
     layout: Option<Layout>,
     active: BTreeMap<u64, Active>,
+    /// Who has it open for writing.
+    open: BTreeMap<Handle, String>,
+    /// Those of them that had it open when the metadata server's host lost power, until one of them is known to have
+    /// told the server so again: then its size is in the objects.
+    untold: BTreeSet<Handle>,
 }
 
 #[derive(Clone)]
@@ -183,33 +186,35 @@ impl Judge {
         self.state().file(file).data.disclaimed(by);
     }
 
-    /// A call said that an object of the file is missing. That may be only where power took what was not synced (I11).
-    pub fn object_lost(&self, file: u64) {
-        let excused = {
-            let mut state = self.state();
-            state.missing += 1;
-            state.file(file).data.is_lost()
-        };
-        if !excused {
-            self.violated("I11", format!("file {file:x} misses an object although nothing of it was lost"));
+    /// A client has a file open for writing.
+    pub fn opened(&self, file: u64, by: Handle, client: &str) {
+        self.state().file(file).open.insert(by, client.to_owned());
+    }
+
+    /// A client closes it: from now on it tells no server any more that it has it open.
+    pub fn closed(&self, file: u64, by: Handle) {
+        self.state().file(file).close(by);
+    }
+
+    /// The process of a client died.
+    pub fn client_died(&self, client: &str) {
+        for file in self.state().files.values_mut() {
+            let dead: Vec<Handle> = file.open.iter().filter(|(_, of)| *of == client).map(|(by, _)| *by).collect();
+            dead.into_iter().for_each(|by| file.close(by));
         }
     }
 
-    /// A call that names a path said that an object is missing: excused where some host lost power.
-    pub fn object_lost_at(&self, path: &str) {
-        let excused = {
-            let mut state = self.state();
-            state.missing += 1;
-            !state.losses.is_empty()
-        };
-        if !excused {
-            self.violated("I11", format!("{path} misses an object although no host lost power"));
-        }
+    /// How often the host of the metadata server has lost power.
+    pub fn mds_losses(&self) -> usize {
+        self.state().losses.iter().filter(|loss| matches!(loss, Loss::Mds)).count()
     }
 
-    /// Whether the metadata server's host has lost power.
-    pub fn mds_has_lost_power(&self) -> bool {
-        self.state().losses.iter().any(|loss| matches!(loss, Loss::Mds))
+    /// The metadata server answered a call that began after `losses` of its losses of power, through an open file
+    /// that it did not refuse: it was told that the file is open.
+    pub fn told(&self, file: u64, losses: usize) {
+        if losses == self.mds_losses() {
+            self.state().file(file).untold.clear();
+        }
     }
 
     /// As [`Judge::disclaimed`], if it did.
@@ -244,7 +249,13 @@ impl Judge {
 
 impl State {
     fn file(&mut self, file: u64) -> &mut File {
-        self.files.entry(file).or_insert_with(|| File { data: Data::default(), layout: None, active: BTreeMap::new() })
+        self.files.entry(file).or_insert_with(|| File {
+            data: Data::default(),
+            layout: None,
+            active: BTreeMap::new(),
+            open: BTreeMap::new(),
+            untold: BTreeSet::new(),
+        })
     }
 
     fn lose(&mut self, loss: Loss) {
@@ -255,17 +266,25 @@ impl State {
 
 impl File {
     fn lose(&mut self, loss: Loss) {
-        let layout = self.layout.as_ref();
-        lose(&mut self.data, layout, loss);
+        match loss {
+            Loss::Iod(iod) => lose(&mut self.data, self.layout.as_ref(), iod),
+            Loss::Mds if self.open.is_empty() => self.data.record_lost(),
+            Loss::Mds => self.untold = self.open.keys().copied().collect(),
+        }
+    }
+
+    fn close(&mut self, by: Handle) {
+        self.open.remove(&by);
+        if self.untold.remove(&by) && self.untold.is_empty() {
+            self.data.record_lost();
+        }
     }
 }
 
-fn lose(data: &mut Data, layout: Option<&Layout>, loss: Loss) {
-    if matches!(loss, Loss::Mds) {
-        data.mark_lost();
-    }
+/// The host of one I/O daemon lost power.
+fn lose(data: &mut Data, layout: Option<&Layout>, iod: IodId) {
     let map = layout.and_then(|layout| layout.map().ok());
-    let (Some(layout), Some(map), Loss::Iod(iod)) = (layout, map, loss) else {
+    let (Some(layout), Some(map)) = (layout, map) else {
         return data.power_lost(PIECE, |_| true);
     };
     if layout.parts_on(iod).is_empty() {
@@ -346,7 +365,13 @@ impl OnFile {
                 None => look(&mut file.data),
                 Some(mut possible) => {
                     active.others.iter().for_each(|change| possible.maybe(change));
-                    since.iter().for_each(|loss| lose(&mut possible, file.layout.as_ref(), *loss));
+                    for loss in since {
+                        match loss {
+                            Loss::Iod(iod) => lose(&mut possible, file.layout.as_ref(), *iod),
+                            Loss::Mds if file.untold.is_empty() => possible.record_lost(),
+                            Loss::Mds => {}
+                        }
+                    }
                     active.others.iter().for_each(|change| possible.maybe(change));
                     look(&mut possible)
                 }

@@ -26,8 +26,6 @@ pub struct Outcome {
     pub events: u64,
     /// Calls of the clients, and how many of them were cut off.
     pub calls: (u64, u64),
-    /// Calls that met a file of which power took an object that was never synced.
-    pub missing: u64,
     /// Virtual time.
     pub took: Duration,
     /// The last events, for a person; only of a run that failed.
@@ -53,14 +51,14 @@ pub fn run_with(seed: u64, trace_all: bool, spoil: impl FnOnce(&Arc<Cluster>)) -
     if !judge.has_failed() {
         audit::audit(&cluster, &judge, !profile.loses_power());
     }
-    let (violation, calls, missing) = {
+    let (violation, calls) = {
         let state = judge.state();
-        (state.violation.clone(), (state.calls, state.unknown), state.missing)
+        (state.violation.clone(), (state.calls, state.unknown))
     };
     let trace = cluster.world.trace();
     let (hash, events) = (trace.hash(), trace.events());
     let trace = if violation.is_some() { trace.to_string() } else { String::new() };
-    Outcome { seed, violation, hash, events, calls, missing, took: cluster.world.now(), trace }
+    Outcome { seed, violation, hash, events, calls, took: cluster.world.now(), trace }
 }
 
 /// Makes the trees, durably.

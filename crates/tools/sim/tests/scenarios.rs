@@ -251,3 +251,73 @@ fn a_write_that_was_given_up_and_repeated_does_not_overwrite_what_came_after_it(
     assert_eq!(a_first_write_that_comes_late(false), vec![9; 4096]);
     assert_eq!(a_first_write_that_comes_late(true), vec![8; 4096], "and would, if connections were not abandoned");
 }
+
+#[test]
+fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
+    let cluster = cluster(11);
+    let file = written(&cluster, 10_000);
+    sync(&cluster, &file).unwrap();
+    // Opened again, so that mark and record of the open are younger than what was forced.
+    cluster.client(0, move |_| async move { file.close().await.unwrap() });
+    cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
+    cluster.pass(SECOND);
+    cluster.client(0, |client| async move { client.sync_directory("/").await.unwrap() });
+    let file = written(&cluster, 20_000);
+    cluster.power_loss(Node::Mds);
+    cluster.pass(SECOND);
+    write(&cluster, &file, vec![8; 10_000], 20_000).unwrap();
+    cluster.restart(Node::Mds);
+    cluster.pass(SECOND);
+    assert_eq!(size(&cluster, 1), 30_000, "asked of the daemons while its writer may not have told yet");
+    cluster.pass(20 * SECOND);
+    assert_eq!(size(&cluster, 1), 30_000, "its writer, who called nothing, has told: the mark stands");
+    write(&cluster, &file, vec![9; 10_000], 30_000).unwrap();
+    assert_eq!(size(&cluster, 1), 40_000);
+    cluster.client(0, move |_| async move { file.close().await.unwrap() });
+    cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
+    cluster.pass(5 * SECOND);
+    let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
+    assert_eq!((status.open_files, status.sizes_in_objects), (0, 0), "a close after the restart closes");
+    assert_eq!(size(&cluster, 1), 40_000);
+}
+
+#[test]
+fn an_idle_reader_keeps_its_unlinked_file_over_a_restart_of_the_metadata_server() {
+    let cluster = cluster(12);
+    let file = written(&cluster, 10_000);
+    cluster.client(0, move |_| async move { file.close().await.unwrap() });
+    let reader =
+        cluster.client(1, |client| async move { client.open("/f", &OpenOptions::new().read(true)).await.unwrap() });
+    cluster.client(0, |client| async move { client.unlink("/f").await.unwrap() });
+    cluster.kill(Node::Mds);
+    cluster.restart(Node::Mds);
+    cluster.pass(60 * SECOND);
+    let bytes = cluster.client(1, move |_| async move {
+        let mut buffer = vec![0; 20_000];
+        let got = reader.read_at(&mut buffer, 0).await.unwrap();
+        buffer.truncate(got);
+        buffer
+    });
+    assert_eq!(bytes, vec![7; 10_000]);
+}
+
+#[test]
+fn an_unsynced_file_whose_iod_host_lost_power_has_the_size_that_can_be_read_and_no_lost_object() {
+    // Closed, heard, being settled, settled: in which of them the power goes decides what is left.
+    for (seed, millis) in (10..40).zip([20, 400, 4900, 5000, 5100, 5250, 6500].into_iter().cycle()) {
+        let cluster = cluster(seed);
+        let file = written(&cluster, 100_000);
+        cluster.client(0, move |_| async move { file.close().await.unwrap() });
+        cluster.pass(Duration::from_millis(millis));
+        cluster.power_loss(Node::Iod(1));
+        cluster.pass(SECOND);
+        cluster.restart(Node::Iod(1));
+        cluster.pass(2 * SECOND);
+        let seen = size(&cluster, 1);
+        assert_eq!(read(&cluster, 1).unwrap().len() as u64, seen, "seed {seed}, after {millis} ms");
+        cluster.pass(10 * SECOND);
+        assert_eq!((size(&cluster, 0), read(&cluster, 0).unwrap().len() as u64), (seen, seen));
+        let status = cluster.client(0, |client| async move { client.mds_status().await.unwrap() });
+        assert_eq!(status.sizes_in_objects, 0, "and is settled in the end");
+    }
+}

@@ -9,6 +9,8 @@ use std::{
     thread::{self, Thread},
 };
 
+use crate::engine::TICK;
+
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     // The usual case makes no waker.
@@ -21,7 +23,8 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
             return value;
         }
-        thread::park();
+        // Also now and then unasked: the thread that tells late waiters may wait for a server itself (I8).
+        thread::park_timeout(TICK);
     }
 }
 

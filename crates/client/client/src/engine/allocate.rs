@@ -20,9 +20,13 @@ impl<D: Driver> OpenFile<D> {
     /// The file's attributes now.
     ///
     /// # Errors
-    /// As any call of the metadata server.
+    /// As any call of the metadata server. [`Status::StaleHandle`] when a restarted one could not take the open file up
+    /// again.
     pub async fn attributes(&self) -> Result<Attributes> {
-        self.caller.ask("stat", &At::file(self.file()), Stat { at: At::file(self.file()), follow: false }).await
+        let call = Stat { at: At::file(self.file()), follow: false };
+        let attributes = self.caller.ask("stat", &At::file(self.file()), call).await;
+        self.handle.check().map_err(|error| error.during("stat", self.path()))?;
+        attributes
     }
 
     /// Cuts the file to `bytes`, or extends it with zeros (I5).
@@ -81,7 +85,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 
     /// The next byte of data at or after `offset` (`SEEK_DATA`); `None` when there is none.
@@ -117,6 +121,6 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 }

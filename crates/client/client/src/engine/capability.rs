@@ -21,7 +21,10 @@ impl<D: Driver> OpenFile<D> {
         } else {
             let call = RenewCapability { open_id: self.open_id(), file: self.file(), rights: self.rights() };
             // A repetition gives the same: no replay record is needed.
-            let opened = engine.call(self.caller.identity, &call, Kind::Free, deadline).await?;
+            let session = self.handle.session;
+            let opened = engine.call_in_session(session, self.caller.identity, &call, deadline).await;
+            // Why the server does not have it open is known better here.
+            let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_grant(opened)?
         };
         if fresh.layout_version == old.layout_version { Ok(fresh) } else { Err(Stop::Replan) }

@@ -1,42 +1,17 @@
 //! Closing: many files in one message, late. A close that never arrives is made up for by the end of the
 //! session; until then an orphan keeps its space, so the queue is short.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
 use braid_types::Status;
-use braid_wire::message::mds::Close;
+use braid_wire::{Rights, message::mds::Close};
 
-use super::{Engine, OpenFile, gate::lock, mds_call::Kind};
+use super::{Engine, OpenFile};
 use crate::error::{Error, Result};
 
 /// So many files are closed at most by one message; the call that makes the queue this long sends it.
 const BATCH: usize = 64;
-/// Of a server that is away so many closes are remembered; the end of the session covers the rest (I9).
-const QUEUE_MAX: usize = 65_536;
-
-#[derive(Debug)]
-pub(crate) struct CloseQueue(Mutex<Vec<u64>>);
-
-impl CloseQueue {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
-    }
-
-    pub(crate) fn push(&self, open_id: u64) {
-        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if queue.len() < QUEUE_MAX {
-            queue.push(open_id);
-        }
-    }
-
-    fn is_due(&self) -> bool {
-        lock(&self.0).len() >= BATCH
-    }
-}
 
 impl<D: Driver> Engine<D> {
     /// Sends the closes that wait.
@@ -45,26 +20,24 @@ impl<D: Driver> Engine<D> {
     }
 
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
-        loop {
-            let open_ids = {
-                let mut queue = lock(&self.closes.0);
-                let rest = queue.len().saturating_sub(BATCH);
-                queue.split_off(rest)
-            };
-            if open_ids.is_empty() {
-                return Ok(());
-            }
+        while let Some((session, open_ids)) = self.handles.take_closes(BATCH) {
             let call = Close { open_ids };
-            if let Err(error) = self.call(0, &call, Kind::Free, deadline).await {
-                call.open_ids.iter().for_each(|open_id| self.closes.push(*open_id));
-                return Err(error.during("close", "files"));
+            match self.call_in_session(session, 0, &call, deadline).await {
+                // With the session everything is closed.
+                Err(error) if error.status() == Status::NoSession => {}
+                Err(error) => {
+                    self.handles.put_back(session, &call.open_ids);
+                    return Err(error.during("close", "files"));
+                }
+                Ok(()) => {}
             }
         }
+        Ok(())
     }
 
     /// Sends the closes that wait when there are many.
     pub(crate) async fn flush_closes_when_due(self: &Arc<Self>) {
-        if self.closes.is_due() {
+        if self.handles.closes() >= BATCH {
             // What fails stays in the queue, for the service or the next call.
             let _ = self.flush_closes().await;
         }
@@ -73,16 +46,20 @@ impl<D: Driver> Engine<D> {
 
 impl<D: Driver> OpenFile<D> {
     /// Closes the file. The metadata server learns it a little later; what is reported here is whether
-    /// writes that were never synced are known to be lost (I6).
+    /// writes that were never synced are known to be lost, or may be (I6).
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`], once.
+    /// [`Status::UnsyncedDataLost`], once. [`Status::StaleHandle`], once, of a file open for writing that a restarted
+    /// metadata server could not take up again.
     pub async fn close(&self) -> Result<()> {
         if !self.engine().is_ours() {
             return Ok(()); // a child after `fork` closes its copy of the handle; the file is its parent's
         }
-        if self.mark_closed() {
-            self.engine().closes.push(self.open_id());
+        if self.handle.mark_closed() {
+            self.engine().handles.close(&self.handle);
+            if self.rights().allow(Rights::WRITE) {
+                self.handle.check().map_err(|error| error.during("close", self.path()))?;
+            }
             self.engine().flush_closes_when_due().await;
         }
         match self.unsynced.take_lost() {

@@ -36,6 +36,11 @@ impl Body<'_> {
         matches!(self, Self::Write(_) | Self::Allocate { .. })
     }
 
+    /// Whether it tells what a file looks like.
+    pub(crate) fn looks(&self) -> bool {
+        matches!(self, Self::Read(_) | Self::ObjectSizes | Self::Seek { .. })
+    }
+
     /// The encoded message; `present` is empty when the daemon knows the handle on this connection.
     pub(crate) fn encode(&self, handle: u32, present: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + present.len());

@@ -1,13 +1,14 @@
 //! The connection to the metadata server, and the session that lives longer than it.
 //!
 //! ```text
-//!   no link --connect, OpenSession(known session)--> linked
-//!      ^            | NoSession: OpenSession(None), a new session
-//!      `-- connection lost, timed out, NoSession ---'
+//!   no link --connect, OpenSession(known session)--> Reclaim, if the epoch is new --> linked
+//!      ^            | NoSession: OpenSession(None), a new session                       |
+//!      `-- connection lost, timed out, NoSession ---------------------------------------'
 //! ```
 //!
 //! Invariants: (1) one task connects at a time, the others wait for it; (2) a session that is known is
-//! reclaimed before a new one is asked for, so that replay records stay valid (I7).
+//! reclaimed before a new one is asked for, so that replay records stay valid (I7); (3) nobody else uses a connection
+//! before the server has been told on it what is open.
 
 use std::{
     collections::HashSet,
@@ -29,6 +30,7 @@ use super::{
     Engine, IdentityKey,
     backoff::Backoff,
     gate::{Refused, lock},
+    handles::Run,
     session::Session,
 };
 use crate::{
@@ -43,6 +45,8 @@ pub(crate) struct Link<D: Driver> {
     pub(crate) shared: D::Shared,
     pub(crate) session: Arc<Session>,
     pub(crate) server: String,
+    /// Who is at the other end.
+    pub(crate) run: Run,
     identities: Mutex<HashSet<u32>>,
 }
 
@@ -95,7 +99,8 @@ impl<D: Driver> Engine<D> {
                 Ok(link) => return Ok(link),
                 Err(error) => error,
             };
-            if !is_passing(error.status()) {
+            // A session that ended while it was reclaimed: the next attempt finds that out, and begins another.
+            if !is_passing(error.status()) && error.status() != Status::NoSession {
                 return Err(error);
             }
             if !backoff.wait(&self.driver).await {
@@ -123,7 +128,10 @@ impl<D: Driver> Engine<D> {
             None => Arc::new(Session::new(&reply, endpoint.cluster)),
         };
         *lock(&self.session) = Some(Arc::clone(&session));
-        Ok(Link { shared, session, server, identities: Mutex::new(HashSet::new()) })
+        let run = Run { session: reply.session, epoch: reply.epoch };
+        let link = Link { shared, session, server, run, identities: Mutex::new(HashSet::new()) };
+        self.reclaim(&link, deadline).await?;
+        Ok(link)
     }
 
     async fn open_session(
@@ -214,6 +222,16 @@ pub(crate) enum Attempt {
     Net(NetError),
     Refused(braid_types::Failure),
     Broken(braid_wire::WireError),
+}
+
+impl Attempt {
+    pub(crate) fn into_error(self, server: &str) -> Error {
+        match self {
+            Self::Net(error) => error.into(),
+            Self::Refused(failure) => Error::refused(server, failure),
+            Self::Broken(error) => Error::broken(server, error),
+        }
+    }
 }
 
 pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {

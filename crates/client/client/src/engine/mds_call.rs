@@ -13,7 +13,7 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_net::{Driver, NetError};
-use braid_types::{Failure, Status};
+use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Call, decode_outcome,
     message::{mds::Envelope, types::At},
@@ -22,6 +22,7 @@ use braid_wire::{
 use super::{
     Caller, Engine,
     backoff::Backoff,
+    handles::Run,
     link::{Attempt, Link, enveloped, is_passing, waited},
     session::Session,
     show,
@@ -59,8 +60,22 @@ impl<D: Driver> Caller<D> {
     where
         C::Reply: Send,
     {
+        self.answered(what, at, call, kind).await.map(|(reply, _)| reply)
+    }
+
+    /// A call, with who answered it: a handle is of use to that run of the server alone.
+    pub(crate) async fn answered<C: Call + Sync>(
+        &self,
+        what: &'static str,
+        at: &At,
+        call: C,
+        kind: Kind,
+    ) -> Result<(C::Reply, Run)>
+    where
+        C::Reply: Send,
+    {
         let deadline = self.engine.deadline();
-        let reply = self.engine.call(self.identity, &call, kind, deadline).await;
+        let reply = self.engine.call_answered(self.identity, &call, kind, deadline).await;
         reply.map_err(|error| error.during(what, show(at)))
     }
 }
@@ -76,15 +91,30 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.call_answered(identity, call, kind, deadline).await.map(|(reply, _)| reply)
+    }
+
+    async fn call_answered<C: Call + Sync>(
+        self: &Arc<Self>,
+        identity: u32,
+        call: &C,
+        kind: Kind,
+        deadline: Duration,
+    ) -> Result<(C::Reply, Run)>
+    where
+        C::Reply: Send,
+    {
         self.check_process()?;
         match kind {
-            Kind::Free => self.call_free(identity, call, deadline).await,
+            Kind::Free => self.call_free(identity, call, None, deadline).await,
             Kind::Once => self.call_once(identity, call, deadline).await,
         }
     }
 
-    async fn call_free<C: Call + Sync>(
+    /// A call that may be done twice, about handles of one session: another session has other files under their numbers.
+    pub(crate) async fn call_in_session<C: Call + Sync>(
         self: &Arc<Self>,
+        session: SessionId,
         identity: u32,
         call: &C,
         deadline: Duration,
@@ -92,12 +122,29 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.check_process()?;
+        self.call_free(identity, call, Some(session), deadline).await.map(|(reply, _)| reply)
+    }
+
+    async fn call_free<C: Call + Sync>(
+        self: &Arc<Self>,
+        identity: u32,
+        call: &C,
+        only: Option<SessionId>,
+        deadline: Duration,
+    ) -> Result<(C::Reply, Run)>
+    where
+        C::Reply: Send,
+    {
         let mut attempts = Attempts::new(self, deadline);
         loop {
             let link = self.link(deadline).await?;
+            if only.is_some_and(|only| only != link.run.session) {
+                return Err(Error::refused(&link.server, Status::NoSession.into()));
+            }
             let envelope = Envelope { slot: 0, sequence: 0, identity };
             match self.try_call(&link, envelope, call, deadline).await {
-                Ok(reply) => return Ok(reply),
+                Ok(reply) => return Ok((reply, link.run)),
                 Err(attempt) => attempts.next(self, &link, attempt).await?,
             };
         }
@@ -108,7 +155,7 @@ impl<D: Driver> Engine<D> {
         identity: u32,
         call: &C,
         deadline: Duration,
-    ) -> Result<C::Reply>
+    ) -> Result<(C::Reply, Run)>
     where
         C::Reply: Send,
     {
@@ -139,7 +186,7 @@ impl<D: Driver> Engine<D> {
         deadline: Duration,
         attempts: &mut Attempts,
         may_be_done: &mut bool,
-    ) -> Result<Option<C::Reply>>
+    ) -> Result<Option<(C::Reply, Run)>>
     where
         C::Reply: Send,
     {
@@ -152,7 +199,7 @@ impl<D: Driver> Engine<D> {
             match self.try_call(&link, envelope.clone(), call, deadline).await {
                 Ok(reply) => {
                     held.answered();
-                    return Ok(Some(reply));
+                    return Ok(Some((reply, link.run)));
                 }
                 Err(Attempt::Refused(failure)) if !is_repeated(failure.status) => {
                     held.answered();

@@ -22,6 +22,7 @@ mod close;
 mod cursor;
 mod directory;
 pub(crate) mod gate;
+mod handles;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
@@ -35,6 +36,7 @@ mod owed;
 mod pool;
 mod read;
 mod read_strip;
+mod reclaim;
 mod service;
 mod session;
 mod slots;
@@ -68,8 +70,8 @@ use crate::{
     error::{Error, Result},
     fork,
 };
-use close::CloseQueue;
 use gate::{Gate, lock};
+use handles::Handles;
 use link::Link;
 use pool::Pool;
 use session::Session;
@@ -88,7 +90,7 @@ pub struct Engine<D: Driver> {
     session: Mutex<Option<Arc<Session>>>,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
-    closes: CloseQueue,
+    handles: Handles,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
 }
@@ -132,7 +134,7 @@ impl<D: Driver> Engine<D> {
             session: Mutex::new(None),
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
-            closes: CloseQueue::new(),
+            handles: Handles::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
         })

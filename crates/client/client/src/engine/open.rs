@@ -12,7 +12,7 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, show};
+use super::{Caller, OpenFile, handles::Run, mds_call::Kind, show};
 use crate::error::{Error, Result};
 
 /// Permission bits of a new file, unless [`OpenOptions::mode`] says otherwise. The caller's umask is its own affair.
@@ -159,22 +159,23 @@ impl<D: Driver> Caller<D> {
     /// Opens a file, or makes it.
     pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
-        let opened = if options.create || options.exclusive {
-            self.open_creating(at, options, rights).await?.0
+        let (opened, run) = if options.create || options.exclusive {
+            let (opened, _, run) = self.open_creating(at, options, rights).await?;
+            (opened, run)
         } else {
             self.open_existing(at, options, rights).await?
         };
-        OpenFile::new(self.clone(), show(at), rights, opened).map(Arc::new)
+        OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)
     }
 
     /// Opens a file, or makes it; tells whether this call made it.
     pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
-        let (opened, created) = self.open_creating(at, options, rights).await?;
-        Ok((OpenFile::new(self.clone(), show(at), rights, opened).map(Arc::new)?, created))
+        let (opened, created, run) = self.open_creating(at, options, rights).await?;
+        Ok((OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)?, created))
     }
 
-    async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool)> {
+    async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool, Run)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
@@ -183,15 +184,16 @@ impl<D: Driver> Caller<D> {
             rights: Some(rights),
             wish: options.wish.clone(),
         };
-        let CreateReply { created, opened, .. } = self.change("create", at, call).await?;
+        let (CreateReply { created, opened, .. }, run) = self.answered("create", at, call, Kind::Once).await?;
         let missing = || Error::new(Status::Malformed, "the server made the file and did not open it");
-        Ok((opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?, created))
+        Ok((opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?, created, run))
     }
 
-    async fn open_existing(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<Opened> {
+    async fn open_existing(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, Run)> {
         let call = Open { at: at.clone(), rights, truncate: options.truncate };
         // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record.
-        if options.write { self.change("open", at, call).await } else { self.ask("open", at, call).await }
+        let kind = if options.write { Kind::Once } else { Kind::Free };
+        self.answered("open", at, call, kind).await
     }
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.

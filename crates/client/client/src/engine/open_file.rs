@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
 };
 
@@ -12,12 +12,16 @@ use braid_net::Driver;
 use braid_types::{FileIndex, LayoutVersion, Status};
 use braid_wire::{
     Rights,
-    message::{mds::Opened, types::Attributes},
+    message::{
+        mds::{Opened, ReclaimedOpen},
+        types::Attributes,
+    },
 };
 
 use super::{
     Caller, Engine,
     gate::{Gate, lock},
+    handles::{Handle, Run},
     pool::Pool,
     sync::Unsynced,
 };
@@ -30,16 +34,13 @@ use crate::{
 pub struct OpenFile<D: Driver> {
     pub(crate) caller: Caller<D>,
     shown: Box<str>,
-    file: FileIndex,
-    rights: Rights,
-    open_id: AtomicU64,
+    pub(crate) handle: Arc<Handle>,
     grant: Mutex<Arc<Grant<D>>>,
     /// One at a time asks for a fresh capability.
     pub(crate) renewing: Gate,
     /// A capability that daemons will refuse is not shown to them: set by our own truncate.
     stale: AtomicBool,
     pub(crate) unsynced: Unsynced,
-    closed: AtomicBool,
     /// A daemon said so (I4): for good.
     fenced: AtomicBool,
 }
@@ -57,33 +58,36 @@ pub(crate) struct Grant<D: Driver> {
 }
 
 impl<D: Driver> OpenFile<D> {
-    pub(crate) fn new(caller: Caller<D>, shown: String, rights: Rights, opened: Opened) -> Result<Self> {
-        let (file, open_id) = (opened.attributes.file, opened.open_id);
+    /// A file that `run` of the metadata server opened.
+    pub(crate) fn new(caller: Caller<D>, shown: String, rights: Rights, opened: Opened, run: Run) -> Result<Self> {
+        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights };
+        let handles = &caller.engine.handles;
+        let handle = match handles.add(run, Handle::new(run, caller.identity, named)) {
+            Ok(handle) => handle,
+            Err(error) => return Err(error.during("open", shown)),
+        };
         let grant = match Grant::new(&caller.engine, opened) {
             Ok(grant) => Arc::new(grant),
             Err(error) => {
-                caller.engine.closes.push(open_id);
+                handles.close(&handle);
                 return Err(error.during("open", shown));
             }
         };
         Ok(Self {
             caller,
             shown: shown.into(),
-            file,
-            rights,
-            open_id: AtomicU64::new(open_id),
+            handle,
             grant: Mutex::new(grant),
             renewing: Gate::new(1),
             stale: AtomicBool::new(false),
             unsynced: Unsynced::default(),
-            closed: AtomicBool::new(false),
             fenced: AtomicBool::new(false),
         })
     }
 
     /// Which file.
     pub fn file(&self) -> FileIndex {
-        self.file
+        self.handle.file
     }
 
     /// The path that it was opened by.
@@ -103,7 +107,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     pub(crate) fn rights(&self) -> Rights {
-        self.rights
+        self.handle.rights
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine<D>> {
@@ -111,7 +115,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     pub(crate) fn open_id(&self) -> u64 {
-        self.open_id.load(Ordering::Relaxed)
+        self.handle.open_id
     }
 
     pub(crate) fn grant(&self) -> Arc<Grant<D>> {
@@ -119,7 +123,6 @@ impl<D: Driver> OpenFile<D> {
     }
 
     pub(crate) fn set_grant(&self, opened: Opened) -> Result<Arc<Grant<D>>> {
-        self.open_id.store(opened.open_id, Ordering::Relaxed);
         let grant = Arc::new(Grant::new(self.engine(), opened)?);
         *lock(&self.grant) = Arc::clone(&grant);
         self.stale.store(false, Ordering::Release);
@@ -137,13 +140,14 @@ impl<D: Driver> OpenFile<D> {
     /// Refuses what the file was not opened for, before anything is sent.
     pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
         self.engine().check_process()?;
-        if self.closed.load(Ordering::Relaxed) {
+        if self.handle.is_closed() {
             return Err(Error::new(Status::StaleHandle, "the file was closed"));
         }
+        self.handle.check()?;
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Error::new(Status::Fenced, "the cluster took this client for dead and fenced it"));
         }
-        if self.rights.allow(wanted) {
+        if self.rights().allow(wanted) {
             return Ok(());
         }
         let (what, hint) = match wanted {
@@ -157,25 +161,20 @@ impl<D: Driver> OpenFile<D> {
     pub(crate) fn mark_fenced(&self) {
         self.fenced.store(true, Ordering::Relaxed);
     }
-
-    /// Marks it closed; whether this was the first time.
-    pub(crate) fn mark_closed(&self) -> bool {
-        !self.closed.swap(true, Ordering::Relaxed)
-    }
 }
 
 impl<D: Driver> Drop for OpenFile<D> {
     fn drop(&mut self) {
         // A child after `fork` has a copy of the handle; the file is its parent's.
-        if self.engine().is_ours() && self.mark_closed() {
-            self.caller.engine.closes.push(self.open_id());
+        if self.engine().is_ours() && self.handle.mark_closed() {
+            self.caller.engine.handles.close(&self.handle);
         }
     }
 }
 
 impl<D: Driver> fmt::Debug for OpenFile<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("OpenFile").field("path", &self.shown).field("file", &self.file).finish_non_exhaustive()
+        f.debug_struct("OpenFile").field("path", &self.shown).field("file", &self.file()).finish_non_exhaustive()
     }
 }
 

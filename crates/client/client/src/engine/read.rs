@@ -31,8 +31,8 @@ use crate::{
     plan::{FileMap, Memory, Piece, Planned, Planner, deal_mut, scatter},
 };
 
-/// A file whose layout changes faster than that is not read in one call.
-pub(super) const REPLANS_MAX: usize = 3;
+/// A file whose layout changes, or that is truncated, faster than that is not read in one call.
+pub(super) const REPLANS_MAX: usize = 8;
 
 /// What a call has learned of the file's end.
 pub(super) struct End {
@@ -71,7 +71,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 
     async fn read_request(
@@ -81,16 +81,23 @@ impl<D: Driver> OpenFile<D> {
         buffers: &mut [IoSliceMut<'_>],
         deadline: Duration,
     ) -> Result<u64, Stop> {
-        let grant = self.grant();
-        let mut end = End::new(&grant.map);
+        let plan = self.grant();
+        // With which capability what was seen was seen; see `Job::is_one_view`.
+        let mut grant = Arc::clone(&plan);
+        let mut is_first = true;
+        let mut end = End::new(&plan.map);
         // Bytes of the request before the end of the file; known after the first short reply.
         let mut wanted = request.bytes;
-        let mut planner = Planner::new(&grant.map, request.clone())?;
+        let mut planner = Planner::new(&plan.map, request.clone())?;
         while let Some(mut round) = planner.next_round()? {
             round.retain(|planned| planned.position < wanted);
-            let mut job = ReadRound::new(&grant, &round, buffers, &mut end);
-            self.run(&grant, &mut job, deadline).await?;
+            let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
+            let used = self.run(&grant, &mut job, deadline).await?;
             let got = job.got;
+            if !Arc::ptr_eq(&used, &grant) && !std::mem::take(&mut is_first) {
+                return Err(Stop::Replan);
+            }
+            (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
                 wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
                 zero_missing(&round, &got, wanted, buffers);
@@ -150,7 +157,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 }
 
@@ -242,6 +249,10 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             scatter(&self.grant.map, planned, &self.staged[index], self.buffers)?;
         }
         Ok(())
+    }
+
+    fn is_one_view(&self) -> bool {
+        true
     }
 }
 

@@ -1,9 +1,15 @@
 //! What must be done now and then: the session renewed, closes sent, late waiters told.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    future::{Future, poll_fn},
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 use braid_net::Driver;
-use braid_types::{MapEpoch, SessionId};
+use braid_types::{MapEpoch, SessionId, limits::GRACE_MS};
 use braid_wire::{
     Call, decode_outcome,
     message::mds::{CloseSession, Renew},
@@ -17,8 +23,11 @@ use super::{
 };
 use crate::error::{Error, Result};
 
-/// A session is renewed so many times in the silence that would end it.
+/// A session is renewed so many times in the silence that would end it, at least.
 const RENEWALS_PER_SILENCE: u32 = 4;
+/// A session is renewed this often, at least: a client that calls nothing learns by it that the metadata server
+/// restarted, and must tell it in time what it has open.
+const RENEW_PERIOD: Duration = Duration::from_secs(5);
 /// How long a tick may wait for a server, so that one that is away keeps no other client's session waiting.
 const TICK_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the end of a session may keep a program that exits.
@@ -42,6 +51,32 @@ impl<D: Driver> Engine<D> {
         if lock(&self.session).is_none() {
             return Ok(());
         }
+        let outcome = self.nudging(self.renew_and_close()).await;
+        self.nudge();
+        outcome
+    }
+
+    /// Wakes late waiters also while `work` waits for a server that is away (I8).
+    async fn nudging<T>(&self, work: impl Future<Output = T> + Send) -> T {
+        let mut work = pin!(work);
+        let mut alarm = None;
+        poll_fn(|context| {
+            loop {
+                if let Poll::Ready(value) = work.as_mut().poll(context) {
+                    return Poll::Ready(value);
+                }
+                let ring = alarm.get_or_insert_with(|| Box::pin(self.driver.sleep(TICK)));
+                if ring.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+                alarm = None;
+                self.nudge();
+            }
+        })
+        .await
+    }
+
+    async fn renew_and_close(self: &Arc<Self>) -> Result<()> {
         let deadline = self.driver.now().saturating_add(TICK_TIMEOUT.min(self.config.timeout));
         let closed = self.flush_closes_until(deadline).await;
         let renewed = if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
@@ -59,6 +94,7 @@ impl<D: Driver> Engine<D> {
     fn is_renewal_due(&self) -> bool {
         let Some(session) = lock(&self.session).clone() else { return false };
         let period = Duration::from_millis(u64::from(session.silent_ms_max)) / RENEWALS_PER_SILENCE;
+        let period = period.min(RENEW_PERIOD);
         let mut schedule = lock(&self.service);
         match schedule.renewed {
             Some((id, at)) if id == session.id => self.driver.now() >= at.saturating_add(period),
@@ -126,3 +162,8 @@ impl<D: Driver> Engine<D> {
             .map_err(|failure| Error::refused(&link.server, failure))
     }
 }
+
+const _: () = {
+    let noticed = RENEW_PERIOD.as_millis() + TICK.as_millis() + TICK_TIMEOUT.as_millis();
+    assert!(noticed < GRACE_MS as u128, "an idle client reclaims within the grace period");
+};

@@ -77,16 +77,20 @@ impl<D: Driver> OpenFile<D> {
     /// Forces everything written through this file to disk: data on every daemon, then size and name (I6).
     ///
     /// # Errors
-    /// [`Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged.
+    /// [`Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged;
+    /// [`Status::StaleHandle`] when a restarted metadata server could not take the open file up again.
     pub async fn sync(&self) -> Result<Attributes> {
         self.sync_all(self.engine().deadline()).await.map_err(|error| error.during("sync", self.path()))
     }
 
     async fn sync_all(&self, deadline: Duration) -> Result<Attributes> {
         self.engine().check_process()?;
+        self.handle.check()?;
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
         let attributes = self.engine().call(self.caller.identity, &call, Kind::Free, deadline).await?;
+        // The server may have restarted on the way, and not have taken the file up.
+        self.handle.check()?;
         match self.unsynced.take_lost() {
             Some(server) => Err(lost(&server)),
             None => Ok(attributes),
@@ -120,7 +124,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 }
 

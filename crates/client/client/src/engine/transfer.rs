@@ -50,16 +50,29 @@ pub(crate) trait Job: Send {
 
     /// One is done.
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()>;
+
+    /// Whether all answers must be of one capability. Daemons that take the same capability stand on the same side of
+    /// every truncate; answers of two are half of the one and half of the other (I5).
+    fn is_one_view(&self) -> bool;
 }
 
 impl<D: Driver> OpenFile<D> {
-    pub(crate) async fn run<J: Job>(&self, grant: &Arc<Grant<D>>, job: &mut J, deadline: Duration) -> Result<(), Stop> {
+    /// Makes all exchanges of a job; the capability with which the last was made, and with [`Job::is_one_view`] all.
+    pub(crate) async fn run<J: Job>(
+        &self,
+        grant: &Arc<Grant<D>>,
+        job: &mut J,
+        deadline: Duration,
+    ) -> Result<Arc<Grant<D>>, Stop> {
         let mut grant = Arc::clone(grant);
         let mut tries = Tries::new(self, deadline);
         let mut pending: Vec<usize> = (0..job.len()).collect();
         loop {
             if self.is_stale() {
                 grant = self.renew(&grant, deadline).await?;
+                if job.is_one_view() && pending.len() < job.len() {
+                    return Err(Stop::Replan);
+                }
             }
             let outcomes = {
                 let calls = job.calls(&pending)?;
@@ -69,14 +82,17 @@ impl<D: Driver> OpenFile<D> {
                 Ok(outcomes) => take_outcomes(job, &mut pending, outcomes)?,
                 Err(remedy) => Some(remedy),
             };
-            match remedy {
-                Some(remedy) => grant = tries.mend(self, grant, remedy, deadline).await?,
-                None => return Ok(()),
+            let Some(remedy) = remedy else { return Ok(grant) };
+            let fresh = tries.mend(self, Arc::clone(&grant), remedy, deadline).await?;
+            if job.is_one_view() && pending.len() < job.len() && !Arc::ptr_eq(&fresh, &grant) {
+                return Err(Stop::Replan);
             }
+            grant = fresh;
         }
     }
 
-    /// One call without payload to each of `targets`; the replies in the same order.
+    /// One call without payload to each of `targets`; the replies in the same order. A call that looks is planned anew
+    /// when `grant` is not good any more, so that its answers fit what was seen with it before.
     pub(crate) async fn ask_targets<R: Wire + Send>(
         &self,
         grant: &Arc<Grant<D>>,
@@ -86,7 +102,10 @@ impl<D: Driver> OpenFile<D> {
     ) -> Result<Vec<R>, Stop> {
         let servers = targets.iter().map(|target| grant.pools[*target].server()).collect();
         let mut job = Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
-        self.run(grant, &mut job, deadline).await?;
+        let used = self.run(grant, &mut job, deadline).await?;
+        if job.is_one_view() && !Arc::ptr_eq(&used, grant) {
+            return Err(Stop::Replan);
+        }
         Ok(job.replies.into_iter().flatten().collect())
     }
 }
@@ -199,6 +218,10 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         self.replies[index] = Some(reply(|| self.servers[index].clone(), &answer)?);
         Ok(())
+    }
+
+    fn is_one_view(&self) -> bool {
+        self.body.looks()
     }
 }
 

@@ -53,7 +53,7 @@ impl<D: Driver> OpenFile<D> {
                 Err(Stop::Replan) => {}
             }
         }
-        Err(Error::new(Status::TryAgain, "the file's layout changed again and again"))
+        Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 
     async fn write_request(&self, request: &Request, buffers: &[IoSlice<'_>], deadline: Duration) -> Result<(), Stop> {
@@ -112,5 +112,10 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
         }
         self.unsynced.wrote(self.grant.map.targets()[planned.target].iod, reply.verifier, || pool.server());
         Ok(())
+    }
+
+    /// What is written on both sides of a truncate came before it or after it, byte by byte.
+    fn is_one_view(&self) -> bool {
+        false
     }
 }

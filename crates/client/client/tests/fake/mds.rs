@@ -130,10 +130,22 @@ impl Cluster {
                 let opened = self.opened(session, &call.at.path, call.rights)?;
                 Ok(encode_success(&opened))
             }
+            MdsRequest::Reclaim(call) => {
+                let named: Vec<u64> = call.opens.iter().map(|open| open.open_id).collect();
+                let (refused, taken): (Vec<u64>, Vec<u64>) =
+                    named.iter().partition(|open_id| self.refused.contains(open_id));
+                self.known.extend(taken);
+                self.reclaims.push((named, call.complete));
+                Ok(encode_success(&refused))
+            }
             MdsRequest::Close(call) => {
+                call.open_ids.iter().for_each(|open_id| {
+                    self.known.remove(open_id);
+                });
                 self.closed.extend(call.open_ids);
                 Ok(encode_success(&()))
             }
+            MdsRequest::RenewCapability(call) if !self.known.contains(&call.open_id) => Err(Status::StaleHandle.into()),
             MdsRequest::RenewCapability(call) => {
                 let path = self.path_of(call.file)?;
                 Ok(encode_success(&Opened { open_id: call.open_id, ..self.opened(session, &path, call.rights)? }))
@@ -177,6 +189,7 @@ impl Cluster {
 
     fn opened(&mut self, session: SessionId, path: &[u8], rights: Rights) -> Result<Opened, Failure> {
         self.next_open += 1;
+        self.known.insert(self.next_open);
         let attributes = self.stat(FileIndex::ROOT, path)?;
         let file = self.files.get(path).ok_or(Failure::from(Status::NotFound))?;
         Ok(Opened {

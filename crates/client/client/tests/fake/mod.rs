@@ -78,6 +78,12 @@ pub struct Cluster {
     pub addresses_used: Vec<String>,
     pub addresses: HashMap<IodId, Vec<String>>,
     pub closed: Vec<u64>,
+    /// Handles that this run of the metadata server knows.
+    pub known: HashSet<u64>,
+    /// What was named in each `Reclaim`, and whether it was all.
+    pub reclaims: Vec<(Vec<u64>, bool)>,
+    /// Handles that it does not take up.
+    pub refused: HashSet<u64>,
     pub largest_round: u64,
 }
 
@@ -135,6 +141,9 @@ impl Fake {
             addresses_used: Vec::new(),
             addresses,
             closed: Vec::new(),
+            known: HashSet::new(),
+            reclaims: Vec::new(),
+            refused: HashSet::new(),
             largest_round: 0,
         })))
     }
@@ -167,6 +176,7 @@ impl Cluster {
 
     pub fn restart_mds(&mut self) {
         self.epoch.0 += 1;
+        self.known.clear();
     }
 
     pub fn requests_to(&self, iod: IodId, op: u16) -> usize {

@@ -64,6 +64,14 @@ calls! {
     GetClusterMap = 0x0104 {} -> ClusterMap;
     /// For an agent: a check that its session lives, before it gives out tickets in it.
     AgentCheck = 0x0105 {} -> AgentCheckReply;
+    /// To a server of a new epoch, before any other call of a session that it reclaimed: what the session has open.
+    /// The reply names those of the handles that the server does not take up. A repetition changes nothing.
+    Reclaim = 0x0106 {
+        /// Open files of the envelope's identity, at most `RECLAIM_OPENS_MAX`.
+        opens: Vec<ReclaimedOpen>,
+        /// Whether this was all, of every identity: what else the server has on record as open is closed.
+        complete: bool,
+    } -> Vec<u64>;
 
     /// Attributes.
     Stat = 0x0110 {
@@ -127,7 +135,7 @@ calls! {
     } -> ();
     /// A fresh capability of an open file (after `StaleGeneration`, `StaleEpoch`, `BadCapability`).
     RenewCapability = 0x0123 {
-        /// The open file; after a restart of the server it is taken up again from the client's word.
+        /// The open file.
         open_id: u64,
         /// The file.
         file: FileIndex,
@@ -366,6 +374,16 @@ wire_struct! {
         silent_ms_max: u32,
         /// The cluster map.
         map: ClusterMap,
+    }
+
+    /// A file that a session had open before the server restarted.
+    pub struct ReclaimedOpen {
+        /// The handle that an earlier run of the server gave.
+        open_id: u64,
+        /// The file.
+        file: FileIndex,
+        /// What it was opened for.
+        rights: Rights,
     }
 
     /// What changed since.

@@ -1,7 +1,7 @@
 //! Collect sizes, for the metadata server, while the mark "size is in the objects" stands (I5).
 
 use braid_store::{ObjectStat, ObjectStore};
-use braid_types::{Failure, ObjectId, Status, limits::FRAME_BODY_BYTES_MAX};
+use braid_types::{Failure, ObjectId, Status, WriteVerifier, limits::FRAME_BODY_BYTES_MAX};
 use braid_wire::{
     Wire,
     message::{
@@ -34,23 +34,36 @@ pub(super) fn begin<S: ObjectStore>(collect_sizes: CollectSizes) -> Work<S> {
 }
 
 /// Without a flush it waits for nothing, and may run where it was received.
+///
+/// With one, whatever is told was on disk before it was told: the objects are looked at first and flushed then, so
+/// that one which somebody makes or lengthens in between is not told of.
 pub(super) fn collect<S: ObjectStore>(core: &IodCore<S>, collect: &CollectSizes) -> Result<CollectReply, Failure> {
     check_count(collect.objects.len())?;
-    let mut objects = Vec::with_capacity(collect.objects.len());
+    let verifier = core.store().write_verifier();
+    let (mut objects, mut there) = (Vec::with_capacity(collect.objects.len()), Vec::new());
     for id in &collect.objects {
-        let stat = one(core, *id, collect.flush)?;
+        let stat = one(core, *id)?;
+        there.extend(stat.map(|_| *id));
         objects.push(core.info(id.part, stat.as_ref()));
     }
-    Ok(CollectReply { objects, verifier: core.store().write_verifier() })
+    if collect.flush {
+        flush(core, &there, verifier)?;
+    }
+    Ok(CollectReply { objects, verifier })
 }
 
-fn one<S: ObjectStore>(core: &IodCore<S>, id: ObjectId, flush: bool) -> Result<Option<ObjectStat>, Failure> {
-    let object = match core.store().open(id) {
-        Err(why) if why.is_no_object() => return Ok(None),
-        opened => core.warned(opened)?,
-    };
-    if flush {
-        core.warned(object.flush())?;
+fn one<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectStat>, Failure> {
+    match core.store().open(id) {
+        Err(why) if why.is_no_object() => Ok(None),
+        opened => core.warned(opened.and_then(|object| object.stat())).map(Some),
     }
-    core.warned(object.stat()).map(Some)
+}
+
+/// The system tells of a failed write-back only once, and perhaps another flush: then the verifier changed.
+fn flush<S: ObjectStore>(core: &IodCore<S>, objects: &[ObjectId], before: WriteVerifier) -> Result<(), Failure> {
+    let after = core.warned(core.store().flush_objects(objects))?;
+    if after == before {
+        return Ok(());
+    }
+    Err(Failure::new(Status::DiskError, "a write to the disk failed while sizes were collected; try: again"))
 }

@@ -1,6 +1,7 @@
 //! What the metadata server and fsck do: truncate, punch, delete, collect, list, lost+found, space.
 
 use braid_layout::{Distribution, Layout};
+use braid_store::{DiskOp, Fault};
 use braid_types::{ByteCount, FileOffset, IodId, SizeGeneration, Status, Timestamp};
 use braid_wire::{
     Capability,
@@ -149,6 +150,34 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
+}
+
+#[test]
+fn what_was_collected_with_a_flush_survives_the_loss_of_power() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    let collect = |flush| {
+        let reply = Client::mds(&core).call(&CollectSizes { objects: vec![object(0)], flush }).unwrap();
+        (reply.objects[0].exists, reply.objects[0].bytes.0, reply.verifier)
+    };
+    let heard = collect(false);
+    let flushed = collect(true);
+    assert_eq!(heard, flushed, "nothing was lost in between");
+    core.store().crash();
+    let (exists, bytes, verifier) = collect(false);
+    assert_eq!((exists, bytes), (true, 10));
+    assert_ne!(verifier, flushed.2);
+}
+
+#[test]
+fn a_write_that_fails_while_sizes_are_collected_is_told() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    core.store().faults().fail_nth(DiskOp::Sync, 1, Fault::Eio);
+    let collect = CollectSizes { objects: vec![object(0)], flush: true };
+    assert_eq!(refusal(Client::mds(&core).call(&collect)), Status::DiskError);
 }
 
 #[test]

@@ -113,6 +113,8 @@ impl MdsCore {
             (None, None) => self.bring_back_if_lost(&call, r.file),
             _ => self.names.mend(&self.change(&call), r.file, size, parts),
         };
+        // What was heard of it is not what is on record now.
+        self.state().collector.begin_again(r.file);
         Flow::from(call, mended)
     }
 

@@ -12,6 +12,9 @@ use crate::{
 impl MdsCore {
     /// The client has flushed the daemons. Size and parts are collected and recorded, then the log is forced: with
     /// it the inode, and the name that the file was created under.
+    ///
+    /// Collected with a flush: what others wrote since the client's is not on disk yet, and a part that is recorded as
+    /// existing must be (I11). Where nobody wrote since, that costs no disk.
     pub(super) fn fsync_file(&self, call: Call, r: &FsyncFile) -> Flow {
         let inode = match self.file_named(&call, r.file) {
             Ok(inode) => inode,
@@ -30,7 +33,7 @@ impl MdsCore {
             return Flow::Later;
         }
         let file = r.file;
-        me.ask_sizes(vec![inode], false, move |core, sizes| {
+        me.ask_sizes(vec![inode], true, move |core, sizes| {
             if core.is_gated(file) {
                 return core.settle(Flow::Gate(call, file), request);
             }

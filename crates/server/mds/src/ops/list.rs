@@ -38,22 +38,27 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| inode.size_in_objects);
-        let written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
+        let mut known = BTreeMap::new();
+        let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
+        written.retain(|inode| match self.heard(inode) {
+            Some(attributes) if !self.is_gated(inode.file) => {
+                known.insert(inode.file, Some(attributes));
+                false
+            }
+            _ => true,
+        });
         if written.is_empty() {
-            return Flow::Answer(call, encode_success(&reply(page, &BTreeMap::new())));
+            return Flow::Answer(call, encode_success(&reply(page, &known)));
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = MdsRequest::ReadDirectory(r.clone());
         me.ask_sizes(written, false, move |core, sizes| {
-            let known = sizes
-                .into_iter()
-                .map(|(inode, found)| {
-                    // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks
-                    // for the one file and gets the reason.
-                    let true_now = !core.is_gated(inode.file);
-                    (inode.file, found.ok().filter(|_| true_now).map(|found| core.state().merged(&inode, &found)))
-                })
-                .collect();
+            known.extend(sizes.into_iter().map(|(inode, found)| {
+                // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks for the
+                // one file and gets the reason.
+                let true_now = !core.is_gated(inode.file);
+                (inode.file, found.ok().filter(|_| true_now).map(|found| core.state().merged(&inode, &found)))
+            }));
             core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);
         });
         Flow::Later

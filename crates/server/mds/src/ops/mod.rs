@@ -14,6 +14,7 @@ mod look;
 mod names;
 mod open;
 mod punch;
+mod reclaim;
 mod session;
 mod status;
 mod xattr;
@@ -64,7 +65,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::GetClusterMap(_) => Needs::plain(ANYBODY),
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
-        R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) => Needs::session(),
+        R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
         R::Open(open) if open.truncate || open.rights.allow(braid_wire::Rights::WRITE) => {
             Needs { change: true, ..Needs::session() }
         }
@@ -88,6 +89,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::Renew(_) => core.renew(call),
         R::GetClusterMap(_) => core.cluster_map(call),
         R::AgentCheck(_) => core.agent_check(call),
+        R::Reclaim(r) => core.reclaim(call, r),
         R::Stat(r) => core.stat(call, r),
         R::ReadLink(r) => core.read_link(call, r),
         R::ReadDirectory(r) => core.read_directory(call, r),

@@ -68,24 +68,28 @@ impl MdsCore {
         rights: Rights,
     ) -> Result<Opened, Failure> {
         let open = OpenFile { file: inode.file, rights };
-        self.count_again(session, open)?;
-        let handle = {
+        let given = {
             let mut state = self.state();
             if rights.allow(Rights::WRITE) {
                 state.collector.disturb(inode.file);
             }
             match state.sessions.live_mut(session) {
-                Some(live) => live.open(open),
+                Some(live) => live.open(open).map(|id| (id, live.reclaimed)),
                 None => Err(ended(session)),
             }
         };
-        match handle {
-            Ok(open_id) => self.with_capability(session, inode, attributes, rights, open_id),
+        let (open_id, reclaimed) = match given {
+            Ok(given) => given,
             Err(failure) => {
                 self.close_again(session, open);
-                Err(failure)
+                return Err(failure);
             }
+        };
+        if reclaimed {
+            // It may be answered from the record of an earlier run, whose count ended with the reclaim.
+            self.count_held(session, open, open_id)?;
         }
+        self.with_capability(session, inode, attributes, rights, open_id)
     }
 
     fn with_capability(
@@ -113,20 +117,6 @@ impl MdsCore {
         Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed })
     }
 
-    /// An open that was answered from the record of an earlier run: an open for reading is not on record, so it
-    /// is counted again.
-    fn count_again(&self, session: SessionId, open: OpenFile) -> Result<(), Failure> {
-        if !self.state().sessions.live(session).is_some_and(|live| live.reclaimed) {
-            return Ok(());
-        }
-        if self.names.open_files_of(session).iter().any(|held| held.file == open.file) {
-            return Ok(());
-        }
-        let who = braid_meta::Identity::root();
-        let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
-        self.names.reopen(&change, open.file, OpenArgs { session, access: access(open.rights) }).map(drop)
-    }
-
     /// Takes back an open that could not be given to its session.
     fn close_again(&self, session: SessionId, open: OpenFile) {
         let who = braid_meta::Identity::root();
@@ -148,7 +138,7 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         let opens: Vec<OpenFile> = match self.state().sessions.live_mut(session) {
-            Some(live) => r.open_ids.iter().filter_map(|id| live.opens.remove(id)).collect(),
+            Some(live) => r.open_ids.iter().filter_map(|id| live.close(*id)).collect(),
             None => Vec::new(),
         };
         // Each handle is removed above, once: a retry finds none, and needs no record.
@@ -183,12 +173,13 @@ impl MdsCore {
         if self.is_gated(r.file) {
             return Flow::Gate(call, r.file);
         }
-        let held = self.state().sessions.live(session).and_then(|live| live.opens.get(&r.open_id).copied());
+        let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
         let (open_id, rights) = (r.open_id, r.rights);
         let allowed = match held {
             Some(open) if open.file == r.file && open.rights.allow(rights) => Ok(()),
             Some(_) => Err(Failure::new(Status::Invalid, format!("handle {open_id} is open for something else"))),
-            None => self.take_up(&call, session, &inode, r),
+            // It was closed, or not named in a reclaim.
+            None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
         if let Err(failure) = allowed {
             return Flow::Fail(call, failure);
@@ -205,33 +196,6 @@ impl MdsCore {
                 Flow::from(call, opened)
             },
         )
-    }
-
-    /// An open file of before the restart. The client is believed about what was open, never about who may: the
-    /// right is asked anew, of mode or ownership.
-    fn take_up(&self, call: &Call, session: SessionId, inode: &Arc<Inode>, r: &RenewCapability) -> Result<(), Failure> {
-        let stale = || Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id));
-        let writes = r.rights.allow(Rights::WRITE);
-        if writes && call.connection.rights.read_only {
-            return Err(Status::ReadOnly.into());
-        }
-        let reclaimed = self.state().sessions.live(session).is_some_and(|live| live.reclaimed);
-        if !reclaimed {
-            return Err(stale());
-        }
-        let want = if writes { Want::WRITE } else { Want::READ };
-        if !call.who.owns(inode) {
-            braid_meta::permit(&call.who, inode, want)?;
-        }
-        let args = OpenArgs { session, access: access(r.rights) };
-        let change = braid_meta::Call { replay: None, ..self.change(call) };
-        self.names.reopen(&change, r.file, args)?;
-        let mut state = self.state();
-        if writes {
-            state.collector.disturb(r.file);
-        }
-        let live = state.sessions.live_mut(session).ok_or_else(|| ended(session))?;
-        live.take_up(r.open_id, OpenFile { file: r.file, rights: r.rights })
     }
 }
 
@@ -250,6 +214,6 @@ pub(super) fn may_open(call: &Call, inode: Arc<Inode>, rights: Rights) -> Result
     }
 }
 
-fn ended(session: SessionId) -> Failure {
+pub(super) fn ended(session: SessionId) -> Failure {
     Failure::new(Status::NoSession, format!("session {session} has ended"))
 }

@@ -127,7 +127,7 @@ fn fsck_sees_files_names_and_strays() {
     let opened = client.create("d/f");
     world.write(&opened, 9000).unwrap();
     client.close(&opened);
-    world.pass(500);
+    world.settle();
     let admin = world.admin();
     let shards = admin.call(FsckShards {}).unwrap();
     let mut files = Vec::new();

@@ -77,6 +77,9 @@ fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_th
     client.close(&client.create("d/sub/f"));
     let (lost, file) = (client.stat("d").unwrap().file, client.stat("d/sub/f").unwrap().file);
     plant_lost_name(&world, &client, FileIndex::ROOT, "d");
+    // The server that runs still knows the way.
+    world.restart();
+    let client = world.client();
     assert!(client.stat("d").is_err());
     let told = fsck(&mut world, false);
     let kinds: Vec<_> = told.iter().map(|problem| (problem.file, problem.kind, problem.mended)).collect();

@@ -3,10 +3,14 @@
 use braid_types::{ByteCount, Status, limits::GRACE_MS};
 use braid_wire::{
     Rights,
-    message::mds::{OpenSession, RenewCapability, Unlink},
+    message::mds::{OpenSession, Opened, RenewCapability, Unlink},
 };
 
 use super::world::{World, at};
+
+fn renewal(opened: &Opened) -> RenewCapability {
+    RenewCapability { open_id: opened.open_id, file: opened.attributes.file, rights: Rights::READ_WRITE }
+}
 
 #[test]
 fn a_reclaimed_session_goes_on_writing_under_the_new_epoch() {
@@ -15,17 +19,14 @@ fn a_reclaimed_session_goes_on_writing_under_the_new_epoch() {
     let opened = client.create("f");
     world.write(&opened, 5000).unwrap();
     world.restart();
-    let client = client.reclaim(&mut world).unwrap();
-    world.write(&opened, 6000).unwrap();
-    let (open_id, file) = (opened.open_id, opened.attributes.file);
-    let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
-    assert_eq!(fresh.open_id, open_id);
-    world.pass(GRACE_MS + 1000);
-    assert_eq!(world.write(&opened, 7000), Err(Status::Fenced), "the old epoch is shut out");
+    let client = client.reclaim_with(&mut world, &[&opened]).unwrap();
+    assert_eq!(world.write(&opened, 6000), Err(Status::Fenced), "the old epoch is shut out");
+    let fresh = client.call(renewal(&opened)).unwrap();
+    assert_eq!(fresh.open_id, opened.open_id);
     world.write(&fresh, 7000).unwrap();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(7000));
     client.close(&fresh);
-    world.pass(1000);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
 }
 
@@ -76,12 +77,11 @@ fn an_orphan_that_is_taken_up_lives_until_it_is_closed() {
     world.write(&opened, 100).unwrap();
     client.call(Unlink { at: at("f") }).unwrap();
     world.restart();
-    let client = client.reclaim(&mut world).unwrap();
-    let (open_id, file) = (opened.open_id, opened.attributes.file);
-    let fresh = client.call(RenewCapability { open_id, file, rights: Rights::READ_WRITE }).unwrap();
+    let client = client.reclaim_with(&mut world, &[&opened]).unwrap();
+    let file = opened.attributes.file;
     world.pass(GRACE_MS + 1000);
     assert_eq!(world.objects_of(file), 1);
-    client.close(&fresh);
+    client.close(&opened);
     world.pass(1000);
     assert_eq!(world.objects_of(file), 0);
 }

@@ -5,6 +5,7 @@ mod claims;
 mod fsck;
 mod grace;
 mod iods;
+mod reclaim;
 mod replay;
 mod sessions;
 mod sizes;

@@ -28,6 +28,7 @@ fn a_silent_session_is_ended_and_fenced_before_its_sizes_are_collected() {
     assert_eq!(silent.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
     assert_eq!(world.write(&opened, 7000), Err(Status::Fenced));
     assert_eq!(alive.stat("f").unwrap().bytes, ByteCount(6000));
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
 }
 
@@ -48,6 +49,7 @@ fn a_size_is_not_recorded_before_the_fence_holds_on_every_daemon() {
     world.pass(3000);
     assert_eq!(alive.stat("f").unwrap().bytes, ByteCount(5000));
     assert_eq!(world.write(&opened, 7000), Err(Status::Fenced));
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
 }
 

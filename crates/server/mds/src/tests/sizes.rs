@@ -1,12 +1,13 @@
 //! The life of a size mark (I5).
 
-use braid_types::{ByteCount, Status, Timestamp};
+use braid_types::{ByteCount, IodId, Status, Timestamp};
 use braid_wire::{
     Rights,
-    message::mds::{AttributeChanges, FsyncFile, Open, ReadDirectory, SetAttributes, SetTime},
+    message::mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Unlink},
 };
 
 use super::world::{World, at};
+use crate::heard::SETTLE_MS;
 
 #[test]
 fn stat_after_a_write_from_any_client_shows_its_size() {
@@ -26,10 +27,154 @@ fn the_last_close_collects_and_then_nobody_is_asked() {
     let opened = client.create("f");
     world.write(&opened, 20_000).unwrap();
     client.close(&opened);
-    world.pass(250);
+    world.settle();
     world.iods.state().log.clear();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(20_000));
     assert_eq!(world.iods.state().log, []);
+    assert_eq!(world.status().sizes_in_objects, 0);
+}
+
+#[test]
+fn stat_open_and_list_of_a_heard_file_ask_no_daemon() {
+    let mut world = World::new(3);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 20_000).unwrap();
+    client.close(&opened);
+    world.pass(250);
+    assert_eq!(world.status().sizes_in_objects, 1, "the mark stands");
+    world.iods.state().log.clear();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(20_000));
+    let reader = client.call(Open { at: at("f"), rights: Rights::READ, truncate: false }).unwrap();
+    assert_eq!(reader.attributes.bytes, ByteCount(20_000));
+    let listed = client.call(list_root()).unwrap().entries.remove(0).attributes.unwrap();
+    assert_eq!(listed.bytes, ByteCount(20_000));
+    assert_eq!(world.iods.state().log, []);
+}
+
+#[test]
+fn many_files_are_settled_with_one_call_to_each_daemon() {
+    let mut world = World::new(2);
+    let client = world.client();
+    for name in 0..50 {
+        let opened = client.create(&format!("f{name}"));
+        world.write(&opened, 9000).unwrap();
+        client.close(&opened);
+    }
+    world.settle();
+    assert_eq!(world.status().sizes_in_objects, 0);
+    let (one, two) = (IodId(1), IodId(2));
+    assert_eq!(world.iods.state().collects(), [(one, false), (two, false), (one, true), (two, true)]);
+}
+
+#[test]
+fn a_file_that_was_opened_for_writing_and_stayed_as_recorded_needs_no_flush() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("empty");
+    client.close(&opened);
+    world.pass(250);
+    assert_eq!(world.status().sizes_in_objects, 0);
+    assert_eq!(world.iods.state().collects(), [(IodId(1), false), (IodId(2), false)]);
+}
+
+#[test]
+fn an_unsynced_file_whose_daemon_lost_power_has_the_size_that_is_there_and_no_lost_object() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.close(&opened);
+    world.pass(1000);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+    world.iods.state().lose_power(IodId(2));
+    world.pass(250);
+    // Stripes 0 and 2 were on daemon 2, stripe 1 is on daemon 1.
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(8192));
+    world.iods.state().lose_power(IodId(1));
+    world.pass(250);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(0));
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+}
+
+#[test]
+fn a_verifier_that_changed_between_heard_and_settled_begins_again() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.close(&opened);
+    world.pass(1000);
+    world.iods.hold();
+    world.pass(SETTLE_MS);
+    assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
+    let parts = |client: &super::world::Client| client.call(LayoutShow { at: at("f") }).unwrap().existing_parts;
+    world.iods.state().lose_power(IodId(1));
+    world.iods.release();
+    assert_eq!((parts(&client), world.status().sizes_in_objects), (vec![], 1), "nothing was recorded");
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+    assert_eq!(parts(&client), []);
+    assert_eq!(world.iods.state().collects().len(), 3, "heard, flushed, heard again: and nothing is left to flush");
+}
+
+#[test]
+fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 100).unwrap();
+    client.close(&opened);
+    world.pass(1000);
+    world.iods.hold();
+    world.pass(SETTLE_MS);
+    assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
+    let reopened = client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false }).unwrap();
+    assert_eq!(reopened.attributes.bytes, ByteCount(100), "heard");
+    world.iods.release();
+    world.write(&reopened, 9000).unwrap();
+    client.close(&reopened);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+}
+
+#[test]
+fn a_heard_file_that_is_truncated_or_unlinked_is_not_taken_for_what_it_was() {
+    let mut world = World::new(2);
+    let client = world.client();
+    for name in ["cut", "gone"] {
+        let opened = client.create(name);
+        world.write(&opened, 9000).unwrap();
+        client.close(&opened);
+    }
+    world.pass(1000);
+    assert_eq!(client.truncate("cut", 5000).unwrap().bytes, ByteCount(5000));
+    assert_eq!(client.stat("cut").unwrap().bytes, ByteCount(5000));
+    client.call(Unlink { at: at("gone") }).unwrap();
+    world.settle();
+    assert_eq!((client.stat("cut").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(5000), 0));
+    assert_eq!(client.stat("gone").unwrap_err().status, Status::NotFound);
+}
+
+#[test]
+fn no_daemon_is_asked_that_has_not_registered_since_the_server_started() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 100).unwrap();
+    client.close(&opened);
+    world.restart_alone();
+    let client = client.reclaim(&mut world).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "the mark was left behind");
+    world.iods.state().log.clear();
+    world.pass(2000);
+    // Clients of before may still write there.
+    assert_eq!(world.status().sizes_in_objects, 1);
+    assert_eq!(world.iods.state().collects(), []);
+    world.register_all();
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
 }
 
@@ -69,7 +214,7 @@ fn a_writer_that_comes_and_goes_during_a_collection_is_not_forgotten() {
     world.write(&reopened, 9000).unwrap();
     client.close(&reopened);
     world.iods.release();
-    world.pass(2000);
+    world.settle();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
     assert_eq!(world.status().sizes_in_objects, 0);
 }
@@ -103,6 +248,26 @@ fn fsync_records_what_is_there_and_the_mark_stays() {
 }
 
 #[test]
+fn an_fsync_records_only_parts_that_were_flushed() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 4000).unwrap();
+    let file = opened.attributes.file;
+    client.call(FsyncFile { file }).unwrap();
+    world.write(&opened, 9000).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+    assert_eq!(client.call(LayoutShow { at: at("f") }).unwrap().existing_parts, [1], "the first stripe's alone");
+    (1..=2).for_each(|iod| world.iods.state().lose_power(IodId(iod)));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(4000));
+    world.write(&opened, 9000).unwrap();
+    client.call(FsyncFile { file }).unwrap();
+    (1..=2).for_each(|iod| world.iods.state().lose_power(IodId(iod)));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+    assert_eq!(client.call(LayoutShow { at: at("f") }).unwrap().existing_parts, [3]);
+}
+
+#[test]
 fn a_lost_object_is_never_zeros() {
     let mut world = World::new(2);
     let client = world.client();
@@ -120,10 +285,13 @@ fn a_listing_with_attributes_has_true_sizes() {
     let (one, two) = (client.create("one"), client.create("two"));
     world.write(&one, 111).unwrap();
     world.write(&two, 222_222).unwrap();
-    let dir = braid_types::FileIndex::ROOT;
-    let page = client.call(ReadDirectory { dir, cookie: 0, bytes_max: 4096, with_attributes: true }).unwrap();
+    let page = client.call(list_root()).unwrap();
     let sizes: Vec<u64> = page.entries.iter().map(|entry| entry.attributes.as_ref().unwrap().bytes.0).collect();
     assert_eq!(sizes, [111, 222_222]);
+}
+
+fn list_root() -> ReadDirectory {
+    ReadDirectory { dir: braid_types::FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true }
 }
 
 #[test]
@@ -140,6 +308,32 @@ fn a_time_that_was_set_after_the_write_is_kept() {
     client.close(&opened);
     world.pass(1000);
     assert_eq!(client.stat("f").unwrap().mtime, old);
+    // Also of a file that is only heard, and when its size is recorded.
+    let older = Timestamp { seconds: 4, nanos: 0 };
+    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(older) }), ..AttributeChanges::none() };
+    client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    assert_eq!((client.stat("f").unwrap().mtime, world.status().sizes_in_objects), (older, 1));
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().mtime, world.status().sizes_in_objects), (older, 0));
+}
+
+#[test]
+fn a_time_that_was_set_is_kept_when_the_server_dies_before_the_size_is_recorded() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 10).unwrap();
+    world.pass(1000);
+    let old = Timestamp { seconds: 5, nanos: 0 };
+    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(old) }), ..AttributeChanges::none() };
+    client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    client.close(&opened);
+    world.restart();
+    let other = world.client();
+    assert_eq!(other.stat("f").unwrap().mtime, old);
+    world.pass(braid_types::limits::GRACE_MS + 1000);
+    world.settle();
+    assert_eq!((other.stat("f").unwrap().mtime, world.status().sizes_in_objects), (old, 0));
 }
 
 #[test]
@@ -151,7 +345,8 @@ fn a_size_is_collected_also_after_the_server_died_before_it_could() {
     world.restart();
     let other = world.client();
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(7777));
-    world.pass(braid_types::limits::GRACE_MS + 1000);
+    world.pass(braid_types::limits::GRACE_MS);
+    world.settle();
     assert_eq!(world.status().sizes_in_objects, 0);
     assert_eq!(other.stat("f").unwrap().bytes, ByteCount(7777));
     assert_eq!(world.write(&opened, 1 << 20), Err(Status::Fenced), "the epoch rose");

@@ -66,11 +66,18 @@ pub struct Object {
     pub mtime: Timestamp,
 }
 
+/// How the log names a `CollectSizes` with a flush.
+const FLUSHING: &str = "CollectSizes with a flush";
+
 type Held = (IodId, u16, Vec<u8>, LinkDone);
 
 #[derive(Default)]
 pub struct FakeState {
     pub objects: BTreeMap<(IodId, ObjectId), Object>,
+    /// What power cannot take.
+    flushed: BTreeMap<(IodId, ObjectId), Object>,
+    /// How often each daemon's host lost power.
+    losses: BTreeMap<IodId, u64>,
     pub fenced: BTreeMap<IodId, BTreeSet<SessionId>>,
     pub epoch_min: BTreeMap<IodId, MdsEpoch>,
     /// Daemons that do not answer.
@@ -127,7 +134,8 @@ impl FakeIods {
             let server = format!("I/O daemon {iod}");
             return done(Err(NetError::Unreachable { server, waited: Duration::ZERO, why: "dead".into() }));
         }
-        state.log.push((iod, request.name()));
+        let flushes = matches!(&request, IodRequest::CollectSizes(call) if call.flush);
+        state.log.push((iod, if flushes { FLUSHING } else { request.name() }));
         let body = state.answer(iod, request);
         drop(state);
         done(Ok(Answer { body, payload_bytes: 0 }));
@@ -135,6 +143,31 @@ impl FakeIods {
 }
 
 impl FakeState {
+    fn verifier(&self, iod: IodId) -> WriteVerifier {
+        WriteVerifier(1 + self.losses.get(&iod).copied().unwrap_or(0))
+    }
+
+    fn flush(&mut self, iod: IodId, object: ObjectId) {
+        if let Some(there) = self.objects.get(&(iod, object)) {
+            self.flushed.insert((iod, object), *there);
+        }
+    }
+
+    /// A daemon's host loses power and comes back at once: what was not flushed is gone. The server learns of it with
+    /// the next heartbeat.
+    pub fn lose_power(&mut self, iod: IodId) {
+        *self.losses.entry(iod).or_default() += 1;
+        self.objects.retain(|(at, _), _| *at != iod);
+        self.objects.extend(self.flushed.iter().filter(|((at, _), _)| *at == iod).map(|(key, there)| (*key, *there)));
+    }
+
+    /// The calls that asked for sizes so far: of which daemon, and whether with a flush.
+    pub fn collects(&self) -> Vec<(IodId, bool)> {
+        let flushes = |name: &str| name == FLUSHING;
+        let asked = self.log.iter().filter(|(_, name)| flushes(name) || *name == "CollectSizes");
+        asked.map(|(iod, name)| (*iod, flushes(name))).collect()
+    }
+
     fn info(&self, iod: IodId, id: ObjectId) -> ObjectInfo {
         let object = self.objects.get(&(iod, id));
         let bytes = ByteCount(object.map_or(0, |object| object.bytes));
@@ -146,7 +179,10 @@ impl FakeState {
         match request {
             IodRequest::CollectSizes(call) => {
                 let objects = call.objects.iter().map(|id| self.info(iod, *id)).collect();
-                encode_success(&CollectReply { objects, verifier: WriteVerifier(1) })
+                if call.flush {
+                    call.objects.iter().for_each(|id| self.flush(iod, *id));
+                }
+                encode_success(&CollectReply { objects, verifier: self.verifier(iod) })
             }
             IodRequest::Truncate(call) => {
                 let secret = Secret::from_bytes(KEY);
@@ -162,6 +198,7 @@ impl FakeState {
                     let object = self.objects.entry(key).or_insert(fresh);
                     assert!(object.generation <= call.size_generation.0, "a truncate of an older generation");
                     (object.bytes, object.generation) = (wanted.bytes.0, call.size_generation.0);
+                    self.flush(iod, wanted.object);
                 }
                 let infos: Vec<ObjectInfo> = call.objects.iter().map(|wanted| self.info(iod, wanted.object)).collect();
                 encode_success(&infos)
@@ -178,6 +215,7 @@ impl FakeState {
             IodRequest::Delete(call) => {
                 call.objects.iter().for_each(|id| {
                     self.objects.remove(&(iod, *id));
+                    self.flushed.remove(&(iod, *id));
                 });
                 encode_success(&())
             }
@@ -213,6 +251,8 @@ pub struct World {
     pub clock: Arc<ManualClock>,
     pub core: Arc<MdsCore>,
     daemons: Vec<Client>,
+    /// Daemons that have not registered since the server started.
+    away: u32,
     connections: u64,
 }
 
@@ -223,7 +263,7 @@ impl World {
         Namespace::format(&*store, UUID, 8, Timestamp::default()).unwrap();
         let (clock, fakes) = (Arc::new(ManualClock::default()), Arc::new(FakeIods::default()));
         let core = open(&store, &fakes, &clock);
-        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), connections: 0 };
+        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), away: 0, connections: 0 };
         world.daemons = (1..=iods).map(|id| world.daemon(id)).collect();
         world
     }
@@ -232,6 +272,7 @@ impl World {
         let daemon = self.connect(Role::Iod, Credential::Server);
         let reply = daemon.call(register(0, id as u8)).unwrap();
         assert_eq!(reply.id, IodId(id));
+        self.iods.state().epoch_min.insert(reply.id, reply.state.epoch_min);
         daemon.beat(reply.state.fence);
         daemon
     }
@@ -273,16 +314,41 @@ impl World {
 
     /// The server dies; another takes the store over, with the daemons' connections made again.
     pub fn restart(&mut self) {
+        self.restart_alone();
+        self.register_all();
+    }
+
+    /// As [`World::restart`], but no daemon has noticed yet.
+    pub fn restart_alone(&mut self) {
+        self.restart_on(self.store.kill());
+    }
+
+    /// The server's host loses power: what was not forced is gone.
+    pub fn power_loss(&mut self) {
+        self.restart_on(self.store.lose_power(0));
+        self.register_all();
+    }
+
+    fn restart_on(&mut self, store: MemoryStore) {
         self.iods.drop_held();
-        self.store = Arc::new(self.store.kill());
+        self.store = Arc::new(store);
         self.core = open(&self.store, &self.iods, &self.clock);
-        let count = self.daemons.len();
-        self.daemons = (1..=count as u32).map(|id| self.daemon(id)).collect();
+        self.away = std::mem::take(&mut self.daemons).len() as u32;
+    }
+
+    /// The daemons register with the server.
+    pub fn register_all(&mut self) {
+        self.daemons = (1..=std::mem::take(&mut self.away)).map(|id| self.daemon(id)).collect();
     }
 
     /// Time goes on, with everybody alive.
     pub fn pass(&self, ms: u64) {
         self.pass_with(ms, |_| true);
+    }
+
+    /// So long that every size that can be collected is recorded.
+    pub fn settle(&self) {
+        self.pass(crate::heard::SETTLE_MS + 1500);
     }
 
     /// Time goes on; only the daemons that `beats` says send heartbeats.
@@ -291,12 +357,14 @@ impl World {
         while self.clock.0.load(Ordering::Relaxed) < end {
             self.clock.0.fetch_add(250.min(ms), Ordering::Relaxed);
             for (at, daemon) in self.daemons.iter().enumerate().filter(|(at, _)| beats(*at as u32 + 1)) {
-                let reply = daemon.beat(0);
+                let iod = IodId(at as u32 + 1);
+                let verifier = self.iods.state().verifier(iod);
+                let reply = daemon.beat_with(0, verifier);
                 let mut state = self.iods.state();
-                state.fenced.entry(IodId(at as u32 + 1)).or_default().extend(reply.fenced);
-                state.epoch_min.insert(IodId(at as u32 + 1), reply.epoch_min);
+                state.fenced.entry(iod).or_default().extend(reply.fenced);
+                state.epoch_min.insert(iod, reply.epoch_min);
                 drop(state);
-                daemon.beat(reply.fence);
+                daemon.beat_with(reply.fence, verifier);
             }
             self.core.tick();
         }
@@ -428,8 +496,43 @@ impl Client {
         pending
     }
 
-    /// The same client after a restart of the server: another connection, the session reclaimed.
+    /// The same client after a restart of the server: another connection, the session reclaimed, nothing open.
     pub fn reclaim(&self, world: &mut World) -> Result<Self, Failure> {
+        self.reclaim_with(world, &[])
+    }
+
+    /// As [`Client::reclaim`], with these files open.
+    pub fn reclaim_with(&self, world: &mut World, open: &[&Opened]) -> Result<Self, Failure> {
+        let again = self.join(world)?;
+        assert_eq!(again.tell(open, true)?, [], "nothing is refused");
+        Ok(again)
+    }
+
+    /// Tells what is open; the handles that are refused.
+    pub fn tell(&self, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+        self.tell_as(0, open, complete)
+    }
+
+    /// As [`Client::tell`], of an identity.
+    pub fn tell_as(&self, identity: u32, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+        let named = |opened: &&Opened| {
+            let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
+            ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights: capability.rights }
+        };
+        let envelope = Envelope { identity, ..Envelope::PLAIN };
+        self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete })
+    }
+
+    /// The number of a user on this connection.
+    pub fn define(&self, uid: u64) -> u32 {
+        let identity = braid_wire::message::types::Identity { uid, gid: uid, groups: Vec::new() };
+        let number = uid as u32;
+        self.call_as(Envelope::PLAIN, DefineIdentity { number, identity }).unwrap();
+        number
+    }
+
+    /// Another connection of the session.
+    pub fn join(&self, world: &mut World) -> Result<Self, Failure> {
         let mut again = world.connect(self.connection.peer.role, self.connection.peer.credential.clone());
         again.sequence = AtomicU64::new(self.sequence.load(Ordering::Relaxed));
         again.call_as(Envelope::PLAIN, OpenSession { session: Some(self.session), client: "test".into() })?;
@@ -438,7 +541,11 @@ impl Client {
     }
 
     pub fn beat(&self, fence_applied: u64) -> HeartbeatReply {
-        let beat = Heartbeat { space: space(), verifier: WriteVerifier(1), fence_applied };
+        self.beat_with(fence_applied, WriteVerifier(1))
+    }
+
+    pub fn beat_with(&self, fence_applied: u64, verifier: WriteVerifier) -> HeartbeatReply {
+        let beat = Heartbeat { space: space(), verifier, fence_applied };
         self.call_as(Envelope::PLAIN, beat).unwrap()
     }
 

@@ -127,5 +127,6 @@ fn times(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Re
     };
     new.atime = atime.map_or(Ok(old.atime), value)?;
     new.mtime = mtime.map_or(Ok(old.mtime), value)?;
+    new.mtime_set |= mtime.is_some() && old.size_in_objects;
     Ok(())
 }

@@ -86,6 +86,7 @@ pub(super) fn inode(
         nlink: if kind == FileKind::Directory { 2 } else { 1 },
         size: 0,
         size_in_objects: false,
+        mtime_set: false,
         size_generation: SizeGeneration(0),
         rdev: 0,
         layout: None,

@@ -44,19 +44,53 @@ impl Namespace {
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
 
-    /// Takes an open up again that a session had before this server started: no permission is asked, the file may
-    /// have been made unreadable or unlinked since.
-    pub fn reopen(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<Arc<Inode>, Failure> {
-        let outcome = self.change(call, Op::Open, file, |tx| {
-            let mut inode = (*tx.inode(file)?).clone();
-            let held = tx.open_of(file, args.session);
-            // The record of an open for writing outlived the restart; it is this one.
-            if !(args.access.write && held.writers > 0) {
-                note(tx, &mut inode, args)?;
+    /// Takes up what a session had open before this server started: from now on it counts for at least `open`. No
+    /// permission is asked here, the file may have been made unreadable or unlinked since. With a writer the file gets
+    /// its mark again, should that have gone with the power (I5). Doing it twice is doing it once.
+    pub fn take_up(&self, call: &Call<'_>, open: OpenFile) -> Result<(), Failure> {
+        self.change(call, Op::Open, open.file, |tx| {
+            let inode = tx.inode(open.file)?;
+            let held = tx.open_of(open.file, open.session);
+            let (readers, writers) = (held.readers.max(open.readers), held.writers.max(open.writers));
+            if writers > 0 && !inode.size_in_objects {
+                mark(tx, &inode);
             }
-            Ok(Outcome::File(tx.put_inode(inode)))
+            if (readers, writers) != (held.readers, held.writers) {
+                tx.set_open(OpenFile { readers, writers, ..open });
+            }
+            Ok(Outcome::Done)
+        })
+        .map(drop)
+    }
+
+    /// Leaves a session no more opens of a file than `open` has: the client did not name the rest after a restart.
+    /// Returns whether the file's size is to be collected now, as [`Namespace::close_file`] does.
+    pub fn keep_open(&self, call: &Call<'_>, open: OpenFile) -> Result<bool, Failure> {
+        self.change(call, Op::Close, open.file, |tx| {
+            let held = tx.open_of(open.file, open.session);
+            let (readers, writers) = (held.readers.min(open.readers), held.writers.min(open.writers));
+            release(tx, OpenFile { readers, writers, ..open })?;
+            Ok(Outcome::Done)
         })?;
-        outcome.inode().ok_or_else(|| Status::Internal.into())
+        self.needs_collecting(open.file)
+    }
+
+    /// Gives a file the mark of I5: its objects were found to disagree with its record of `generation`.
+    pub fn mark_size(&self, call: &Call<'_>, file: FileIndex, generation: SizeGeneration) -> Result<(), Failure> {
+        self.change(call, Op::Open, file, |tx| {
+            let inode = tx.inode(file)?;
+            if inode.size_generation == generation && !inode.size_in_objects {
+                mark(tx, &inode);
+            }
+            Ok(Outcome::Done)
+        })
+        .map(drop)
+    }
+
+    /// While clients of an earlier run may not have told yet what they have open, a file whose last name or last known
+    /// open goes is kept as an orphan; [`Namespace::reap_orphan`] decides later.
+    pub fn keep_orphans(&self, keep: bool) {
+        self.writer().keep_orphans = keep;
     }
 
     /// Closes one open. Returns whether the file is left with the mark of I5 and no writer: then its size is to be
@@ -108,6 +142,7 @@ impl Namespace {
                 new.mtime = mtime;
             }
             new.size_in_objects = old.size_in_objects && !tx.writer.opens.writers(file).is_empty();
+            new.mtime_set &= new.size_in_objects;
             if new != *old {
                 new.touch(tx.now);
                 return Ok(Outcome::File(tx.put_inode(new)));
@@ -160,6 +195,13 @@ pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: Op
     if new == **inode { Ok(inode.clone()) } else { Ok(tx.put_inode(new)) }
 }
 
+fn mark(tx: &mut Tx<'_>, inode: &Inode) {
+    let mut marked = inode.clone();
+    marked.size_in_objects = true;
+    marked.touch(tx.now);
+    tx.put_inode(marked);
+}
+
 /// Notes an open in the table, and the mark in the inode. The caller puts the inode.
 pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
     let mut open = tx.open_of(inode.file, args.session);
@@ -176,7 +218,7 @@ pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result
 /// Sets a session's opens of a file to fewer; an orphan goes with the last.
 pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
     tx.set_open(open);
-    if open.readers + open.writers > 0 || tx.open_elsewhere(open.file, open.session) {
+    if open.readers + open.writers > 0 || tx.writer.keep_orphans || tx.open_elsewhere(open.file, open.session) {
         return Ok(());
     }
     match tx.find_inode(open.file)? {

@@ -6,7 +6,7 @@ use super::{make, name};
 use crate::identity::{Call, Want, permit, permit_sticky};
 use crate::key;
 use crate::namespace::Namespace;
-use crate::record::{Inode, Outcome};
+use crate::record::{FileKind, Inode, Outcome};
 use crate::tx::{Op, Tx};
 
 impl Namespace {
@@ -51,7 +51,8 @@ pub(super) fn drop_name(tx: &mut Tx<'_>, inode: &Inode) -> Result<(), Failure> {
 
 /// The last name of a file, or the only one of a directory, is gone.
 pub(super) fn drop_file(tx: &mut Tx<'_>, inode: Inode) -> Result<(), Failure> {
-    if tx.writer.opens.is_open(inode.file) {
+    let may_be_open = tx.writer.keep_orphans && inode.kind == FileKind::Regular;
+    if may_be_open || tx.writer.opens.is_open(inode.file) {
         tx.batch.put(key::orphan(inode.file), vec![1]);
         tx.put_inode(inode);
         return Ok(());

@@ -152,6 +152,8 @@ pub struct Inode {
     pub size: u64,
     /// The mark of I5: the size is asked of the objects.
     pub size_in_objects: bool,
+    /// Its time was set while its size was in the objects: writes before its `ctime` do not change it.
+    pub mtime_set: bool,
     /// Rises with every truncate and punch (I5).
     pub size_generation: SizeGeneration,
     /// Device number, for device files.
@@ -186,7 +188,8 @@ const SIZE_IN_OBJECTS: u8 = 1;
 const HAS_DEFAULT: u8 = 2;
 const HAS_XATTRS: u8 = 4;
 const HAS_LAYOUT: u8 = 8;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT;
+const MTIME_SET: u8 = 16;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET;
 /// The only ACL tag today: none.
 const ACL_NONE: u8 = 0;
 
@@ -215,6 +218,7 @@ impl Inode {
             | mark(self.has_default, HAS_DEFAULT)
             | mark(self.has_xattrs, HAS_XATTRS)
             | mark(self.layout.is_some(), HAS_LAYOUT)
+            | mark(self.mtime_set, MTIME_SET)
     }
 
     pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
@@ -234,6 +238,7 @@ impl Inode {
             nlink: from.u32()?,
             size: from.u64()?,
             size_in_objects: marks & SIZE_IN_OBJECTS != 0,
+            mtime_set: marks & MTIME_SET != 0,
             size_generation: SizeGeneration(from.u64()?),
             rdev: from.u64()?,
             atime: from.time()?,

@@ -99,7 +99,7 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     let ns = open(Arc::new(store.kill()));
     assert!(ns.reap_orphan(&call(&root), reader).unwrap());
     assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its opener is on record");
-    ns.reopen(&call(&root), writer, args(Access::WRITE)).unwrap();
+    ns.take_up(&call(&root), crate::OpenFile { file: writer, session: SESSION, readers: 0, writers: 1 }).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());
     let mut files: Vec<_> = ns.deletions(None, 10).unwrap().into_iter().map(|deletion| deletion.file).collect();
@@ -170,4 +170,55 @@ fn a_removed_directory_that_is_no_ones_takes_its_records_with_it() {
     ns.rmdir(&call(&root), ROOT, b"d").unwrap();
     assert_eq!(keys(&store), before);
     assert_eq!(status(create(&ns, &call(&root), dir, b"late")), Status::StaleHandle);
+}
+
+#[test]
+fn what_is_taken_up_twice_counts_once_and_what_is_not_named_is_closed() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let (twice, gone) = (written(&ns, b"twice"), written(&ns, b"gone"));
+    for file in [twice, twice, gone] {
+        ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
+    }
+    let ns = open(Arc::new(store.kill()));
+    let named = |readers, writers| crate::OpenFile { file: twice, session: SESSION, readers, writers };
+    for held in [named(0, 1), named(0, 2), named(1, 2), named(1, 2)] {
+        ns.take_up(&call(&root), held).unwrap();
+    }
+    assert!(!ns.keep_open(&call(&root), named(1, 2)).unwrap());
+    assert!(ns.keep_open(&call(&root), crate::OpenFile { file: gone, ..named(0, 0) }).unwrap());
+    assert_eq!(ns.open_files(), [named(1, 2)]);
+    assert!(!ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap(), "one writer is left");
+    assert!(ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap());
+}
+
+#[test]
+fn taking_up_a_writer_brings_the_mark_back_that_went_with_the_power() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let file = written(&ns, b"f");
+    ns.sync().unwrap();
+    ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
+    let ns = open(Arc::new(store.lose_power(0)));
+    assert!(!ns.getattr(file).unwrap().size_in_objects);
+    ns.take_up(&call(&root), crate::OpenFile { file, session: SESSION, readers: 0, writers: 1 }).unwrap();
+    assert!(ns.getattr(file).unwrap().size_in_objects);
+    assert_eq!(ns.writers(file), [SESSION]);
+}
+
+#[test]
+fn a_file_whose_last_name_goes_is_kept_while_somebody_may_still_say_that_it_is_open() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let (open, idle) = (written(&ns, b"open"), written(&ns, b"idle"));
+    ns.open_file(&call(&root), open, OpenArgs { session: SessionId(8), access: Access::READ }).unwrap();
+    ns.keep_orphans(true);
+    ns.unlink(&call(&root), ROOT, b"open").unwrap();
+    ns.unlink(&call(&root), ROOT, b"idle").unwrap();
+    ns.end_session(SessionId(8), at(1)).unwrap();
+    ns.take_up(&call(&root), crate::OpenFile { file: open, session: SESSION, readers: 1, writers: 0 }).unwrap();
+    ns.keep_orphans(false);
+    assert!(!ns.reap_orphan(&call(&root), open).unwrap());
+    assert!(ns.reap_orphan(&call(&root), idle).unwrap());
+    assert_eq!(ns.orphans().unwrap(), [open]);
 }

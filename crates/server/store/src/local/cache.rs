@@ -6,6 +6,7 @@
 //!    late writer would pass by the newer (I5). The shard holds more than its capacity then, bounded by the holders.
 
 use super::directory::lock;
+use super::dirt::Dirt;
 use super::object::LocalObject;
 use braid_types::ObjectId;
 use std::collections::HashMap;
@@ -66,6 +67,13 @@ impl Cache {
 
     pub(super) fn remove(&self, id: ObjectId) {
         lock(self.shard(id)).remove(id);
+    }
+
+    /// What of each open object a sync of the whole file system will cover. The objects themselves are not held: the
+    /// cache may go on giving them up.
+    pub(super) fn dirt_seen(&self) -> Vec<(Arc<Dirt>, u64)> {
+        let seen = |slot: &Slot| (slot.object.dirt().clone(), slot.object.dirt().seen());
+        self.shards.iter().flat_map(|shard| lock(shard).slots.iter().map(seen).collect::<Vec<_>>()).collect()
     }
 
     pub(super) fn len(&self) -> usize {

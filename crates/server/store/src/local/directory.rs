@@ -9,6 +9,7 @@ use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, WriteVerifie
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) const OBJECTS: &str = "objects";
@@ -45,9 +46,18 @@ pub(super) struct Directory {
     host: Host,
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
-    /// For each object directory: whether a name in it may not be durable.
-    unsynced: Vec<Mutex<bool>>,
+    names: Vec<Names>,
 }
+
+/// Of one object directory: how often its names changed, and up to which change they are durable.
+#[derive(Debug)]
+struct Names {
+    changes: AtomicU64,
+    synced: Mutex<u64>,
+}
+
+/// What a sync of the whole file system covers, when it began.
+pub(super) struct NamesSeen(Vec<u64>);
 
 impl Directory {
     /// Takes the verifier over from the last daemon, or makes a new one.
@@ -55,9 +65,10 @@ impl Directory {
         let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
         let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
         // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
-        let unsynced = (0..limits::OBJECT_DIRECTORIES).map(|_| Mutex::new(true)).collect();
+        let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
+        let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
         let current = kept.unwrap_or_else(verifier::fresh);
-        let directory = Self { root, lock, host, faults, verifier: Mutex::new(current), unsynced };
+        let directory = Self { root, lock, host, faults, verifier: Mutex::new(current), names };
         // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
         // that its number is no longer good.
         if directory.keep_verifier(current).is_err() {
@@ -131,25 +142,47 @@ impl Directory {
 
     /// A name was made or removed in the directory of this file's objects.
     pub(super) fn name_changed(&self, file: FileIndex) {
-        *lock(self.unsynced_names(file)) = true;
+        self.names_of(file).changes.fetch_add(1, Ordering::SeqCst);
     }
 
     /// Makes the names in the directory of this file's objects durable, if they may not be.
     pub(super) fn sync_names(&self, file: FileIndex) -> Result<()> {
+        let names = self.names_of(file);
         // Held over the sync: a second flush must not be told "durable" while the first is at it.
-        let mut unsynced = lock(self.unsynced_names(file));
-        if *unsynced {
+        let mut synced = lock(&names.synced);
+        let seen = names.changes.load(Ordering::SeqCst);
+        if *synced != seen {
             let path = self.object_directory(file);
             self.check(DiskOp::SyncDirectory)
                 .and_then(|()| platform::sync_directory(&path))
                 .map_err(|error| self.sync_failed(&path, error))?;
-            *unsynced = false;
+            *synced = seen;
         }
         Ok(())
     }
 
-    fn unsynced_names(&self, file: FileIndex) -> &Mutex<bool> {
-        &self.unsynced[(file.0 % limits::OBJECT_DIRECTORIES) as usize]
+    /// Whether a name in the directory of this file's objects may not be durable.
+    pub(super) fn names_are_dirty(&self, file: FileIndex) -> bool {
+        let names = self.names_of(file);
+        // Who holds it is just syncing, and may fail.
+        names.synced.try_lock().map_or(true, |synced| *synced != names.changes.load(Ordering::SeqCst))
+    }
+
+    /// Before a sync of the whole file system.
+    pub(super) fn names_seen(&self) -> NamesSeen {
+        NamesSeen(self.names.iter().map(|names| names.changes.load(Ordering::SeqCst)).collect())
+    }
+
+    /// A sync of the whole file system succeeded that began when this was seen.
+    pub(super) fn names_synced(&self, seen: &NamesSeen) {
+        for (names, seen) in self.names.iter().zip(&seen.0) {
+            let mut synced = lock(&names.synced);
+            *synced = (*synced).max(*seen);
+        }
+    }
+
+    fn names_of(&self, file: FileIndex) -> &Names {
+        &self.names[(file.0 % limits::OBJECT_DIRECTORIES) as usize]
     }
 
     pub(super) fn verifier(&self) -> WriteVerifier {

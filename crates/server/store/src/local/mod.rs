@@ -14,6 +14,7 @@
 
 mod cache;
 mod directory;
+mod dirt;
 mod init;
 mod list;
 mod object;

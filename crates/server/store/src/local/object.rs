@@ -1,6 +1,7 @@
 //! One open object: reads, writes, size changes, flush.
 
 use super::directory::{Directory, lock};
+use super::dirt::Dirt;
 use super::platform;
 use crate::change::check_generation;
 use crate::fault::DiskOp;
@@ -25,6 +26,7 @@ pub(super) struct LocalObject {
     /// Held over the sync: the system reports a failed write-back to one of two flushes only, and the other must see
     /// the new verifier.
     record_unsynced: Mutex<bool>,
+    dirt: Arc<Dirt>,
 }
 
 impl LocalObject {
@@ -54,7 +56,8 @@ impl LocalObject {
     pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File) -> Self {
         let (id, directory) = (record.id, directory.clone());
         let (path, record) = (directory.object_path(id), RwLock::new(record));
-        Self { id, path, file, writable: true, directory, record, record_unsynced: Mutex::new(true) }
+        let (record_unsynced, dirt) = (Mutex::new(true), Arc::new(Dirt::unknown()));
+        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
@@ -68,6 +71,16 @@ impl LocalObject {
     /// Whether writes can succeed. One that is not is opened anew each time: the disk may become writable.
     pub(super) fn is_writable(&self) -> bool {
         self.writable
+    }
+
+    /// What of the object no flush has covered.
+    pub(super) fn dirt(&self) -> &Arc<Dirt> {
+        &self.dirt
+    }
+
+    /// Whether a flush has something to do: its data, its record, or its name.
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirt.is_dirty() || self.directory.names_are_dirty(self.id.file)
     }
 
     fn expect_writable(&self) -> Result<()> {
@@ -121,7 +134,9 @@ impl LocalObject {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
+        let changing = self.dirt.changing();
         self.directory.check(op).and_then(|()| platform::change(&self.file, change)).map_err(self.failed(action))?;
+        drop(changing);
         self.sync(true)?;
         let next = ObjectRecord { pending: None, ..record.clone() };
         self.write_record(&next)?;
@@ -131,6 +146,7 @@ impl LocalObject {
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
         *lock(&self.record_unsynced) = true;
+        let _changing = self.dirt.changing();
         self.directory
             .check(DiskOp::SetRecord)
             .and_then(|()| platform::write_record(&self.file, &self.path, &record.encode()))
@@ -140,12 +156,14 @@ impl LocalObject {
     /// Makes the data durable, and the record if it changed or `whole` says so.
     fn sync(&self, whole: bool) -> Result<()> {
         let mut unsynced = lock(&self.record_unsynced);
+        let seen = self.dirt.seen();
         let sync = || {
             self.directory.check(DiskOp::Sync)?;
             if whole || *unsynced { self.file.sync_all() } else { self.file.sync_data() }
         };
         sync().map_err(|error| self.directory.sync_failed(&self.path, error))?;
         *unsynced = false;
+        self.dirt.flushed(seen);
         Ok(())
     }
 
@@ -207,6 +225,7 @@ impl Object for LocalObject {
     fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
         self.end(offset, data.len() as u64)?;
         let _record = self.admitted(generation)?;
+        let _changing = self.dirt.changing();
         let mut written = 0;
         while written < data.len() {
             match self.write_some(&data[written..], offset.0 + written as u64) {
@@ -225,6 +244,7 @@ impl Object for LocalObject {
         if length == 0 {
             return Ok(());
         }
+        let _changing = self.dirt.changing();
         self.directory
             .check(DiskOp::Allocate)
             .and_then(|()| platform::allocate(&self.file, offset.0, length))
@@ -239,17 +259,18 @@ impl Object for LocalObject {
         check_generation(&record, generation)?;
         self.expect_writable()?;
         self.finish(&mut record)?;
-        if record.size_generation == generation {
-            return Ok(());
+        if record.size_generation != generation {
+            self.begin(&mut record, change, generation)?;
+            self.finish(&mut record)?;
         }
-        self.begin(&mut record, change, generation)?;
-        self.finish(&mut record)?;
-        // The refusal of older generations must outlive power even where the object is new.
+        // Also when it is done already: whoever did it may have died before this. The refusal of older generations must outlive power even where the object is new.
         self.directory.sync_names(self.id.file)
     }
 
     fn flush(&self) -> Result<WriteVerifier> {
-        self.sync(false)?;
+        if self.dirt.is_dirty() {
+            self.sync(false)?;
+        }
         self.directory.sync_names(self.id.file)?;
         Ok(self.directory.verifier())
     }

@@ -21,6 +21,10 @@ const CREATION_LOCKS: usize = 64;
 /// Objects looked at together where the file system cannot be synced as a whole.
 const FLUSH_PAGE: usize = 1024;
 
+/// Objects that are flushed one by one; more are flushed by syncing the whole file system. That costs about as much as
+/// one new object, which is synced with its directory (ADR 0008); but it waits for what all others wrote, too.
+const FLUSH_EACH_MAX: usize = 4;
+
 /// How to open a [`LocalStore`].
 #[derive(Clone, Debug)]
 pub struct LocalOptions {
@@ -139,17 +143,40 @@ impl LocalStore {
         Ok(file)
     }
 
+    /// Syncs the file system as a whole; `false` where that cannot be asked for.
+    fn flush_file_system(&self) -> Result<bool> {
+        let directory = &self.directory;
+        let (names, objects) = (directory.names_seen(), self.cache.dirt_seen());
+        let sync = || {
+            directory.check(DiskOp::Sync)?;
+            platform::sync_file_system(&directory.lock)
+        };
+        let synced = sync().map_err(|error| directory.sync_failed(&directory.root, error))?;
+        if synced {
+            directory.names_synced(&names);
+            objects.iter().for_each(|(dirt, seen)| dirt.flushed(*seen));
+        }
+        Ok(synced)
+    }
+
+    /// An object that is not open may have changes of which nobody here knows.
+    fn is_dirty(&self, id: ObjectId) -> bool {
+        self.cache.find(id).is_none_or(|object| object.is_dirty())
+    }
+
+    fn flush_one(&self, id: ObjectId) -> Result<()> {
+        match self.open_local(id).and_then(|object| object.flush()) {
+            Err(error) if !error.is_no_object() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Object by object, where the file system cannot be synced as a whole.
     fn flush_each(&self) -> Result<()> {
         let mut cursor = None;
         loop {
             let page = self.list(cursor, FLUSH_PAGE)?;
-            for id in page.objects {
-                match self.open_local(id).and_then(|object| object.flush()) {
-                    Err(error) if !error.is_no_object() => return Err(error),
-                    _ => {}
-                }
-            }
+            page.objects.into_iter().try_for_each(|id| self.flush_one(id))?;
             cursor = page.next;
             if cursor.is_none() {
                 return Ok(());
@@ -204,15 +231,18 @@ impl ObjectStore for LocalStore {
     }
 
     fn flush_all(&self) -> Result<WriteVerifier> {
-        let directory = &self.directory;
-        let sync = || {
-            directory.check(DiskOp::Sync)?;
-            platform::sync_file_system(&directory.lock)
-        };
-        if !sync().map_err(|error| directory.sync_failed(&directory.root, error))? {
+        if !self.flush_file_system()? {
             self.flush_each()?;
         }
-        Ok(directory.verifier())
+        Ok(self.directory.verifier())
+    }
+
+    fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier> {
+        let dirty: Vec<ObjectId> = ids.iter().copied().filter(|id| self.is_dirty(*id)).collect();
+        if dirty.len() <= FLUSH_EACH_MAX || !self.flush_file_system()? {
+            dirty.into_iter().try_for_each(|id| self.flush_one(id))?;
+        }
+        Ok(self.directory.verifier())
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

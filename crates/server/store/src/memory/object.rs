@@ -174,20 +174,21 @@ impl Object for MemObject {
         self.with("change the size of", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
             self.finish(inner, entry)?;
-            if entry.live.record.size_generation == generation {
-                return Ok(());
+            if entry.live.record.size_generation != generation {
+                let next = entry.live.record.clone();
+                self.set_record(entry, ObjectRecord { pending: Some(change), size_generation: generation, ..next })?;
+                self.sync(inner, entry)?;
+                self.finish(inner, entry)?;
             }
-            let next = entry.live.record.clone();
-            self.set_record(entry, ObjectRecord { pending: Some(change), size_generation: generation, ..next })?;
-            self.sync(inner, entry)?;
-            self.finish(inner, entry)?;
             self.sync_name(inner, entry)
         })
     }
 
     fn flush(&self) -> Result<WriteVerifier> {
         self.with("make durable", |inner, entry| {
-            self.sync(inner, entry)?;
+            if entry.dirty {
+                self.sync(inner, entry)?;
+            }
             self.sync_name(inner, entry)?;
             Ok(inner.verifier)
         })

@@ -17,6 +17,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const TOTAL_BYTES_DEFAULT: u64 = 1 << 40;
 /// Objects that one page of space accounting stands for.
 const OBJECT_BYTES: u64 = 4096;
+/// Objects that are flushed one by one; more are flushed all at once. So few that simulated clusters, which are small, do both.
+const FLUSH_EACH_MAX: usize = 3;
 
 /// Objects in memory. Clones are the same store.
 ///
@@ -70,6 +72,8 @@ pub(super) struct Entry {
     pub(super) live: Durable,
     pub(super) durable: Durable,
     unsynced: Vec<Unsynced>,
+    /// Whether a flush has something to do: as the directory store knows it, not as it is.
+    pub(super) dirty: bool,
     pub(super) name_durable: bool,
     pub(super) changes: u64,
 }
@@ -111,7 +115,11 @@ impl MemStore {
 
     /// The daemon died and started again: nothing is lost, open objects are of no use, the verifier stays.
     pub fn restart(&self) {
-        self.shared.lock().life += 1;
+        let mut inner = self.shared.lock();
+        inner.life += 1;
+        // What the process before flushed is not known to this one.
+        inner.entries.values_mut().for_each(|entry| entry.dirty = true);
+        drop(inner);
         self.shared.faults.revive();
     }
 
@@ -200,12 +208,14 @@ impl Inner {
 
 impl Entry {
     fn new(number: u64, durable: Durable) -> Self {
-        Self { number, live: durable.clone(), durable, unsynced: Vec::new(), name_durable: false, changes: 0 }
+        let (live, unsynced) = (durable.clone(), Vec::new());
+        Self { number, live, durable, unsynced, dirty: true, name_durable: false, changes: 0 }
     }
 
     /// Everyone sees it; power can take it.
     pub(super) fn do_unsynced(&mut self, change: Unsynced) {
         self.changes += 1;
+        self.dirty = true;
         self.live.apply(change.clone());
         self.unsynced.push(change);
     }
@@ -214,6 +224,11 @@ impl Entry {
         for change in std::mem::take(&mut self.unsynced) {
             self.durable.apply(change);
         }
+        self.dirty = false;
+    }
+
+    fn is_dirty(&self) -> bool {
+        self.dirty || !self.name_durable
     }
 }
 
@@ -280,6 +295,24 @@ impl ObjectStore for MemStore {
         }
         inner.deleted.clear();
         Ok(inner.verifier)
+    }
+
+    fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier> {
+        let dirty: Vec<ObjectId> = {
+            let inner = self.shared.lock();
+            let is_dirty = |id: &ObjectId| inner.entries.get(&order(*id)).is_some_and(Entry::is_dirty);
+            ids.iter().copied().filter(is_dirty).collect()
+        };
+        if dirty.len() > FLUSH_EACH_MAX {
+            return self.flush_all();
+        }
+        for id in dirty {
+            match self.open(id).and_then(|object| object.flush()) {
+                Err(error) if !error.is_no_object() => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(self.write_verifier())
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

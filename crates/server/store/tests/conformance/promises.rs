@@ -224,3 +224,31 @@ pub fn space_is_counted_by_device(h: &mut Harness) {
     assert_eq!(a.device, b.device);
     assert!(a.available_bytes <= a.free_bytes && a.free_bytes <= a.total_bytes);
 }
+
+pub fn a_flush_of_what_is_durable_costs_no_disk(h: &mut Harness) {
+    let o = object(h.store(), id(1, 0), b"data");
+    o.flush().unwrap();
+    let spent = h.faults().operations();
+    o.flush().unwrap();
+    h.store().flush_objects(&[id(1, 0)]).unwrap();
+    assert_eq!(h.faults().operations(), spent, "flushed already");
+    h.store().flush_objects(&[id(2, 0)]).unwrap(); // not there: passed over
+    o.write_at(b"more", AT(4), GEN(1)).unwrap();
+    let written = h.faults().operations();
+    h.store().flush_objects(&[id(1, 0)]).unwrap();
+    assert!(h.faults().operations() > written);
+}
+
+pub fn many_objects_are_flushed_with_one_sync(h: &mut Harness) {
+    let ids: Vec<_> = (0..100).map(|file| id(file, 0)).collect();
+    let objects: Vec<_> = ids.iter().map(|id| object(h.store(), *id, b"data")).collect();
+    let spent = h.faults().operations();
+    h.store().flush_objects(&ids).unwrap();
+    let one = h.faults().operations() - spent == 1;
+    assert!(one || !h.knows_its_host(), "elsewhere the file system cannot be synced as a whole");
+    let spent = h.faults().operations();
+    for object in objects {
+        object.flush().unwrap();
+    }
+    assert_eq!(h.faults().operations(), spent, "data and names of all were covered");
+}

@@ -18,7 +18,7 @@ pub(super) enum Entry {
         links: u32,
         bytes: Bytes,
     },
-    /// A file whose daemons cannot say what it is: an object that was never synced is gone or empty.
+    /// A file whose daemons cannot say what it is: an object that was never synced has no record.
     Lost {
         index: FileIndex,
         why: String,
@@ -79,7 +79,7 @@ impl Found {
 }
 
 fn is_loss(status: Status) -> bool {
-    matches!(status, Status::ObjectLost | Status::Corrupted)
+    status == Status::Corrupted
 }
 
 fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> {
@@ -96,11 +96,12 @@ fn read(client: &Client, path: &str, index: FileIndex) -> Result<Entry, String> 
     let mut bytes = Bytes { bytes: vec![0; attributes.bytes.0 as usize], unreadable: Vec::new() };
     match file.read_at(&mut bytes.bytes, 0) {
         Ok(read) if read == bytes.bytes.len() => {}
-        // The size was recorded and its bytes were not: the judge knows whether they were promised.
         Ok(read) => {
             let end = bytes.bytes.len();
-            bytes.unreadable.push((read, end, format!("the file has {end} bytes and can be read up to {read} (I5)")));
+            return Err(format!("{path} has {end} bytes and can be read up to {read} (I5)"));
         }
+        // Only what was flushed is recorded as existing, and the disk of an image has kept it.
+        Err(why) if why.status() == Status::ObjectLost => return Err(fail("reading", why)),
         Err(_) => {
             for at in (0..bytes.bytes.len()).step_by(PIECE_BYTES) {
                 let end = (at + PIECE_BYTES).min(bytes.bytes.len());

@@ -88,8 +88,9 @@ pub struct Data {
     pending: Vec<Change>,
     /// Who changed it since their last fsync.
     dirty: BTreeSet<Handle>,
-    /// Power took what was not synced: what the size is, and whether objects are there, may disagree from now on.
-    lost: bool,
+    /// The metadata server's power took its record of a size that nobody synced, and nobody has it open who could tell
+    /// again: `stat` may show an older one than the objects have.
+    record_lost: bool,
 }
 
 /// Stands among [`Data::dirty`] for changes that nobody's fsync covers.
@@ -108,22 +109,16 @@ impl Default for Data {
             size_last: None,
             pending: Vec::new(),
             dirty: BTreeSet::new(),
-            lost: false,
+            record_lost: false,
         }
     }
 }
 
 impl Data {
-    /// Power may have taken the record that the file is open for writing: its recorded size says nothing any more.
-    pub fn mark_lost(&mut self) {
-        self.lost = true;
-        self.size_older = 0;
-        self.widen();
-    }
-
-    /// Whether power took something that was not synced.
-    pub fn is_lost(&self) -> bool {
-        self.lost
+    /// The metadata server's host lost power, and no client that lives on has the file open for writing. The objects
+    /// have what they had; the size on record may be any since the last fsync.
+    pub fn record_lost(&mut self) {
+        self.record_lost |= !self.dirty.is_empty();
     }
 
     /// The possible sizes: the least and the largest.
@@ -134,6 +129,8 @@ impl Data {
     /// A change that was acknowledged and that nothing overlapped.
     pub fn done(&mut self, change: &Change) {
         self.dirty.insert(change.by().unwrap_or(NOBODY));
+        // Who changes it has it open: the size is in the objects, or is what the truncate made it.
+        self.record_lost = false;
         self.apply(change);
         self.pending_too();
     }
@@ -151,8 +148,6 @@ impl Data {
                 self.size_older = self.size_older.min(self.size.0).min(*size);
                 self.size_before = self.size_before.max(self.size.1).max(*size);
                 (self.size, self.size_last) = ((*size, *size), by.map(|by| (by, *size)));
-                // Every object has the length that the size gives it again.
-                self.lost = false;
             }
             Change::Punch { by, from, to } => self.each(*from, *to, |run| run.set(0, Some(*by))),
             Change::Allocate { by, end } => self.grow(*end, Some(*by), false),
@@ -196,6 +191,7 @@ impl Data {
     /// An fsync through `by` was acknowledged: what it wrote last is there, and there to stay (I6).
     pub fn synced(&mut self, by: Handle) {
         self.dirty.remove(&by);
+        self.record_lost = false;
         for run in &mut self.runs {
             if let Some((_, value)) = run.last.filter(|(last, _)| *last == by) {
                 run.now = BTreeSet::from([value]);
@@ -227,7 +223,6 @@ impl Data {
 
     /// Power was lost where the bytes that `on` names are kept; everywhere for `|_| true`.
     pub fn power_lost(&mut self, piece: u64, on: impl Fn(u64) -> bool) {
-        self.lost |= !self.dirty.is_empty();
         let end = self.size.1.max(self.size_before);
         let mut from = 0;
         while from < end {
@@ -249,12 +244,15 @@ impl Data {
     /// # Errors
     /// I5 when it is none that the file may have.
     pub fn saw_size(&mut self, seen: u64) -> Result<(), Violation> {
-        let (least, largest) = if self.lost { (0, self.size.1) } else { self.size };
+        let (least, largest) = match self.record_lost {
+            true => (self.size.0.min(self.size_older), self.size.1.max(self.size_before)),
+            false => self.size,
+        };
         if !(least..=largest).contains(&seen) {
             let what = format!("the size is {seen}; possible is {least} to {largest}");
             return Err(Violation::new("I5", what));
         }
-        if !self.lost {
+        if !self.record_lost {
             self.size = (seen, seen);
             self.each(seen, WITHOUT_END, |run| run.now = BTreeSet::from([0]));
             self.pending_too();
@@ -296,15 +294,13 @@ impl Data {
     /// # Errors
     /// I5.
     pub fn saw_end(&mut self, offset: u64, got: u64, wanted: u64) -> Result<(), Violation> {
-        let (least, largest) = if self.lost { (0, self.size.1) } else { self.size };
+        let (least, largest) = self.size;
         let possible = (least.saturating_sub(offset).min(wanted), largest.saturating_sub(offset).min(wanted));
         if got < possible.0 || got > possible.1 {
             let what = format!("{wanted} bytes from {offset} gave {got}; the size is {least} to {largest}");
             return Err(Violation::new("I5", what));
         }
-        if self.lost {
-            Ok(())
-        } else if got == wanted {
+        if got == wanted {
             self.size.0 = least.max(offset + got);
             Ok(())
         } else if got > 0 {
@@ -429,6 +425,21 @@ mod tests {
         assert_eq!(data.size(), (4, 8));
         assert_eq!(data.saw(0, &[1, 1, 1, 2]), Ok(()));
         assert!(data.saw(0, &[2]).is_err());
+    }
+
+    #[test]
+    fn a_record_that_power_took_may_show_an_older_size_until_it_is_changed_again() {
+        let mut data = Data::default();
+        data.done(&write(1, 0, 10, 7));
+        data.synced(1);
+        data.record_lost();
+        assert_eq!(data.saw_size(9).unwrap_err().rule, "I5", "what was synced is on record");
+        data.done(&write(1, 10, 20, 8));
+        data.record_lost();
+        assert_eq!(data.clone().saw_size(10), Ok(()));
+        assert_eq!(data.saw_end(0, 10, 100).unwrap_err().rule, "I5", "the objects lost nothing");
+        data.done(&write(2, 20, 30, 9));
+        assert_eq!(data.saw_size(10).unwrap_err().rule, "I5");
     }
 
     #[test]

@@ -46,7 +46,14 @@ pub struct IodNode {
     introduction: Introduction,
     running: Mutex<Option<Running>>,
     ignores_abandon: Arc<AtomicBool>,
+    joins: Joins,
 }
+
+type Event = Box<dyn FnOnce() + Send>;
+
+/// What is to happen when the daemon has registered.
+#[derive(Clone, Default)]
+struct Joins(Arc<Mutex<Vec<Event>>>);
 
 struct Running {
     life: Life,
@@ -70,6 +77,7 @@ impl IodNode {
             random: Arc::new(random),
             running: Mutex::new(None),
             ignores_abandon: Arc::default(),
+            joins: Joins::default(),
             introduction,
             name,
             host,
@@ -110,8 +118,14 @@ impl IodNode {
         };
         self.network.serve_on(self.host, Arc::new(service));
         let registration = Registration::new(self.introduction.clone(), core.iod());
-        let registrar = Registrar { core, registration, driver: self.driver.clone(), world, connection: None };
+        let (driver, joins) = (self.driver.clone(), self.joins.clone());
+        let registrar = Registrar { core, registration, driver, world, connection: None, joins };
         self.network.world().spawn(&life, registrar.run());
+    }
+
+    /// Does `event` when the metadata server has taken the daemon in the next time.
+    pub fn when_joined(&self, event: impl FnOnce() + Send + 'static) {
+        lock(&self.joins.0).push(Box::new(event));
     }
 
     /// The process dies; its host lives on.
@@ -195,6 +209,7 @@ struct Registrar {
     driver: SimDriver,
     world: World,
     connection: Option<SimConnection>,
+    joins: Joins,
 }
 
 impl Registrar {
@@ -221,6 +236,8 @@ impl Registrar {
                 let id = reply.id;
                 let orders = self.registration.registered(reply).map_err(|failure| broken(&failure))?;
                 self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
+                let joins = std::mem::take(&mut *lock(&self.joins.0));
+                joins.into_iter().for_each(|event| event());
                 self.obey(&orders);
             }
             Step::Heartbeat(message) => {

@@ -29,7 +29,6 @@ pub(super) fn is_unknown(status: Status) -> bool {
             | S::UnsyncedDataLost
             | S::Fenced
             | S::NoIods
-            | S::ObjectLost
     )
 }
 
@@ -64,7 +63,8 @@ impl Actor {
             self.judge.violated("I10", format!("{} {what}: {error}", self.name));
         }
         if status == Status::ObjectLost {
-            self.judge.object_lost_at(what);
+            // Only what was flushed is recorded as existing, and the simulated disk keeps what it promised.
+            self.judge.violated("I11", format!("{} {what}: {error}", self.name));
         }
         if status == Status::Unreachable && error.server().is_none() {
             self.judge.violated("I8", format!("{} {what} names no server: {error}", self.name));

@@ -118,9 +118,13 @@ impl Actor {
     }
 
     async fn sync(&self, open: &Open) -> bool {
+        let losses = self.judge.mds_losses();
         let outcome = self.call(format!("fsync {:x} by {}", open.index, open.handle), open.file.sync()).await;
         match outcome {
-            Ok(_) => self.judge.synced(open.index, open.handle),
+            Ok(_) => {
+                self.judge.told(open.index, losses);
+                self.judge.synced(open.index, open.handle);
+            }
             Err(error) => {
                 self.judge.disclaimed_if(is_loss(error.status()), open.index, open.handle);
                 return self.goes_on(open, Some(error.status()));
@@ -129,11 +133,15 @@ impl Actor {
         true
     }
 
-    async fn size(&self, open: &Open) -> bool {
+    pub(super) async fn size(&self, open: &Open) -> bool {
+        let losses = self.judge.mds_losses();
         let on = self.judge.begin(open.index, None);
         let outcome = self.call(format!("size of {:x}", open.index), open.file.attributes()).await;
         match &outcome {
-            Ok(attributes) => on.saw(|data| data.saw_size(attributes.bytes.0)),
+            Ok(attributes) => {
+                self.judge.told(open.index, losses);
+                on.saw(|data| data.saw_size(attributes.bytes.0));
+            }
             Err(_) => on.saw_nothing(),
         }
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
@@ -141,6 +149,7 @@ impl Actor {
 
     pub(super) async fn close(&self, open: Open) {
         let Open { file, index, handle } = open;
+        self.judge.closed(index, handle);
         let outcome = self.call(format!("close {index:x} by {handle}"), file.close()).await;
         self.judge.disclaimed_if(outcome.is_err(), index, handle);
     }
@@ -150,13 +159,7 @@ impl Actor {
         match failed {
             None => true,
             Some(Status::Fenced | Status::NoSession | Status::StaleHandle) => false,
-            Some(Status::ObjectLost) => {
-                self.judge.object_lost(open.index);
-                false
-            }
             Some(status) if is_unknown(status) => true,
-            // The record that the file is open went with the power.
-            Some(Status::Invalid) if self.judge.mds_has_lost_power() => false,
             Some(status) => {
                 self.judge.violated("I10", format!("a call on open file {:x} failed with {status:?}", open.index));
                 false

@@ -59,6 +59,8 @@ impl Actor {
             self.world.sleep(if self.random.chance(700_000) { pause / 100 } else { pause }).await;
         }
         while let Some(open) = self.open.pop() {
+            // What it wrote must be there, whoever restarted meanwhile.
+            self.size(&open).await;
             self.close(open).await;
         }
         let _ = self.client.flush_closes().await;

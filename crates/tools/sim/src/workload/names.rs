@@ -238,6 +238,7 @@ impl Actor {
         if let Ok(file) = outcome {
             let index = file.index().0;
             self.judge.learn_layout(index, file.layout());
+            self.judge.opened(index, number, &self.name);
             self.open.push(Open { file, index, handle: number });
         }
     }

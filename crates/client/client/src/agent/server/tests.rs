@@ -38,7 +38,9 @@ impl Running {
     /// Runs [`child_asks`] as another user.
     fn ask_as(&self, uid: u32) -> Output {
         let program = self.dir.path().join("child");
-        fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+        // By another process: one that a test beside this forks while the copy is open for writing would keep it busy.
+        let copied = Command::new("cp").arg(std::env::current_exe().unwrap()).arg(&program).status().unwrap();
+        assert!(copied.success());
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
         let name = "agent::server::tests::child_asks";
         let mut command = Command::new(program);

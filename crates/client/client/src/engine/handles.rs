@@ -1,0 +1,272 @@
+//! The handles that the metadata server gave: those that are open, and those whose close is not sent yet.
+//!
+//! ```text
+//!   open reply ──> open ──close, drop──> closes ──Close──> gone
+//!                   | a new epoch: named in Reclaim         ^ dropped: what is not named is closed
+//!                   |   └── refused ──> the file says so    |
+//!                   `── a new session: all are refused ─────'
+//! ```
+//!
+//! Invariants: (1) a handle is in the table only while the run of the server that `told` names knows it, or will once
+//! it was reclaimed; (2) a close is sent only in the session of its handle: another one has the same numbers;
+//! (3) what is named in a `Reclaim` and closed since keeps its place in `closes`.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use braid_types::{FileIndex, MdsEpoch, SessionId, Status};
+use braid_wire::{Rights, message::mds::ReclaimedOpen};
+
+use super::gate::lock;
+use crate::error::Error;
+
+/// Of a server that is away so many closes are remembered; the end of the session covers the rest (I9).
+const CLOSES_MAX: usize = 65_536;
+
+const REFUSED: &str = "the metadata server restarted and could not take the open file up again: \
+                       it is gone, or the right to it is; what was not synced may be lost";
+const ENDED: &str = "the session that had the file open has ended; what was not synced may be lost";
+
+/// One run of the metadata server, as one session knows it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub(crate) session: SessionId,
+    pub(crate) epoch: MdsEpoch,
+}
+
+/// An open file as the metadata server knows it.
+#[derive(Debug)]
+pub(crate) struct Handle {
+    pub(crate) open_id: u64,
+    pub(crate) file: FileIndex,
+    pub(crate) rights: Rights,
+    pub(crate) identity: u32,
+    pub(crate) session: SessionId,
+    refused: OnceLock<&'static str>,
+    closed: AtomicBool,
+}
+
+type Key = (SessionId, u64);
+
+#[derive(Debug, Default)]
+pub(crate) struct Handles(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    open: HashMap<Key, Arc<Handle>>,
+    /// Of the session that was told last.
+    closes: Vec<u64>,
+    told: Option<Told>,
+}
+
+/// Who was told last what is open, and whether that was all.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    run: Run,
+    complete: bool,
+}
+
+impl Handle {
+    pub(crate) fn new(run: Run, identity: u32, named: ReclaimedOpen) -> Self {
+        let ReclaimedOpen { open_id, file, rights } = named;
+        let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
+        Self { open_id, file, rights, identity, session: run.session, refused, closed }
+    }
+
+    /// Fails once the server does not have it open any more.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.refused.get() {
+            None => Ok(()),
+            Some(why) => Err(Error::new(Status::StaleHandle, *why).with_hint("open the file again")),
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
+    }
+
+    /// Marks it closed; whether this was the first time.
+    pub(crate) fn mark_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::Relaxed)
+    }
+
+    fn key(&self) -> Key {
+        (self.session, self.open_id)
+    }
+
+    fn named(&self) -> ReclaimedOpen {
+        ReclaimedOpen { open_id: self.open_id, file: self.file, rights: self.rights }
+    }
+}
+
+impl Handles {
+    /// Notes an open file that `run` answered with.
+    ///
+    /// # Errors
+    /// [`Status::ConnectionLost`] when another run has been told meanwhile what is open, without this.
+    pub(crate) fn add(&self, run: Run, handle: Handle) -> Result<Arc<Handle>, Error> {
+        let mut table = lock(&self.0);
+        if table.told.is_some_and(|told| told.run != run) {
+            let why = "the metadata server restarted while the file was opened: whether it was made is not known";
+            return Err(Error::new(Status::ConnectionLost, why).with_hint("open it again"));
+        }
+        let handle = Arc::new(handle);
+        table.open.insert(handle.key(), Arc::clone(&handle));
+        Ok(handle)
+    }
+
+    /// A handle was closed: the server is to learn it.
+    pub(crate) fn close(&self, handle: &Handle) {
+        let mut table = lock(&self.0);
+        if table.open.remove(&handle.key()).is_some() {
+            table.remember(handle.open_id);
+        }
+    }
+
+    /// How many closes wait.
+    pub(crate) fn closes(&self) -> usize {
+        lock(&self.0).closes.len()
+    }
+
+    /// Takes some of the closes that wait, newest first, with the session that they are of.
+    pub(crate) fn take_closes(&self, count_max: usize) -> Option<(SessionId, Vec<u64>)> {
+        let mut table = lock(&self.0);
+        let session = table.told?.run.session;
+        let rest = table.closes.len().saturating_sub(count_max);
+        let taken = table.closes.split_off(rest);
+        (!taken.is_empty()).then_some((session, taken))
+    }
+
+    /// Puts back closes that could not be sent, unless their session has ended.
+    pub(crate) fn put_back(&self, session: SessionId, open_ids: &[u64]) {
+        let mut table = lock(&self.0);
+        if table.told.is_some_and(|told| told.run.session == session) {
+            open_ids.iter().for_each(|open_id| table.remember(*open_id));
+        }
+    }
+
+    /// A connection to `run` was made: what it is to be told before anything else is asked on it, in the order of
+    /// identity and handle; `None` when it knows.
+    pub(crate) fn to_tell(&self, run: Run) -> Option<Vec<(u32, ReclaimedOpen)>> {
+        let mut table = lock(&self.0);
+        match table.told {
+            Some(told) if told.run == run && told.complete => return None,
+            Some(told) if told.run == run => {}
+            Some(told) if told.run.session == run.session => {
+                // Not named is closed. What is closed after this may have been named in an attempt that failed.
+                table.closes.clear();
+                table.told = Some(Told { run, complete: false });
+            }
+            _ => {
+                table.closes.clear();
+                for (_, handle) in std::mem::take(&mut table.open) {
+                    let _ = handle.refused.set(ENDED);
+                }
+                table.told = Some(Told { run, complete: true });
+                return None;
+            }
+        }
+        let mut open: Vec<_> = table.open.values().map(|handle| (handle.identity, handle.named())).collect();
+        open.sort_unstable_by_key(|(identity, named)| (*identity, named.open_id));
+        Some(open)
+    }
+
+    /// The server did not take these handles up.
+    pub(crate) fn refused(&self, session: SessionId, open_ids: &[u64]) {
+        let mut table = lock(&self.0);
+        for open_id in open_ids {
+            if let Some(handle) = table.open.remove(&(session, *open_id)) {
+                let _ = handle.refused.set(REFUSED);
+            }
+        }
+    }
+
+    /// `run` was told everything.
+    pub(crate) fn told_all(&self, run: Run) {
+        if let Some(told) = lock(&self.0).told.as_mut().filter(|told| told.run == run) {
+            told.complete = true;
+        }
+    }
+}
+
+impl Table {
+    fn remember(&mut self, open_id: u64) {
+        if self.closes.len() < CLOSES_MAX {
+            self.closes.push(open_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(session: u64, epoch: u64) -> Run {
+        Run { session: SessionId(session), epoch: MdsEpoch(epoch) }
+    }
+
+    fn open(handles: &Handles, run: Run, open_id: u64) -> Arc<Handle> {
+        let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE };
+        handles.add(run, Handle::new(run, 0, named)).unwrap()
+    }
+
+    fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
+        told.expect("something to tell").into_iter().map(|(_, named)| named.open_id).collect()
+    }
+
+    #[test]
+    fn a_new_epoch_is_told_what_is_open_until_it_has_heard_all_and_no_other_is() {
+        let handles = Handles::default();
+        assert!(handles.to_tell(run(1, 1)).is_none(), "a new session has nothing open");
+        for open_id in [3, 1, 2] {
+            open(&handles, run(1, 1), open_id);
+        }
+        assert!(handles.to_tell(run(1, 1)).is_none());
+        assert_eq!(named(handles.to_tell(run(1, 2))), [1, 2, 3]);
+        assert_eq!(named(handles.to_tell(run(1, 2))), [1, 2, 3], "the answer was lost");
+        handles.told_all(run(1, 2));
+        assert!(handles.to_tell(run(1, 2)).is_none());
+    }
+
+    #[test]
+    fn closes_of_an_older_epoch_are_dropped_and_those_of_what_was_named_are_not() {
+        let handles = Handles::default();
+        handles.to_tell(run(1, 1));
+        let (before, after) = (open(&handles, run(1, 1), 1), open(&handles, run(1, 1), 2));
+        handles.close(&before);
+        assert_eq!(named(handles.to_tell(run(1, 2))), [2]);
+        handles.close(&after);
+        assert_eq!(named(handles.to_tell(run(1, 2))), [0; 0], "an attempt failed, another is made");
+        assert_eq!(handles.take_closes(9), Some((SessionId(1), vec![2])));
+    }
+
+    #[test]
+    fn a_new_session_ends_every_handle_of_the_old_one() {
+        let handles = Handles::default();
+        handles.to_tell(run(1, 1));
+        let (held, closed) = (open(&handles, run(1, 1), 1), open(&handles, run(1, 1), 2));
+        handles.close(&closed);
+        assert!(handles.to_tell(run(2, 1)).is_none());
+        assert_eq!(held.check().unwrap_err().status(), Status::StaleHandle);
+        let same_number = open(&handles, run(2, 1), 1);
+        handles.close(&held);
+        handles.put_back(SessionId(1), &[2]);
+        assert_eq!(handles.closes(), 0, "they would close what the new session has open");
+        assert!(same_number.check().is_ok());
+    }
+
+    #[test]
+    fn an_open_that_an_older_run_answered_is_not_taken_for_one_of_the_new() {
+        let handles = Handles::default();
+        handles.to_tell(run(1, 1));
+        handles.to_tell(run(1, 2));
+        let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ };
+        let error = handles.add(run(1, 1), Handle::new(run(1, 1), 0, late)).unwrap_err();
+        assert_eq!(error.status(), Status::ConnectionLost);
+    }
+}

@@ -1,0 +1,57 @@
+//! Telling a metadata server of a new epoch what is open, before anything else is asked of it. ADR 0008.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_net::Driver;
+use braid_types::limits::RECLAIM_OPENS_MAX;
+use braid_wire::{
+    Call, decode_outcome,
+    message::mds::{Envelope, Reclaim, ReclaimedOpen},
+};
+
+use super::{
+    Engine,
+    link::{Link, enveloped},
+};
+use crate::error::{Error, Result};
+
+impl<D: Driver> Engine<D> {
+    /// Names every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
+    /// changes nothing.
+    pub(crate) async fn reclaim(self: &Arc<Self>, link: &Link<D>, deadline: Duration) -> Result<()> {
+        let Some(open) = self.handles.to_tell(link.run) else { return Ok(()) };
+        let mut messages = open.chunk_by(|(a, _), (b, _)| a == b).flat_map(|same| same.chunks(RECLAIM_OPENS_MAX));
+        let mut next = messages.next().unwrap_or_default();
+        loop {
+            let after = messages.next();
+            self.tell(link, next, after.is_none(), deadline).await?;
+            match after {
+                Some(after) => next = after,
+                None => break,
+            }
+        }
+        self.handles.told_all(link.run);
+        Ok(())
+    }
+
+    async fn tell(
+        &self,
+        link: &Link<D>,
+        some: &[(u32, ReclaimedOpen)],
+        complete: bool,
+        deadline: Duration,
+    ) -> Result<()> {
+        let identity = some.first().map_or(0, |(identity, _)| *identity);
+        let deadline = self.attempt(deadline);
+        let defined = self.ensure_identity(link, identity, deadline).await;
+        defined.map_err(|attempt| attempt.into_error(&link.server))?;
+        let call = Reclaim { opens: some.iter().map(|(_, named)| named.clone()).collect(), complete };
+        let body = enveloped(&Envelope { identity, ..Envelope::PLAIN }, &call);
+        let answer = self.driver.call(&link.shared, Reclaim::OP, &body, deadline).await?;
+        let refused = decode_outcome::<Vec<u64>>(&answer.body)
+            .map_err(|error| Error::broken(&link.server, error))?
+            .map_err(|failure| Error::refused(&link.server, failure))?;
+        self.handles.refused(link.run.session, &refused);
+        Ok(())
+    }
+}

@@ -1,0 +1,133 @@
+//! What the I/O daemons said of files after their last writer, kept in memory until it is on disk (ADR 0008).
+//!
+//! Invariants: (1) `due` has each file that is not being settled once, by the time since when it waits; (2) an entry
+//! goes when a writer opens its file or a truncate ends: what was heard says nothing any more; (3) forgetting an
+//! entry is always safe: the mark stands, and whoever asks is told what the daemons say then.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::Duration,
+};
+
+use braid_types::FileIndex;
+
+use crate::objects::Found;
+
+/// How long a file is only heard before it is flushed. The interval at which ext4, and other local file systems near it,
+/// commit on their own: earlier would force commits that come by themselves, and flush files that are deleted soon; later only
+/// keeps more in memory, and more to be asked again after a restart.
+pub(crate) const SETTLE_MS: u64 = 5_000;
+/// Files that are heard at a time (I9): about 200 bytes each, 26 MB. While there are so many no more are asked.
+pub(crate) const HEARD_FILES_MAX: usize = 131_072;
+/// With more than this many, they are settled without waiting.
+const HEARD_FILES_EARLY: usize = HEARD_FILES_MAX / 2;
+
+/// Files that are heard and not settled.
+#[derive(Debug, Default)]
+pub(crate) struct HeardFiles {
+    files: HashMap<FileIndex, Heard>,
+    due: BTreeSet<(Duration, FileIndex)>,
+}
+
+#[derive(Debug)]
+struct Heard {
+    found: Found,
+    since: Duration,
+    /// Its daemons are being asked to flush it.
+    settling: bool,
+}
+
+impl HeardFiles {
+    /// A file's daemons have answered.
+    pub(crate) fn insert(&mut self, file: FileIndex, found: Found, now: Duration) {
+        self.remove(file);
+        self.files.insert(file, Heard { found, since: now, settling: false });
+        self.due.insert((now, file));
+    }
+
+    /// Forgets a file.
+    pub(crate) fn remove(&mut self, file: FileIndex) {
+        if let Some(heard) = self.files.remove(&file) {
+            self.due.remove(&(heard.since, file));
+        }
+    }
+
+    pub(crate) fn get(&self, file: FileIndex) -> Option<&Found> {
+        Some(&self.files.get(&file)?.found)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.files.len() >= HEARD_FILES_MAX
+    }
+
+    /// The next file that is to be settled; it is, from now on.
+    pub(crate) fn next_due(&mut self, now: Duration) -> Option<FileIndex> {
+        let (since, file) = *self.due.first()?;
+        let waited = now.saturating_sub(since) >= Duration::from_millis(SETTLE_MS);
+        if !waited && self.due.len() <= HEARD_FILES_EARLY {
+            return None;
+        }
+        self.due.pop_first();
+        if let Some(heard) = self.files.get_mut(&file) {
+            heard.settling = true;
+        }
+        Some(file)
+    }
+
+    /// The daemons of a file that was to be settled have answered: what was heard, unless somebody came meanwhile.
+    pub(crate) fn settled(&mut self, file: FileIndex) -> Option<Found> {
+        if !self.files.get(&file)?.settling {
+            return None;
+        }
+        Some(self.files.remove(&file)?.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_meta::{Fetch, Parts};
+    use braid_types::SizeGeneration;
+
+    use super::*;
+
+    fn found() -> Found {
+        let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None };
+        Found { fetch, bytes_used: 0, verifiers: Vec::new() }
+    }
+
+    #[test]
+    fn a_file_is_due_after_its_time_or_when_there_are_too_many() {
+        let mut heard = HeardFiles::default();
+        let settle = Duration::from_millis(SETTLE_MS);
+        heard.insert(FileIndex(1), found(), Duration::ZERO);
+        assert_eq!(heard.next_due(settle - Duration::from_millis(1)), None);
+        assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
+        assert_eq!(heard.next_due(settle), None, "each once");
+        for file in 1..=HEARD_FILES_EARLY as u64 {
+            heard.insert(FileIndex(file), found(), settle);
+        }
+        assert_eq!(heard.next_due(settle), None);
+        heard.insert(FileIndex(0), found(), settle);
+        assert_eq!(heard.next_due(settle), Some(FileIndex(0)));
+        assert_eq!(heard.next_due(settle), None);
+    }
+
+    #[test]
+    fn what_is_heard_again_while_it_is_settled_is_settled_again() {
+        let mut heard = HeardFiles::default();
+        let settle = Duration::from_millis(SETTLE_MS);
+        heard.insert(FileIndex(1), found(), Duration::ZERO);
+        assert_eq!(heard.next_due(settle), Some(FileIndex(1)));
+        heard.remove(FileIndex(1));
+        assert_eq!(heard.settled(FileIndex(1)), None, "a writer came");
+        heard.insert(FileIndex(1), found(), settle);
+        assert_eq!(heard.settled(FileIndex(1)), None, "and went");
+        assert_eq!(heard.next_due(2 * settle), Some(FileIndex(1)));
+        assert_eq!(heard.settled(FileIndex(1)), Some(found()));
+        assert_eq!(heard.len(), 0);
+    }
+}

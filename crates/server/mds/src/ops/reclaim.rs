@@ -1,0 +1,140 @@
+//! What a session had open before a restart, told by its client (I5, I6). ADR 0008.
+//!
+//! ```text
+//!   OpenSession(known) ──> Reclaim(some) ... Reclaim(rest, complete) ──> every other call
+//!                            taken up: handle, open record, mark           | what was not named is closed
+//! ```
+//!
+//! The client is believed about what was open, never about who may: the right is asked anew, of mode or ownership.
+//!
+//! Invariants: (1) a handle is counted once, however often it is named; (2) nothing is taken up and nothing closed
+//! once the session has told all: a message that comes late from a connection that was given up changes nothing.
+
+use braid_meta::{Call as Change, Identity, Want};
+use braid_types::{Failure, SessionId, Status, limits::RECLAIM_OPENS_MAX};
+use braid_wire::{
+    Rights,
+    message::mds::{Reclaim, ReclaimedOpen},
+};
+
+use super::open::{ended, session_of};
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+    session::{Held, OpenFile},
+};
+
+impl MdsCore {
+    pub(super) fn reclaim(&self, call: Call, r: &Reclaim) -> Flow {
+        let refused = session_of(&call).and_then(|session| {
+            if r.opens.len() > RECLAIM_OPENS_MAX {
+                let why = format!("at most {RECLAIM_OPENS_MAX} open files in one message");
+                return Err(Failure::new(Status::LimitExceeded, why));
+            }
+            let mut refused = Vec::new();
+            for named in &r.opens {
+                if !self.take_up(&call, session, named)? {
+                    refused.push(named.open_id);
+                }
+            }
+            if r.complete {
+                self.close_unnamed(session)?;
+                self.look_at_doubt();
+            }
+            Ok(refused)
+        });
+        Flow::from(call, refused)
+    }
+
+    /// Takes an open file up; false when the client may not have it any more, an error when that is not known.
+    fn take_up(&self, call: &Call, session: SessionId, named: &ReclaimedOpen) -> Result<bool, Failure> {
+        let open = OpenFile { file: named.file, rights: named.rights };
+        let taken = self.check_right(call, open).and_then(|()| {
+            let mut state = self.state();
+            if open.rights.allow(Rights::WRITE) {
+                state.collector.disturb(open.file);
+            }
+            let live = state.sessions.live_mut(session).ok_or_else(|| ended(session))?;
+            Ok(live.take_up(named.open_id, open))
+        });
+        let counted = match taken {
+            Ok(true) => self.count_held(session, open, named.open_id).map(|()| true),
+            taken => taken,
+        };
+        match counted {
+            Err(failure) if is_refusal(failure.status) => {
+                tracing::info!(%session, file = %open.file, %failure, "an open file is not taken up");
+                Ok(false)
+            }
+            counted => counted,
+        }
+    }
+
+    fn check_right(&self, call: &Call, open: OpenFile) -> Result<(), Failure> {
+        let inode = self.file_named(call, open.file)?;
+        let writes = open.rights.allow(Rights::WRITE);
+        if writes && call.connection.rights.read_only {
+            return Err(Status::ReadOnly.into());
+        }
+        if inode.layout.is_none() {
+            return Err(Status::StaleHandle.into());
+        }
+        let want = if writes { Want::WRITE } else { Want::READ };
+        if call.who.owns(&inode) { Ok(()) } else { braid_meta::permit(&call.who, &inode, want) }
+    }
+
+    /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
+    pub(super) fn count_held(&self, session: SessionId, open: OpenFile, open_id: u64) -> Result<(), Failure> {
+        let held = self.state().sessions.live(session).map(|live| live.held(open.file)).unwrap_or_default();
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        let counted = self.names.take_up(&change, recorded(session, open, held));
+        if counted.is_err()
+            && let Some(live) = self.state().sessions.live_mut(session)
+        {
+            live.close(open_id);
+        }
+        counted
+    }
+
+    /// The session has told all: what the store counts and the session has no handle of is closed.
+    ///
+    /// Under one lock to the end, so that no open falls between the look at the handles and the end of the count.
+    fn close_unnamed(&self, session: SessionId) -> Result<(), Failure> {
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        let mut state = self.state();
+        let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+        if !live.reclaiming {
+            return Ok(());
+        }
+        let excess = self.names.open_files_of(session).into_iter().filter_map(|counted| {
+            let held = live.held(counted.file);
+            let more = counted.readers > held.readers || counted.writers > held.writers;
+            more.then_some(braid_meta::OpenFile { readers: held.readers, writers: held.writers, ..counted })
+        });
+        let excess: Vec<braid_meta::OpenFile> = excess.collect();
+        for open in excess {
+            if self.names.keep_open(&change, open)? {
+                state.collector.add(open.file);
+            }
+        }
+        if let Some(live) = state.sessions.live_mut(session) {
+            live.reclaiming = false;
+        }
+        state.deleter.queued();
+        Ok(())
+    }
+}
+
+fn recorded(session: SessionId, open: OpenFile, held: Held) -> braid_meta::OpenFile {
+    braid_meta::OpenFile { file: open.file, session, readers: held.readers, writers: held.writers }
+}
+
+/// Whether a failure is about the file and the right to it, not about the server.
+fn is_refusal(status: Status) -> bool {
+    matches!(
+        status,
+        Status::StaleHandle | Status::NotFound | Status::PermissionDenied | Status::NotPermitted | Status::ReadOnly
+    )
+}
