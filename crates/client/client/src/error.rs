@@ -122,6 +122,7 @@ fn hint(status: Status) -> &'static str {
         Status::NotDirectory => "braid stat on each part of the path",
         Status::NameTooLong => "names of at most 255 bytes, paths of at most 4096",
         Status::Invalid => "the same with --help",
+        Status::WouldLoop => "a destination that is not below it",
         Status::Exists => "another name, or braid rm first",
         Status::UnknownMessage | Status::Malformed | Status::Unsupported => "the same version of braid on both sides",
         _ => "braid status",
@@ -134,12 +135,13 @@ impl fmt::Display for Error {
         if let Some(what) = parts.what {
             write!(f, "{what} {}: ", parts.subject.as_deref().unwrap_or_default())?;
         }
-        f.write_str(&parts.why)?;
-        if let Some(server) = parts.server.as_deref().filter(|server| !parts.why.contains(*server)) {
+        // A reason that came with its own advice needs no second one, and advice stands last.
+        let (why, hint) = parts.why.split_once("; try: ").unwrap_or((&parts.why, self.hint()));
+        f.write_str(why)?;
+        if let Some(server) = parts.server.as_deref().filter(|server| !why.contains(*server)) {
             write!(f, " ({server})")?;
         }
-        // A reason that came with its own advice needs no second one.
-        if parts.why.contains("; try: ") { Ok(()) } else { write!(f, "; try: {}", self.hint()) }
+        write!(f, "; try: {hint}")
     }
 }
 

@@ -72,14 +72,14 @@ pub enum StoreError {
         current: SizeGeneration,
     },
     /// A directory of the store vanished, or the store's own directory is not there.
-    #[error("{path}: directory missing: is the disk mounted? try: mount | grep {path}")]
+    #[error("{path}: directory missing: is the disk mounted?; try: mount | grep {path}")]
     DirectoryMissing {
         /// Which directory.
         path: String,
     },
     /// The directory has no identity file: an unmounted disk must not look like an empty one.
     #[error(
-        "{path}: not an object directory of BraidFS (no identity file): is the disk mounted? try: mount it, or braid init for a new one"
+        "{path}: not an object directory of BraidFS (no identity file): is the disk mounted?; try: mount it, or --init for a new, empty directory"
     )]
     NoIdentity {
         /// Which directory.
@@ -122,7 +122,7 @@ pub enum StoreError {
         path: String,
     },
     /// `init` of a directory that is an object directory already.
-    #[error("{path}: is an object directory already; try: braid iod")]
+    #[error("{path}: is an object directory already; try: the same without --init")]
     AlreadyInitialised {
         /// Which directory.
         path: String,

@@ -312,7 +312,9 @@ fn places() -> Vec<PathBuf> {
 /// Reads one file; relative paths in it are taken from its own directory.
 pub fn read(path: &Path) -> Result<File, Fault> {
     let doing = || format!("reading {}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|e| Fault::usage(doing(), e.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Fault::usage(doing(), e.to_string()).hint("--config with the braid.toml that braid init or braid up wrote")
+    })?;
     let mut file: File = toml::from_str(&text)
         .map_err(|e| Fault::usage(doing(), e.to_string().trim_end().to_owned()).hint("braid config explain"))?;
     let base = path.parent().unwrap_or(Path::new("")).to_owned();

@@ -99,6 +99,12 @@ impl From<Error> for Fault {
         };
         let text = error.to_string();
         let (said, hint) = text.rsplit_once("; try: ").unwrap_or((&text, error.hint()));
+        // `braid status` would ask the same wrong address.
+        let hint = if said.contains("invalid socket address") || said.contains("failed to lookup address") {
+            "an address as HOST:PORT; braid config explain says where it comes from"
+        } else {
+            hint
+        };
         let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
         Self::new(exit, what, why).hint(hint)
     }

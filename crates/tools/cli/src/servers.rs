@@ -105,6 +105,11 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
 /// Starts a metadata server, with what to try when it does not.
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
+    // Opening makes what is missing: in a wrong directory that would be in the way of a later `braid init`.
+    if !config.directory.join("base").is_dir() {
+        let why = "no metadata is there: is the disk mounted?";
+        return Err(Fault::failed(format!("starting the metadata server of {dir}"), why).hint("braid init DIR"));
+    }
     Mds::start(config).map_err(|e| {
         not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), "braid init DIR")
     })
@@ -138,7 +143,7 @@ pub fn init_iod(dir: &std::path::Path, cluster: ClusterUuid) -> Result<(), Fault
     let doing = || format!("making {} an I/O daemon's", dir.display());
     std::fs::create_dir_all(dir).map_err(|e| Fault::failed(doing(), e))?;
     braid_store::LocalStore::init(dir, cluster, None)
-        .map_err(|e| Fault::failed(doing(), e).hint("an empty directory on a disk with extended attributes"))
+        .map_err(|e| not_started(doing(), &e.to_string(), "an empty directory on a disk with extended attributes"))
         .map(|_| ())
 }
 

@@ -60,6 +60,19 @@ fn resume_skips_what_is_there_and_goes_on_in_what_is_partly_there() {
 }
 
 #[test]
+fn resume_fills_the_holes_that_a_lost_daemon_left_before_the_end() {
+    let cluster = Cluster::up(2);
+    let content = noise(3_000_000);
+    let mut torn = content[..2_900_000].to_vec();
+    torn[1_000_000..1_200_000].fill(0);
+    let file = cluster.file("file", &torn);
+    cluster.ok(&["put", &file, "/f"]);
+    let file = cluster.file("file", &content);
+    cluster.ok(&["put", "--resume", &file, "/f"]);
+    assert!(cluster.run(&["cat", "/f"]).stdout == content, "every byte is there");
+}
+
+#[test]
 fn names_are_made_moved_linked_and_removed() {
     let cluster = Cluster::up(1);
     cluster.ok(&["mkdir", "-p", "/a/b/c"]);

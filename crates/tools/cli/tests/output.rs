@@ -310,3 +310,75 @@ fn each_exit_code_is_what_the_help_says() {
         assert!(help.contains(words) && page.replace('\n', " ").contains(words), "{words}");
     }
 }
+
+/// What a wrong command says: one reason, one thing to try, in that order.
+fn wrong(output: &Output, code: i32, why: &str, advice: &str) {
+    let said = stderr(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    let line = said.lines().find(|line| line.starts_with("braid: ")).unwrap_or_else(|| panic!("{said}"));
+    assert_eq!(line.matches("try:").count(), 1, "{line}");
+    let (reason, tried) = line.split_once("; try: ").unwrap();
+    assert!(reason.contains(why), "{line}");
+    assert_eq!(tried, advice, "{line}");
+}
+
+#[test]
+fn names_that_cannot_be_say_what_would_do() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("f", b"x");
+    cluster.ok(&["mkdir", "/a"]);
+    cluster.ok(&["put", &file, "/a"]);
+    let run = |args: &[&str]| cluster.run(args);
+    wrong(&run(&["mv", "/a", "/a/b"]), 1, "moving /a to /a/b: ", "a destination that is not below it");
+    wrong(&run(&["mv", "/a/f", "/b/f"]), 3, "there is no directory /b", "braid mkdir -p /b");
+    wrong(&run(&["mv", "--exchange", "/a/f", "/g"]), 3, "there is no /g", "braid mv /a/f /g");
+    wrong(&run(&["mkdir", "/b/c"]), 3, "there is no directory /b", "braid mkdir -p /b");
+    wrong(&run(&["ln", "/a", "/b"]), 4, "a directory has no second name", "braid ln -s /a /b");
+    wrong(&run(&["rm", "/a"]), 2, "it is a directory", "braid rm -r /a");
+    wrong(&run(&["cp", "/a/f", "/a/f"]), 2, "the same file", "another destination");
+    wrong(&run(&["cp", "-r", "/a", "/a/b"]), 2, "without end", "a destination that is not below it");
+    wrong(&run(&["cp", "-r", "/", "/a"]), 2, "without end", "a destination that is not below it");
+    assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
+    wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
+    wrong(&run(&["ls", "--mds", "here", "--timeout", "50ms"]), 5, "here", ADDRESS);
+    let binary = cluster.file("binary", &[0xff]);
+    wrong(&run(&["ls", "--config", &binary]), 2, "reading", CONFIG);
+}
+
+const ADDRESS: &str = "an address as HOST:PORT; braid config explain says where it comes from";
+const CONFIG: &str = "--config with the braid.toml that braid init or braid up wrote";
+
+#[test]
+fn keys_that_cannot_be_made_or_revoked_leave_nothing_behind() {
+    let cluster = Cluster::up(1);
+    wrong(&cluster.run(&["key", "revoke", "99"]), 3, "revoking key 99: ", "braid key list");
+    for name in ["", "a/b"] {
+        wrong(&cluster.run(&["key", "add", name]), 2, "making key", "braid key add NAME --out FILE");
+    }
+    let missing = cluster.dir.path().join("none/h.key");
+    let lost = cluster.run(&["key", "add", "lost", "--out", missing.to_str().unwrap()]);
+    wrong(&lost, 3, "none/h.key", "--out FILE in a directory that is there");
+    let subtree = cluster.run(&["key", "add", "h", "--subtree", "/none", "--out", "/dev/null/k"]);
+    wrong(&subtree, 3, "making key h for what is below /none", "braid ls on the directory above it");
+    let keys: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "key", "list"])).unwrap();
+    let valid: Vec<_> = keys.as_array().unwrap().iter().filter(|key| key["revoked"] == false).collect();
+    assert_eq!(valid.len(), 1, "the cluster's own: {keys}");
+}
+
+#[test]
+fn a_daemon_on_a_wrong_directory_leaves_it_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    assert!(braid().args(["init", &path("c"), "--listen", "127.0.0.1:0"]).output().unwrap().status.success());
+    let config = path("c/braid.toml");
+    let run = |args: &[&str]| braid().args(["--config", &config]).args(args).output().unwrap();
+    let (none, full) = (path("none"), path("full"));
+    wrong(&run(&["mds", "--dir", &none]), 1, "no metadata is there", "braid init DIR");
+    wrong(&run(&["iod", "--dir", &none]), 1, "is the disk mounted?", &format!("mount | grep {none}"));
+    assert!(!Path::new(&none).exists(), "nothing was made");
+    fs::create_dir(&full).unwrap();
+    fs::write(path("full/mine"), b"x").unwrap();
+    wrong(&run(&["mds", "--dir", &full]), 1, "no metadata is there", "braid init DIR");
+    wrong(&run(&["iod", "--init", "--dir", &full]), 1, "not empty", "an empty directory");
+    assert_eq!(fs::read_dir(&full).unwrap().count(), 1, "nothing was made");
+}

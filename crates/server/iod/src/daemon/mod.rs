@@ -87,7 +87,7 @@ impl Iod {
         let listener = Listener::bind(&config.listen, server, Arc::new(Keys::new(config.server_key.clone())))?;
         let listener = Arc::new(listener);
         let addresses = config.advertised(listener.local_addrs())?;
-        tracing::info!(%iod, dir = %config.dir.display(), ?addresses, "I/O daemon started");
+        tracing::info!(iod = (iod.0 != 0).then_some(iod.0), dir = %config.dir.display(), ?addresses, "I/O daemon started");
 
         let daemon = Arc::new(Daemon {
             client_workers: Workers::start("client", CLIENT_WORKERS, &core, clock)?,

@@ -25,11 +25,16 @@ pub fn run(command: &KeyCommand, settings: &Settings, out: Printer) -> Result<()
                 admin: *admin,
             };
             let path = file.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.key")));
+            if name.is_empty() || (file.is_none() && name.contains('/')) {
+                let why = "a key is named after a host or a group, and its file after the key";
+                return Err(Fault::usage(format!("making key '{name}'"), why).hint("braid key add NAME --out FILE"));
+            }
             add(name, rights, &path, settings, out)
         }
         KeyCommand::List => list(settings, out),
         KeyCommand::Revoke { id } => {
-            admin::client(settings)?.key_revoke(KeyId(*id))?;
+            let revoked = admin::client(settings)?.key_revoke(KeyId(*id));
+            revoked.map_err(|e| Fault { what: format!("revoking key {id}"), ..e.into() })?;
             out.hint(format!("key {id} is revoked; its sessions are ended and fenced"));
             out.next("braid key list");
             Ok(())
@@ -41,10 +46,18 @@ fn add(name: &str, rights: KeyRights, path: &std::path::Path, settings: &Setting
     if path.exists() {
         return Err(Fault::usage(format!("writing {}", path.display()), "the file exists").hint("--out FILE"));
     }
-    let made = admin::client(settings)?.key_add(name, rights.clone())?;
+    let subtree = String::from_utf8_lossy(&rights.subtree).into_owned();
+    let below = if subtree.is_empty() { String::new() } else { format!(" for what is below {subtree}") };
+    let client = admin::client(settings)?;
+    let made = client.key_add(name, rights.clone());
+    let made = made.map_err(|e| Fault { what: format!("making key {name}{below}"), ..e.into() })?;
     let key =
         KeyFile { id: made.key, name: name.to_owned(), admin: rights.admin, secret: Secret::from_bytes(made.secret) };
-    key.save(path)?;
+    if let Err(error) = key.save(path) {
+        // A key that nobody holds would stay valid for ever.
+        client.key_revoke(made.key)?;
+        return Err(Fault::from(error).hint("--out FILE in a directory that is there"));
+    }
     if out.json {
         out.value(&json!({ "key": made.key.0, "name": name, "file": path }));
     } else {

@@ -18,7 +18,7 @@ pub fn mkdir(paths: &[String], parents: bool, mode: u32, settings: &Settings, ou
         if parents {
             make_parents(&client, path, mode)?;
         } else {
-            client.mkdir(path, mode)?;
+            client.mkdir(path, mode).map_err(|e| directory_missing(e, &format!("making {path}"), path, &client))?;
         }
     }
     if let Some(last) = paths.last() {
@@ -52,7 +52,8 @@ pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings, o
         };
         match (found.kind, recursive) {
             (FileKind::Directory, false) => {
-                return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint("braid rm -r"));
+                let hint = format!("braid rm -r {}", quoted(path));
+                return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint(hint));
             }
             (FileKind::Directory, true) if path.trim_matches('/').is_empty() => {
                 return Err(Fault::new(Exit::Refused, "removing /", "it is the whole file system")
@@ -113,7 +114,18 @@ pub fn mv(
     };
     let into = !exchange && is_directory(&client, to.as_bytes())?;
     let target = if into { join(to.as_bytes(), file_name(from.as_bytes())) } else { to.as_bytes().to_vec() };
-    client.rename(from, &target[..], mode)?;
+    let doing = || format!("moving {from} to {}", show(&target));
+    client.rename(from, &target[..], mode).map_err(|error| match error.status() {
+        Status::NotFound if exchange && client.lstat(from).is_ok() && client.lstat(to).is_err() => {
+            Fault { what: doing(), why: format!("there is no {to} to exchange it with"), ..error.into() }.hint(format!(
+                "braid mv {} {}",
+                quoted(from),
+                quoted(to)
+            ))
+        }
+        Status::NotFound if client.lstat(from).is_ok() => directory_missing(error, &doing(), &show(&target), &client),
+        _ => Fault { what: doing(), ..error.into() },
+    })?;
     out.next(format!("braid ls -l {}", quoted(&show(above(&target)))));
     Ok(())
 }
@@ -126,10 +138,26 @@ pub fn ln(target: &str, link: &str, symbolic: bool, settings: &Settings, out: Pr
     if symbolic {
         client.symlink(&name[..], target.as_bytes())?;
     } else {
-        client.hard_link(target, &name[..])?;
+        client.hard_link(target, &name[..]).map_err(|error| match is_directory(&client, target.as_bytes()) {
+            Ok(true) => Fault::new(Exit::Refused, format!("linking {target}"), "a directory has no second name")
+                .hint(format!("braid ln -s {} {}", quoted(target), quoted(link))),
+            _ => error.into(),
+        })?;
     }
     out.next(format!("braid ls -l {}", quoted(&show(&name))));
     Ok(())
+}
+
+/// Tells a missing directory above `path` from a missing file; the same error in all other cases.
+fn directory_missing(error: Error, doing: &str, path: &str, client: &Client) -> Fault {
+    let above = show(above(path.as_bytes()));
+    let missing = error.status() == Status::NotFound && above != "/" && client.stat(&above[..]).is_err();
+    let fault = Fault::from(error);
+    if !missing {
+        return fault;
+    }
+    let hint = format!("braid mkdir -p {}", quoted(&above));
+    Fault { what: doing.to_owned(), why: format!("there is no directory {above}"), ..fault }.hint(hint)
 }
 
 fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {

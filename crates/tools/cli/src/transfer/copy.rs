@@ -32,7 +32,7 @@ pub struct Options {
     pub recursive: bool,
     /// Files at the same time.
     pub jobs: usize,
-    /// Skip what is there, go on in what is partly there.
+    /// Skip what is there, write what is missing in what is partly there.
     pub resume: bool,
     /// Owner and group too.
     pub owner: bool,
@@ -161,10 +161,20 @@ impl<F: Side, T: Side> Walk<'_, F, T> {
             return Err(Fault::usage(doing(), "it is a directory").hint("the same with -r"));
         }
         if self.from.same_file(source, &target) {
-            return Err(Fault::usage(doing(), "source and destination are the same file"));
+            return Err(Fault::usage(doing(), "source and destination are the same file").hint("another destination"));
+        }
+        if meta.kind == Kind::Directory && self.is_below(&target, source) {
+            let why = format!("{} is below it: the copy would hold itself without end", show(&target));
+            return Err(Fault::usage(doing(), why).hint("a destination that is not below it"));
         }
         self.entry(source.to_vec(), target, meta, 0);
         Ok(())
+    }
+
+    /// Whether a directory above `path` is `directory`, by whatever name.
+    fn is_below(&self, path: &[u8], directory: &[u8]) -> bool {
+        std::iter::successors(Some(above(path)), |path| Some(above(path)).filter(|next| next.len() < path.len()))
+            .any(|above| self.from.same_file(directory, above))
     }
 
     fn entry(&mut self, from: Vec<u8>, to: Vec<u8>, meta: Meta, depth: usize) {
@@ -261,16 +271,21 @@ fn copy_file(
     }
     let part =
         there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
-    let mut offset = part - part % HOLE_BYTES as u64;
-    progress.moved(offset);
     let mut source = from.open(&item.from)?;
-    let mut sink = to.create(&item.to, item.meta.mode & 0o777 | 0o200, offset > 0)?;
-    let started_at = offset;
+    let mut there = if part > 0 { Some(to.open(&item.to)?) } else { None };
+    let mut sink = to.create(&item.to, item.meta.mode & 0o777 | 0o200, part > 0)?;
+    let (mut offset, mut written) = (0, 0);
     let sparse = item.meta.bytes_used < item.meta.bytes;
     buffer.resize(CHUNK_BYTES.min((item.meta.bytes.max(1)) as usize + 1), 0);
     loop {
         let read = source.read_at(offset, buffer)?;
-        write_chunk(&mut *sink, offset, &buffer[..read], sparse)?;
+        let same = match &mut there {
+            Some(there) if offset < part => bytes_alike(&mut **there, offset, &buffer[..read]),
+            _ => 0,
+        };
+        // A hole is left out only where nothing is: over an older part it has to be written.
+        write_chunk(&mut *sink, offset + same as u64, &buffer[same..read], sparse && offset >= part)?;
+        written += (read - same) as u64;
         offset += read as u64;
         progress.moved(read as u64);
         if read < buffer.len() {
@@ -282,7 +297,17 @@ fn copy_file(
     }
     sink.close(options.sync)?;
     to.set_meta(&item.to, &item.meta, options.owner)?;
-    Ok(Some(offset - started_at))
+    Ok(Some(written))
+}
+
+/// How many of `bytes`, in whole pieces, are there already. The length of a part tells nothing: where one I/O daemon
+/// was lost, the stripes of the others after it are there, and a hole is between them.
+fn bytes_alike(there: &mut dyn crate::transfer::side::Source, offset: u64, bytes: &[u8]) -> usize {
+    let mut found = vec![0; bytes.len()];
+    // What cannot be read is written anew.
+    let Ok(read) = there.read_at(offset, &mut found) else { return 0 };
+    let pieces = bytes.chunks(HOLE_BYTES).zip(found[..read].chunks(HOLE_BYTES));
+    pieces.take_while(|(wanted, found)| wanted == found).map(|(piece, _)| piece.len()).sum()
 }
 
 /// Writes a chunk; of a sparse file only the pieces that are not all zeros.

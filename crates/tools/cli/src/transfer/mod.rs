@@ -10,7 +10,7 @@
 //!
 //! Invariants: (1) a file gets its time only when it is whole, so `--resume` tells a whole file (size and
 //! time agree) from a part of one; (2) the first error of a file does not stop the others; the command fails at
-//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES` and a bounded queue, however large the tree (I9).
+//! the end and says how many; (3) memory is `jobs * CHUNK_BYTES`, twice that to resume, and a bounded queue, however large the tree (I9).
 
 mod copy;
 mod local;
@@ -38,11 +38,16 @@ use crate::{
     },
 };
 
+/// What to type when a copy broke off.
+const RESUME: &str = "the same with --resume";
+/// `braid cp` has no `--resume`.
+const AGAIN: &str = "the same again";
+
 /// `braid put LOCAL… REMOTE`.
 pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     let remote = Remote::new(client.clone(), connect::wish(&args.layout)?);
-    run(&Local, &remote, args, out)?;
+    run(&Local, &remote, args, RESUME, out)?;
     next_in_cluster(&client, args, out);
     Ok(())
 }
@@ -50,7 +55,7 @@ pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(),
 /// `braid get REMOTE… LOCAL`.
 pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, out)?;
+    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, RESUME, out)?;
     if let Some(destination) = args.paths.last() {
         out.next(format!("ls -l {}", quoted(destination)));
     }
@@ -76,7 +81,7 @@ pub fn cp(
         sync: false,
         layout: LayoutArgs::default(),
     };
-    run(&remote, &remote, &args, out)?;
+    run(&remote, &remote, &args, AGAIN, out)?;
     next_in_cluster(&client, &args, out);
     Ok(())
 }
@@ -94,7 +99,7 @@ fn next_in_cluster(client: &Client, args: &TransferArgs, out: Printer) {
     out.next(format!("braid {what} {}", quoted(&path::show(&path))));
 }
 
-fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, out: Printer) -> Result<(), Fault> {
+fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: Printer) -> Result<(), Fault> {
     let options = Options {
         recursive: args.recursive,
         jobs: usize::from(args.jobs),
@@ -119,8 +124,18 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, out: Printer) -> R
     .hint(match (first.exit, first.hint) {
         // To go on does not help where the paths are wrong or nobody may.
         (Exit::NotFound | Exit::Usage | Exit::Refused, Some(hint)) => hint,
-        _ => "the same with --resume".to_owned(),
+        (Exit::NotFound | Exit::Usage | Exit::Refused, None) => "another destination".to_owned(),
+        (Exit::Failed, _) if is_in_the_way(&first.why) => "another destination".to_owned(),
+        (Exit::Unreachable, _) => format!("braid status, then {go_on}"),
+        (Exit::NoSpace, _) => format!("braid df; when there is room, {go_on}"),
+        _ => go_on.to_owned(),
     }))
+}
+
+/// Whether something of another kind has the name.
+fn is_in_the_way(why: &str) -> bool {
+    let why = why.to_lowercase();
+    ["already exists", "file exists", "not a directory", "is a directory"].iter().any(|words| why.contains(words))
 }
 
 fn report(summary: &Summary, out: Printer) {

@@ -310,9 +310,10 @@ fn say(options: &Options, text: &str) {
 }
 
 fn next_steps(braid: &Path, home: &Home) {
-    let (braid, cluster) = (braid.display(), home.cluster.display());
+    let folder = braid.parent().unwrap_or(braid).display();
+    let cluster = home.cluster.display();
     println!("\nThe cluster runs on, in {cluster}. What to type next:\n");
-    println!("  export BRAID_CONFIG={cluster}/braid.toml PATH=\"$(dirname {braid}):$PATH\"");
+    println!("  export BRAID_CONFIG={cluster}/braid.toml PATH=\"{folder}:$PATH\"");
     println!("  braid ls -l /");
     println!("  braid put FILE /            # store something of yours");
     println!("  braid layout show /big.bin  # where its stripes lie");
