@@ -95,6 +95,12 @@ impl Collector {
         self.times_set.get(&inode.file).copied().or_else(recorded)
     }
 
+    /// Whether nothing is under way or could be begun now.
+    fn is_quiet(&self) -> bool {
+        let idle = !self.running && !self.settling;
+        idle && self.queue.is_empty() && self.asked.is_empty() && self.heard.len() == 0
+    }
+
     /// Files that wait.
     pub(crate) fn len(&self) -> usize {
         self.queue.len() + self.later.len() + self.asked.len() + self.heard.len()
@@ -199,6 +205,16 @@ impl MdsCore {
         });
     }
 
+    /// Settles at once what would wait for its time, because the server is to stop: a file that was closed before a
+    /// shutdown in good order is on disk, and a part of it that is missed later is a loss (I11). Whether that is done, but
+    /// for files of daemons that are down.
+    pub(crate) fn hurry_sizes(self: &Arc<Self>) -> bool {
+        self.state().collector.heard.hurry();
+        self.collect();
+        self.settle_sizes();
+        self.state().collector.is_quiet()
+    }
+
     /// Files that are due, with the parts that have an object: the others have none yet, since nobody wrote.
     fn next_due(&self) -> Vec<(Arc<Inode>, Option<Parts>)> {
         let now = self.now();
@@ -228,6 +244,11 @@ impl MdsCore {
         let mut state = self.state();
         let Some(heard) = state.collector.heard.settled(inode.file) else { return };
         match found {
+            Ok(found) if found.misses(&heard) => {
+                // A disk took it, or a hand. Whoever reads it is told (I11).
+                tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
+                self.record(&mut state, inode, heard);
+            }
             Ok(found) if found.verifiers == heard.verifiers => self.record(&mut state, inode, found),
             Ok(_) => state.collector.begin_again(inode.file),
             Err(failure) => state.ask_later(inode.file, &failure),

@@ -27,6 +27,8 @@ const HEARD_FILES_EARLY: usize = HEARD_FILES_MAX / 2;
 pub(crate) struct HeardFiles {
     files: HashMap<FileIndex, Heard>,
     due: BTreeSet<(Duration, FileIndex)>,
+    /// The server is about to stop: nothing waits for its time.
+    hurried: bool,
 }
 
 #[derive(Debug)]
@@ -60,6 +62,11 @@ impl HeardFiles {
         self.files.len()
     }
 
+    /// From now on every file is due at once.
+    pub(crate) fn hurry(&mut self) {
+        self.hurried = true;
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.files.len() >= HEARD_FILES_MAX
     }
@@ -68,7 +75,7 @@ impl HeardFiles {
     pub(crate) fn next_due(&mut self, now: Duration) -> Option<FileIndex> {
         let (since, file) = *self.due.first()?;
         let waited = now.saturating_sub(since) >= Duration::from_millis(SETTLE_MS);
-        if !waited && self.due.len() <= HEARD_FILES_EARLY {
+        if !waited && !self.hurried && self.due.len() <= HEARD_FILES_EARLY {
             return None;
         }
         self.due.pop_first();
@@ -96,7 +103,7 @@ mod tests {
 
     fn found() -> Found {
         let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None };
-        Found { fetch, bytes_used: 0, verifiers: Vec::new() }
+        Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new() }
     }
 
     #[test]

@@ -50,6 +50,16 @@ pub(crate) struct Found {
     pub(crate) bytes_used: u64,
     /// Of each daemon that has an object of the file: what it holds is lost only with a new verifier.
     pub(crate) verifiers: Vec<(IodId, WriteVerifier)>,
+    /// The same of each daemon that was asked and has none.
+    pub(crate) empty: Vec<(IodId, WriteVerifier)>,
+}
+
+impl Found {
+    /// Whether an object that was `heard` is gone although its daemon lost nothing that it knows of.
+    pub(crate) fn misses(&self, heard: &Self) -> bool {
+        let kept = |said| self.verifiers.contains(said) || self.empty.contains(said);
+        heard.verifiers.iter().all(kept) && !heard.fetch.parts.iter().all(|part| self.fetch.parts.contains(part))
+    }
 }
 
 /// Puts together what the daemons of a file said of its objects.
@@ -60,7 +70,7 @@ pub(crate) struct Found {
 pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer]) -> Result<Found, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
-    let (mut lengths, mut verifiers) = (Vec::new(), Vec::new());
+    let (mut lengths, mut verifiers, mut empty) = (Vec::new(), Vec::new(), Vec::new());
     for answer in answers {
         for info in &answer.infos {
             if !info.exists {
@@ -75,12 +85,12 @@ pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer]) -> Res
             bytes_used = bytes_used.saturating_add(info.bytes_used.0);
             lengths.push((info.part, info.bytes.0));
         }
-        if answer.infos.iter().any(|info| info.exists) {
-            verifiers.push((answer.iod, answer.verifier));
-        }
+        let some = answer.infos.iter().any(|info| info.exists);
+        let of = if some { &mut verifiers } else { &mut empty };
+        of.push((answer.iod, answer.verifier));
     }
     let size = layout.file_size_from_objects(&lengths);
     let size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
     let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime };
-    Ok(Found { fetch, bytes_used, verifiers })
+    Ok(Found { fetch, bytes_used, verifiers, empty })
 }

@@ -28,7 +28,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How often that is looked at.
 const READY_POLL: Duration = Duration::from_millis(20);
 
-/// A running embedded cluster. Dropping it stops it, I/O daemons first.
+/// A running embedded cluster. Dropping it stops it, the metadata server first.
 pub struct Embedded {
     iods: Vec<Iod>,
     mds: Mds,
@@ -96,12 +96,12 @@ impl Embedded {
         self.iods.len()
     }
 
-    /// Stops everything, I/O daemons first.
+    /// Stops everything, the metadata server first: it lets the I/O daemons flush what it then records.
     pub fn stop(&mut self) {
+        self.mds.stop();
         for iod in &mut self.iods {
             iod.stop();
         }
-        self.mds.stop();
     }
 }
 

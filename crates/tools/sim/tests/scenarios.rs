@@ -275,7 +275,7 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     assert_eq!(size(&cluster, 1), 40_000);
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
-    cluster.pass(5 * SECOND);
+    cluster.pass(10 * SECOND);
     let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
     assert_eq!((status.open_files, status.sizes_in_objects), (0, 0), "a close after the restart closes");
     assert_eq!(size(&cluster, 1), 40_000);

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, mpsc},
     thread::{self, JoinHandle},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use braid_meta::{Engine, EngineOptions, MetaStore, Namespace};
@@ -34,6 +34,12 @@ use crate::{CoreConfig, Environment, MdsCore, TICK_MS};
 use clock::SystemClock;
 use link::SocketLink;
 use log::LogThread;
+
+/// How long a server that stops waits until what was closed is on the daemons' disks (I8): half of what systemd and users
+/// bear. What is not done by then is asked of the daemons after the next start.
+const STOP_SETTLE_MAX: Duration = Duration::from_secs(10);
+/// How often it looks.
+const STOP_SETTLE_LOOK: Duration = Duration::from_millis(5);
 
 /// How a metadata server is run.
 #[derive(Clone, Debug)]
@@ -148,11 +154,13 @@ impl Mds {
         &self.core
     }
 
-    /// Ends every connection and thread, in bounded time (I8), and forces the log. Again is harmless.
+    /// Lets sizes be recorded, ends every connection and thread, in bounded time (I8), and forces the log. Again is
+    /// harmless. The I/O daemons should still be there.
     pub fn stop(&mut self) {
         if let Some((stop, thread)) = self.ticker.take() {
             drop(stop);
             let _ = thread.join(); // a tick that panicked has been reported where it did
+            self.settle();
         }
         if let Some(metrics) = &mut self.metrics {
             metrics.stop();
@@ -162,6 +170,15 @@ impl Mds {
         self.log.stop();
         if let Err(failure) = self.core.sync() {
             crate::core::report("forcing the log at the end", &failure);
+        }
+    }
+}
+
+impl Mds {
+    fn settle(&self) {
+        let deadline = Instant::now() + STOP_SETTLE_MAX;
+        while !self.core.hurry_sizes() && Instant::now() < deadline {
+            thread::sleep(STOP_SETTLE_LOOK);
         }
     }
 }

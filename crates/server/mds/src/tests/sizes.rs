@@ -120,6 +120,37 @@ fn a_verifier_that_changed_between_heard_and_settled_begins_again() {
 }
 
 #[test]
+fn an_object_that_goes_before_its_size_is_recorded_is_a_loss_and_no_hole() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 300_000).unwrap();
+    client.close(&opened);
+    world.pass(1000);
+    let before = world.objects_of(opened.attributes.file);
+    world.iods.state().objects.retain(|(iod, _), _| *iod != IodId(1));
+    assert!(world.objects_of(opened.attributes.file) < before, "a disk or a hand took it, no loss of power");
+    world.settle();
+    let shown = client.call(LayoutShow { at: at("f") }).unwrap();
+    assert_eq!((shown.existing_parts.len(), world.status().sizes_in_objects), (1, 0));
+    assert_eq!(shown.existing_parts[0].count_ones() as usize, before, "who reads it is told");
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(300_000));
+}
+
+#[test]
+fn a_server_that_stops_records_at_once_what_was_closed() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.close(&opened);
+    assert_eq!(world.status().sizes_in_objects, 1);
+    while !world.core.hurry_sizes() {}
+    assert_eq!(world.status().sizes_in_objects, 0);
+    assert_eq!(client.call(LayoutShow { at: at("f") }).unwrap().existing_parts, [1]);
+}
+
+#[test]
 fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
     let mut world = World::new(1);
     let client = world.client();
