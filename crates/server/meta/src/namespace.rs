@@ -27,9 +27,9 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// 65,536 inodes: 25 MiB.
+    /// 262,144 inodes, 100 MiB when there are so many: one that is not in memory costs a stat a fifth more.
     fn default() -> Self {
-        Self { cached_inodes_max: 65_536 }
+        Self { cached_inodes_max: 262_144 }
     }
 }
 

@@ -1,10 +1,5 @@
 //! The `braid` command: every daemon, the embedded cluster, and the tools of users and administrators.
 
-/// The daemons make and free millions of small records, many of them on another thread than they were made on: with
-/// the C library's allocator the metadata server spent 15 % of its time there (docs/performance.md).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 mod admin;
 mod args;
 mod commands;
