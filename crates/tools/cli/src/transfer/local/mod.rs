@@ -92,6 +92,9 @@ impl Side for Local {
 
     fn set_meta(&self, at: &[u8], meta: &Meta, owner: bool) -> Result<(), Fault> {
         let fail = |e: io::Error| fault("setting attributes of", at, &e);
+        if self.meta(at)?.is_some_and(|there| there.kind == Kind::Other) {
+            return Ok(()); // /dev/null stays what it is, whatever is copied to it
+        }
         if owner {
             path(at).and_then(|path| system::set_owner(path, meta.owner)).map_err(fail)?;
         }
@@ -173,5 +176,27 @@ impl Sink for LocalFile {
 
     fn close(self: Box<Self>, sync: bool) -> Result<(), Fault> {
         if sync { self.file.sync_all().map_err(|e| fault("syncing", &self.path, &e)) } else { Ok(()) }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::{ffi::OsStrExt, fs::PermissionsExt};
+
+    use super::*;
+
+    #[test]
+    fn a_device_or_pipe_that_is_copied_to_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").args(["-m", "622"]).arg(&pipe).status().unwrap().success());
+        let file = dir.path().join("file");
+        fs::write(&file, "x").unwrap();
+        let meta = Local.meta(file.as_os_str().as_bytes()).unwrap().unwrap();
+        for at in [&pipe, &file] {
+            Local.set_meta(at.as_os_str().as_bytes(), &Meta { mode: 0o640, ..meta.clone() }, false).unwrap();
+        }
+        let mode = |at: &std::path::Path| fs::metadata(at).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&pipe), mode(&file)), (0o622, 0o640));
     }
 }
