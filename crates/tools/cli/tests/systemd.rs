@@ -78,14 +78,12 @@ impl Machine {
         self.root.path().join(below.trim_start_matches('/'))
     }
 
-    /// Everything belongs to the daemons' user.
+    /// Everything belongs to the daemons' user. Before they run: they rename and remove files of theirs.
     fn own(&self) {
-        if !is_root() {
-            return;
+        if is_root() {
+            give(self.root.path());
+            chown(self.root.path(), Some(0), Some(0)).unwrap();
         }
-        let owned = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(self.root.path()).status();
-        assert!(owned.unwrap().success());
-        chown(self.root.path(), Some(0), Some(0)).unwrap();
     }
 
     /// Absolute paths of a unit, on this machine.
@@ -238,7 +236,9 @@ fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
     let key = machine.path("etc/braid/keys/client.key");
     let added = machine.braid(&["key", "add", "host", "--out", key.to_str().unwrap()]);
     assert!(added.status.success(), "{}", text(&added));
-    machine.own();
+    if is_root() {
+        give(&key);
+    }
     let agent = start("braid-agent.service");
     let socket = machine.path("run/braid/agent.sock");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o666, 0o666, "every user may connect");
@@ -331,4 +331,10 @@ fn calls_of(group: &str) -> Option<BTreeSet<String>> {
         }
     }
     (!calls.is_empty()).then_some(calls)
+}
+
+/// Makes what is at `path`, and below, the daemons' user's.
+fn give(path: &Path) {
+    let given = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(path).status();
+    assert!(given.unwrap().success());
 }
