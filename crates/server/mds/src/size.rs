@@ -51,7 +51,7 @@ impl MdsCore {
             return Flow::Gate(call, inode.file);
         }
         let recorded = !inode.size_in_objects;
-        if recorded && !(self.is_in_doubt() && inode.layout.is_some()) {
+        if !self.asks_for_size(&inode) {
             return then(self, call, convert::attributes(&inode));
         }
         if let Some(attributes) = self.heard(&inode) {
@@ -96,6 +96,11 @@ impl MdsCore {
         let found = state.collector.heard(inode.file)?;
         let holds = found.fetch.generation == inode.size_generation && state.cluster.all_keep(&found.verifiers);
         holds.then(|| state.merged(inode, found))
+    }
+
+    /// Whether a file's recorded size is not to be relied on: its mark stands, or it is in doubt after a restart.
+    pub(crate) fn asks_for_size(&self, inode: &Inode) -> bool {
+        inode.size_in_objects || self.is_in_doubt() && inode.layout.is_some()
     }
 
     /// Asks the daemons of several files at once, each daemon once.

@@ -260,7 +260,9 @@ fn a_client_that_outlives_the_power_of_the_metadata_server_loses_no_size() {
     // Opened again, so that mark and record of the open are younger than what was forced.
     cluster.client(0, move |_| async move { file.close().await.unwrap() });
     cluster.client(0, |client| async move { client.flush_closes().await.unwrap() });
-    cluster.pass(SECOND);
+    cluster.pass(10 * SECOND);
+    let status = cluster.client(1, |client| async move { client.mds_status().await.unwrap() });
+    assert_eq!(status.sizes_in_objects, 0, "no mark is left that could be mistaken for the one that power takes");
     cluster.client(0, |client| async move { client.sync_directory("/").await.unwrap() });
     let file = written(&cluster, 20_000);
     cluster.power_loss(Node::Mds);

@@ -37,7 +37,7 @@ impl MdsCore {
             Ok(page) => page,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| inode.size_in_objects);
+        let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.asks_for_size(inode));
         let mut known = BTreeMap::new();
         let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
         written.retain(|inode| match self.heard(inode) {

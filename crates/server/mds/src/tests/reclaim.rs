@@ -1,10 +1,10 @@
 //! What clients tell a server that restarted, and what it makes of it. ADR 0008.
 
-use braid_types::{ByteCount, Status, limits::GRACE_MS};
+use braid_types::{ByteCount, FileIndex, Status, limits::GRACE_MS};
 use braid_wire::{
     Rights,
     message::{
-        mds::{AttributeChanges, Close, Open, Opened, RenewCapability, SetAttributes, Unlink},
+        mds::{AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes, Unlink},
         types::At,
     },
 };
@@ -15,15 +15,23 @@ fn open(client: &Client, path: &str, rights: Rights) -> Opened {
     client.call(Open { at: at(path), rights, truncate: false }).unwrap()
 }
 
-/// A client with a file of 5,000 bytes of which everything is forced and nothing open.
+/// A client with a file of 5,000 bytes of which everything is forced and nothing open, and whose mark has ended.
 fn settled(world: &mut World) -> Client {
     let client = world.client();
     let opened = client.create("f");
     world.write(&opened, 5000).unwrap();
     client.close(&opened);
-    world.pass(1000);
+    world.settle();
+    assert_eq!(world.status().sizes_in_objects, 0);
     world.core.sync().unwrap();
     client
+}
+
+/// The only file's size as a listing of the root tells it.
+fn listed(client: &Client) -> Option<ByteCount> {
+    let list = ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true };
+    let entries = client.call(list).unwrap().entries;
+    entries[0].attributes.as_ref().map(|attributes| attributes.bytes)
 }
 
 #[test]
@@ -181,7 +189,8 @@ fn a_record_is_in_doubt_until_every_client_has_told() {
     world.write(&opened, 9000).unwrap();
     world.power_loss();
     let other = other.reclaim(&mut world).unwrap();
-    assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000), "the daemons were asked");
+    assert_eq!(listed(&other), Some(ByteCount(9000)), "the daemons were asked");
+    assert_eq!(other.stat("f").unwrap().bytes, ByteCount(9000), "here too");
     assert_eq!(world.status().sizes_in_objects, 1, "and what disagreed is marked");
     world.settle();
     assert_eq!(world.status().sizes_in_objects, 1, "no mark ends while a writer may not have told yet");
