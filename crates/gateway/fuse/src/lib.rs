@@ -1,0 +1,2 @@
+//! The POSIX mount: the FUSE protocol in front of `vfs`.
+#![cfg(target_os = "linux")]
