@@ -172,3 +172,12 @@ impl Default for Wanted {
         }
     }
 }
+
+impl std::fmt::Display for Features {
+    /// The names, with `+` between them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let known = Self::NAMES.iter().filter(|(flag, _)| self.contains(*flag));
+        let names: Vec<&str> = known.map(|(_, name)| *name).collect();
+        f.write_str(&names.join("+"))
+    }
+}

@@ -17,17 +17,24 @@
 //!    a handler does under a lock around it is ordered against notifications.
 
 pub mod abi;
+mod clone;
+mod connection;
 mod device;
 mod encode;
 mod features;
 mod handler;
+mod init;
 mod interrupt;
+pub mod mount;
 mod notify;
 mod operation;
+mod pages;
 mod parse;
 mod reply;
 mod value;
+mod worker;
 
+pub use connection::StartError;
 pub use encode::DirectoryBuffer;
 pub use features::{Features, KernelFeatures, Wanted};
 pub use handler::{Call, Forget, Handler};
@@ -37,3 +44,4 @@ pub use operation::{Forgotten, Lock, LockKind, Operation, SetAttributes, SetTime
 pub use parse::{Dialect, Groups, Header, ParseError, Request};
 pub use reply::{NotTaken, Opened, Reply};
 pub use value::{Attributes, Entry, ExtendedStat, Kind, SpaceStat, Time, Validity};
+pub use worker::{PoolOptions, WORKERS_MAX};
