@@ -28,8 +28,8 @@ mod users;
 mod vfs;
 
 pub use braid_client::{
-    AttributeChanges, Attributes, DirectoryEntry, FileIndex, FileKind, RenameMode, SetTime, Status, Timestamp,
-    XattrMode,
+    AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, RenameMode, SetTime,
+    Status, Timestamp, XattrMode,
 };
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
@@ -39,7 +39,7 @@ pub use ops::{
     create::NewFile,
     directory::Stretch,
     layout_xattr::LAYOUT_XATTR,
-    open::{Access, Opened},
+    open::{Access, OpenAs, Opened},
     room::Room,
     write::WriteAs,
 };

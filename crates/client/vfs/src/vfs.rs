@@ -22,7 +22,7 @@ use crate::{
 /// let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?))?;
 /// let vfs = Vfs::new(client)?;
 /// if let Looked::Found(known) = vfs.look_up(FileIndex::ROOT, b"results")? {
-///     let opened = vfs.open(known.attributes.file, Access::READ, false)?;
+///     let opened = vfs.open(known.attributes.file, Access::READ)?;
 ///     let mut buffer = vec![0; 4096];
 ///     let bytes = vfs.read(opened.handle, 0, &mut buffer)?;
 ///     vfs.release(opened.handle)?;

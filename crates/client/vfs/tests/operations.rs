@@ -5,7 +5,7 @@ mod support;
 use braid_client::{AttributeChanges, SetTime};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, Error, FileIndex, FileKind, LAYOUT_XATTR, NewFile, RenameMode, Status, Timestamp, User,
+    Access, Allocation, Error, FileIndex, FileKind, LAYOUT_XATTR, NewFile, OpenAs, RenameMode, Status, Timestamp, User,
     WriteAs, XattrMode,
 };
 use support::{Cluster, ROOT, USER, create, found, new_file, read, size, write};
@@ -39,14 +39,14 @@ fn a_handle_allows_what_the_file_was_opened_for() {
     let vfs = cluster.mount();
     let (file, handle) = create(&vfs, b"f");
     write(&vfs, handle, 0, b"abc");
-    let reader = vfs.open(file, Access::READ, false).unwrap().handle;
-    let writer = vfs.open(file, Access::WRITE, false).unwrap().handle;
+    let reader = vfs.open(file, Access::READ).unwrap().handle;
+    let writer = vfs.open(file, Access::WRITE).unwrap().handle;
     assert!(matches!(vfs.write(reader, 0, b"x", WriteAs::default()), Err(Error::BadHandle)));
     assert!(matches!(vfs.read(writer, 0, &mut [0]), Err(Error::BadHandle)));
     assert!(matches!(vfs.allocate(reader, 0, 1, Allocation::Punch), Err(Error::BadHandle)));
     assert_eq!(vfs.next_hole(writer, 0).unwrap(), 3, "holes are sought through any handle");
     assert_eq!(read(&vfs, reader, 0, 9), b"abc");
-    let emptied = vfs.open(file, Access::READ, true).unwrap();
+    let emptied = vfs.open(file, OpenAs { truncate: true, ..Access::READ.into() }).unwrap();
     assert_eq!(emptied.known.attributes.bytes, ByteCount(0), "O_RDONLY | O_TRUNC cuts, as on Linux");
 }
 
@@ -181,7 +181,7 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     vfs.set_xattr(file, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();
     let shown = String::from_utf8(vfs.xattr(file, LAYOUT_XATTR).unwrap()).unwrap();
     assert!(shown.starts_with("distribution=simple-stripe stripe-size=65536 iod-count=2 first-part="), "{shown}");
-    let handle = vfs.open(file, Access::READ_WRITE, false).unwrap().handle;
+    let handle = vfs.open(file, Access::READ_WRITE).unwrap().handle;
     write(&vfs, handle, 0, b"x");
     vfs.sync(handle).unwrap();
     vfs.release(handle).unwrap();
@@ -227,7 +227,7 @@ fn what_is_gone_is_named_so() {
     let vfs = cluster.mount();
     let nowhere = FileIndex(0x77);
     assert!(matches!(refused(vfs.attributes(nowhere, None)), Some(Status::StaleHandle | Status::NotFound)));
-    assert!(matches!(refused(vfs.open(nowhere, Access::READ, false)), Some(Status::StaleHandle | Status::NotFound)));
+    assert!(matches!(refused(vfs.open(nowhere, Access::READ)), Some(Status::StaleHandle | Status::NotFound)));
     assert_eq!(refused(vfs.unlink(ROOT, b"nothing")), Some(Status::NotFound));
-    assert_eq!(refused(vfs.open(ROOT, Access::READ, false)), Some(Status::IsDirectory));
+    assert_eq!(refused(vfs.open(ROOT, Access::READ)), Some(Status::IsDirectory));
 }

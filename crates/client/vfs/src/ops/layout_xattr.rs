@@ -8,7 +8,7 @@
 //!
 //! What is set is understood whole or refused (I10). Where a file lies (`first-part`, `iods`) cannot be set.
 
-use std::{fmt::Write, str::FromStr};
+use std::{fmt::Write, str::FromStr, thread, time::Duration};
 
 use braid_client::{Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode};
 
@@ -22,6 +22,11 @@ pub const LAYOUT_XATTR: &[u8] = b"user.braid.layout";
 
 /// What a directory without a default of its own shows, and what takes one away.
 const DEFAULT: &str = "default";
+
+/// How often it is looked whether a file that was just closed is settled, and how many times: eight of the metadata
+/// server's ticks.
+const SETTLE_LOOK: Duration = Duration::from_millis(50);
+const SETTLE_LOOKS: usize = 40;
 
 const DISTRIBUTIONS: [(&str, WishedDistribution); 4] = [
     ("simple-stripe", WishedDistribution::SimpleStripe),
@@ -45,8 +50,15 @@ impl Vfs {
             return Err(Error::of(Status::Exists));
         }
         let wish = std::str::from_utf8(value).ok().and_then(wish_of).ok_or_else(|| Error::of(Status::Invalid))?;
-        // A file that is open keeps its layout: one that was just closed must not count as open.
+        // A file that is open, or whose size is not settled, keeps its layout. One that was just made and closed
+        // must not count as such: its close goes out now, and its size is known some moments later.
         self.client().flush_closes()?;
+        for _ in 0..SETTLE_LOOKS {
+            match self.client().set_layout(file, wish.clone()) {
+                Err(error) if error.status() == Status::Busy => thread::sleep(SETTLE_LOOK),
+                done => return Ok(done?),
+            }
+        }
         Ok(self.client().set_layout(file, wish)?)
     }
 

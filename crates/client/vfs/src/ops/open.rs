@@ -34,6 +34,23 @@ impl Access {
     }
 }
 
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenAs {
+    /// What for.
+    pub access: Access,
+    /// It is made empty.
+    pub truncate: bool,
+    /// With `truncate`, setuid and setgid go, as POSIX wants of somebody without the right to keep them.
+    pub kill_privileges: bool,
+}
+
+impl From<Access> for OpenAs {
+    fn from(access: Access) -> Self {
+        Self { access, truncate: false, kill_privileges: false }
+    }
+}
+
 /// An open file.
 #[derive(Clone, Debug)]
 pub struct Opened {
@@ -46,17 +63,29 @@ pub struct Opened {
 }
 
 impl Vfs {
-    /// Opens a file by its index, and makes it empty with `truncate`.
+    /// Opens a file by its index.
     ///
     /// # Errors
     /// The file is gone, or is not a regular file; the cluster is not reached.
-    pub fn open(&self, file: FileIndex, access: Access, truncate: bool) -> Result<Opened> {
-        if truncate && !access.write {
+    pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
+        let how = how.into();
+        if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
             self.client().truncate(file, 0)?;
         }
-        let opened = self.client().open(file, &access.options().truncate(truncate && access.write))?;
-        self.opened(opened, access)
+        let options = how.access.options().truncate(how.truncate && how.access.write);
+        let mut opened = self.opened(self.client().open(file, &options)?, how.access)?;
+        if how.truncate && how.kill_privileges {
+            match self.kill_privileges(&*self.file(opened.handle)?) {
+                Ok(Some(known)) => opened.known = known,
+                Ok(None) => {}
+                Err(error) => {
+                    self.release(opened.handle)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(opened)
     }
 
     /// Gives an open file its handle.

@@ -11,13 +11,4 @@ impl Vfs {
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         Ok(self.readable(handle)?.file.read_at(buffer, offset)?)
     }
-
-    /// As [`Vfs::read`], for pages of a mapping or of a program: a gateway's cache reads through whichever handle
-    /// it has.
-    ///
-    /// # Errors
-    /// No such handle; with the daemon that failed.
-    pub fn read_page(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        Ok(self.file(handle)?.file.read_at(buffer, offset)?)
-    }
 }

@@ -2,7 +2,7 @@
 
 use braid_client::AttributeChanges;
 
-use crate::{error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
+use crate::{error::Result, files::OpenFile, handles::FileHandle, known::Known, vfs::Vfs};
 
 /// How bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,11 +32,11 @@ impl Vfs {
         Ok(written)
     }
 
-    /// Before the bytes: a program that may be run as somebody else is never seen with bytes of a third.
-    fn kill_privileges(&self, open: &OpenFile) -> Result<()> {
-        let Some(mode) = open.shared.mode_without_privileges() else { return Ok(()) };
+    /// Takes setuid and setgid away, where the file has them: the attributes after it. Done before the bytes are written: a
+    /// program that runs as somebody else is never seen with bytes of a third.
+    pub(super) fn kill_privileges(&self, open: &OpenFile) -> Result<Option<Known>> {
+        let Some(mode) = open.shared.mode_without_privileges() else { return Ok(None) };
         let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
-        self.seen(self.client().set_attributes(open.file.index(), false, changes)?);
-        Ok(())
+        Ok(Some(self.seen(self.client().set_attributes(open.file.index(), false, changes)?)))
     }
 }
