@@ -7,7 +7,10 @@
 //!
 //! Invariant: no key seals more than [`RECORDS_PER_KEY`] records.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::{
+    array,
+    io::{self, IoSlice, IoSliceMut},
+};
 
 use ring::aead::Aad;
 
@@ -78,13 +81,13 @@ impl Sealer {
         }
         let records = length.div_ceil(PLAINTEXT_BYTES_MAX).min(SEND_RECORDS).min(self.records_left() as usize);
         let length = length.min(records * PLAINTEXT_BYTES_MAX);
-        let mut rooms = Vec::with_capacity(records);
+        let mut rooms: [_; SEND_RECORDS] = array::from_fn(|_| IoSliceMut::new(&mut []));
         let space = self.space(length + records * (HEADER_BYTES + TRAILER_BYTES));
         for (n, record) in space.chunks_mut(RECORD_BYTES).enumerate() {
             let plain = PLAINTEXT_BYTES_MAX.min(length - n * PLAINTEXT_BYTES_MAX);
-            rooms.push(IoSliceMut::new(&mut record[HEADER_BYTES..HEADER_BYTES + plain]));
+            rooms[n] = IoSliceMut::new(&mut record[HEADER_BYTES..HEADER_BYTES + plain]);
         }
-        let taken = read(&mut rooms)?;
+        let taken = read(&mut rooms[..records])?;
         assert!(taken <= length, "more was read than there is room for");
         for at in (0..taken).step_by(PLAINTEXT_BYTES_MAX) {
             self.seal(DATA, PLAINTEXT_BYTES_MAX.min(taken - at))?;
