@@ -7,7 +7,7 @@ use braid_types::Status;
 use braid_wire::{
     Rights,
     message::{
-        mds::{Create, CreateReply, Open, Opened},
+        mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
         types::{At, LayoutWish, Placement, WishedDistribution},
     },
 };
@@ -173,6 +173,16 @@ impl<D: Driver> Caller<D> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
         let (opened, created, run) = self.open_creating(at, options, rights).await?;
         Ok((OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)?, created))
+    }
+
+    /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
+    /// from its index gave it a name.
+    pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+        let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        let call = CreateUnnamed { at: at.clone(), mode: options.mode, rights, wish: options.wish.clone() };
+        let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
+        let path = format!("unnamed file {}", opened.attributes.file);
+        OpenFile::new(self.clone(), path, rights, opened, run).map(Arc::new)
     }
 
     async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool, Run)> {
