@@ -1,6 +1,8 @@
 //! Between the words of the wire and the records of the namespace.
 
-use braid_meta::{DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, Placement as StoredPlacement};
+use braid_meta::{
+    DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, Placement as StoredPlacement,
+};
 use braid_types::{ByteCount, Failure, Status};
 use braid_wire::message::{
     FileKind,
@@ -52,9 +54,9 @@ pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     }
 }
 
-/// Permission bits, setuid, setgid and sticky.
-pub(crate) fn mode(mode: u32) -> u16 {
-    (mode & 0o7777) as u16
+/// Permission bits, setuid, setgid and sticky of something new.
+pub(crate) fn mode(mode: u32, umask: u32) -> NewMode {
+    NewMode { bits: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 }
 }
 
 pub(crate) fn stored_identity(identity: &Identity) -> braid_meta::Identity {

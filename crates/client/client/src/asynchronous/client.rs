@@ -98,6 +98,13 @@ impl<D: Driver> Client<D> {
         Ok(Self { caller: self.caller.with_identity(identity).await? })
     }
 
+    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
+    /// default access control list takes their place. Without it modes are taken as they are.
+    #[must_use]
+    pub fn with_umask(&self, umask: u32) -> Self {
+        Self { caller: self.caller.with_umask(umask) }
+    }
+
     /// Opens a file, or makes it.
     ///
     /// # Errors
@@ -115,6 +122,16 @@ impl<D: Driver> Client<D> {
         let at = at.to_at();
         let (file, created) = self.caller.create(&at, options).await?;
         Ok((File::new(file)?, created))
+    }
+
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
+    /// [`Client::hard_link`] from its index gave it a name.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub async fn create_unnamed(&self, at: impl ToAt + Send, options: &OpenOptions) -> Result<File<D>> {
+        let at = at.to_at();
+        File::new(self.caller.create_unnamed(&at, options).await?)
     }
 
     /// Lists a directory.

@@ -85,6 +85,13 @@ impl Client {
         Ok(Self { caller, session: Arc::clone(&self.session) })
     }
 
+    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
+    /// default access control list takes their place. Without it modes are taken as they are.
+    #[must_use]
+    pub fn with_umask(&self, umask: u32) -> Self {
+        Self { caller: self.caller.with_umask(umask), session: Arc::clone(&self.session) }
+    }
+
     /// Opens a file, or makes it.
     ///
     /// # Errors
@@ -101,6 +108,16 @@ impl Client {
     pub fn create(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, bool)> {
         let (file, created) = block_on(self.caller.create(&at.to_at(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, created))
+    }
+
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
+    /// [`Client::hard_link`] from its index gave it a name.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub fn create_unnamed(&self, at: impl ToAt, options: &OpenOptions) -> Result<File> {
+        let file = block_on(self.caller.create_unnamed(&at.to_at(), options))?;
+        File::new(file, Arc::clone(&self.session))
     }
 
     /// Lists a directory.

@@ -7,7 +7,7 @@ use braid_types::Status;
 use braid_wire::{
     Rights,
     message::{
-        mds::{Create, CreateReply, Open, Opened},
+        mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
         types::{At, LayoutWish, Placement, WishedDistribution},
     },
 };
@@ -175,10 +175,22 @@ impl<D: Driver> Caller<D> {
         Ok((OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)?, created))
     }
 
+    /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
+    /// from its index gave it a name.
+    pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+        let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
+        let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
+        let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
+        let path = format!("unnamed file {}", opened.attributes.file);
+        OpenFile::new(self.clone(), path, rights, opened, run).map(Arc::new)
+    }
+
     async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool, Run)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
+            umask: self.umask,
             exclusive: options.exclusive,
             truncate: options.truncate,
             rights: Some(rights),
@@ -198,7 +210,7 @@ impl<D: Driver> Caller<D> {
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
     pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
-        let call = Create { at: at.clone(), mode, exclusive, truncate: false, rights: None, wish };
+        let call = Create { at: at.clone(), mode, umask: self.umask, exclusive, truncate: false, rights: None, wish };
         self.change("create", at, call).await
     }
 }

@@ -109,8 +109,10 @@ calls! {
     Create = 0x0120 {
         /// Where.
         at: At,
-        /// Permission bits; the caller has applied its umask.
+        /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
         /// Fail when the name exists.
         exclusive: bool,
         /// Make an existing file empty.
@@ -153,6 +155,20 @@ calls! {
         /// Which.
         dir: FileIndex,
     } -> ();
+    /// Create an open file without a name (`O_TMPFILE`). Until `MakeLink` from its index gives it one, it goes when it is
+    /// closed.
+    CreateUnnamed = 0x0126 {
+        /// The directory as if in which it is made.
+        at: At,
+        /// Permission bits.
+        mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
+        /// What it is opened for.
+        rights: Rights,
+        /// Wishes about its layout.
+        wish: LayoutWish,
+    } -> Opened;
 
     /// Make a directory.
     MakeDirectory = 0x0130 {
@@ -160,6 +176,8 @@ calls! {
         at: At,
         /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
     } -> Attributes;
     /// Make a special file.
     MakeNode = 0x0131 {
@@ -169,6 +187,8 @@ calls! {
         kind: FileKind,
         /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
         /// Device number.
         device: u64,
     } -> Attributes;
@@ -242,6 +262,9 @@ calls! {
         value: Vec<u8>,
         /// What if it exists or not.
         mode: XattrMode,
+        /// The caller has checked who asks, and that user is not in the file's group: setting the access control list
+        /// drops setgid.
+        drop_setgid: bool,
     } -> ();
     /// Names of all extended attributes.
     ListXattrs = 0x0152 {

@@ -21,7 +21,8 @@ impl MdsCore {
 
     pub(super) fn make_directory(&self, call: Call, r: &MakeDirectory) -> Flow {
         let made = self.slot_at(&call, &r.at, false).and_then(|slot| {
-            let made = self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode))?;
+            let made =
+                self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
             Ok(convert::attributes(&made))
         });
         Flow::from(call, made)
@@ -30,7 +31,7 @@ impl MdsCore {
     pub(super) fn make_node(&self, call: Call, r: &MakeNode) -> Flow {
         let made = convert::special(r.kind).and_then(|kind| {
             let slot = self.file_slot(&call, &r.at)?;
-            let args = NodeArgs { kind, mode: convert::mode(r.mode), rdev: r.device };
+            let args = NodeArgs { kind, mode: convert::mode(r.mode, r.umask), rdev: r.device };
             let made = self.names.mknod(&self.change(&call), slot.0, &slot.1, args)?;
             Ok(convert::attributes(&made))
         });

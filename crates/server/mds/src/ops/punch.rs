@@ -1,6 +1,6 @@
 //! Punch a hole: an intent, as a truncate is (I5).
 
-use braid_meta::IntentKind;
+use braid_meta::{Changes, IntentKind};
 use braid_types::{Failure, Status};
 use braid_wire::message::mds::{MdsRequest, PunchHole};
 
@@ -23,7 +23,7 @@ impl MdsCore {
         let replay = call.replay();
         let request = MdsRequest::PunchHole(r.clone());
         let again = request.clone();
-        self.intend(call, r.file, kind, true, replay, request, move |core, call, done| {
+        self.intend(call, r.file, kind, true, &Changes::default(), replay, request, move |core, call, done| {
             core.attributes_of(call, done.inode(), || again, |attributes| attributes)
         })
     }

@@ -28,9 +28,9 @@ impl MdsCore {
             XattrMode::Replace => StoredMode::Replace,
             _ => return Flow::Fail(call, Status::Unsupported.into()),
         };
-        let set = self
-            .file_at(&call, &r.at, false)
-            .and_then(|inode| self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode));
+        let set = self.file_at(&call, &r.at, false).and_then(|inode| {
+            self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid)
+        });
         Flow::from(call, set)
     }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use braid_layout::Layout;
 use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
 
-use super::{RecordError, layout};
+use super::{RecordError, acl, layout};
+use crate::acl::Acl;
 use crate::codec::{Decoder, Encoder};
 
 const VERSION: u8 = 1;
@@ -182,6 +183,10 @@ pub struct Inode {
     pub has_default: bool,
     /// Whether it has extended attributes.
     pub has_xattrs: bool,
+    /// Access control lists; `None` where the mode says all.
+    pub acl: Option<Arc<Acl>>,
+    /// Made without a name and not given one yet: the one kind of orphan that may get a name.
+    pub unnamed: bool,
 }
 
 const SIZE_IN_OBJECTS: u8 = 1;
@@ -189,14 +194,14 @@ const HAS_DEFAULT: u8 = 2;
 const HAS_XATTRS: u8 = 4;
 const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET;
-/// The only ACL tag today: none.
-const ACL_NONE: u8 = 0;
+const UNNAMED: u8 = 32;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
-        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(ACL_NONE);
+        let tag = if self.acl.is_some() { acl::TAG_POSIX } else { acl::TAG_NONE };
+        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(tag);
         for principal in [self.owner, self.group] {
             out.u8(principal.kind as u8).u64(principal.id);
         }
@@ -209,6 +214,9 @@ impl Inode {
         if let Some(layout) = &self.layout {
             layout::encode(&mut out, layout);
         }
+        if let Some(lists) = &self.acl {
+            acl::encode(&mut out, lists);
+        }
         out.finish()
     }
 
@@ -219,14 +227,15 @@ impl Inode {
             | mark(self.has_xattrs, HAS_XATTRS)
             | mark(self.layout.is_some(), HAS_LAYOUT)
             | mark(self.mtime_set, MTIME_SET)
+            | mark(self.unnamed, UNNAMED)
     }
 
     pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
         let mut from = Decoder::new("inode", VERSION, bytes)?;
         let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
         let mode = from.u16()?;
-        let (marks, acl) = (from.u8()?, from.u8()?);
-        if marks & !MARKS != 0 || acl != ACL_NONE || mode > 0o7777 {
+        let (marks, tag) = (from.u8()?, from.u8()?);
+        if marks & !MARKS != 0 || tag > acl::TAG_POSIX || mode > 0o7777 {
             return Err(from.broken());
         }
         let inode = Self {
@@ -251,8 +260,10 @@ impl Inode {
             next_cookie: from.u64()?,
             has_default: marks & HAS_DEFAULT != 0,
             has_xattrs: marks & HAS_XATTRS != 0,
+            unnamed: marks & UNNAMED != 0,
             parts: parts(&mut from)?,
             layout: if marks & HAS_LAYOUT != 0 { Some(Arc::new(layout::decode(&mut from)?)) } else { None },
+            acl: if tag == acl::TAG_POSIX { Some(Arc::new(acl::decode(&mut from)?)) } else { None },
         };
         from.finish()?;
         Ok(inode)
