@@ -26,6 +26,7 @@ pub(crate) fn attributes(inode: &Inode) -> Attributes {
         change: inode.change,
         flags: inode.flags as u32,
         size_generation: inode.size_generation,
+        shared: inode.kind != StoredKind::Directory && inode.nlink != 1 || inode.size_in_objects,
     }
 }
 

@@ -26,6 +26,7 @@ mod handles;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
+mod leases;
 mod link;
 mod list;
 mod mds_call;
@@ -36,6 +37,7 @@ mod owed;
 mod pool;
 mod read;
 mod read_strip;
+mod recalls;
 mod reclaim;
 mod service;
 mod session;
@@ -60,8 +62,10 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
+pub use handles::Run;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
+pub use recalls::Notice;
 pub use service::TICK;
 pub use view::FileView;
 
@@ -72,6 +76,7 @@ use crate::{
 };
 use gate::{Gate, lock};
 use handles::Handles;
+use leases::Leasing;
 use link::Link;
 use pool::Pool;
 use session::Session;
@@ -91,6 +96,7 @@ pub struct Engine<D: Driver> {
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
     handles: Handles,
+    leasing: Leasing<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
 }
@@ -135,6 +141,7 @@ impl<D: Driver> Engine<D> {
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
             handles: Handles::default(),
+            leasing: Leasing::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
         })

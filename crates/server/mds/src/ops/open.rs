@@ -7,6 +7,7 @@ use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Capability, Rights,
     message::{
+        lease::LeaseGrant,
         mds::{Close, MdsRequest, Open, Opened, RenewCapability},
         types::Attributes,
     },
@@ -114,7 +115,7 @@ impl MdsCore {
         };
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
-        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed })
+        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed, lease: LeaseGrant::NONE })
     }
 
     /// Takes back an open that could not be given to its session.
