@@ -79,14 +79,14 @@ impl Table {
 
     /// The mode that is granted for a wish: who does not insist shares with others that write.
     fn suited(&self, of: LeaseOf, session: SessionId, (wish, alone): (LeaseMode, bool)) -> LeaseMode {
-        let others =
-            || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders()).filter(|h| h.session != session);
-        let contended = || others().any(|holder| holder.recalls >= RECALLS_SHARED);
-        let written = || others().any(|holder| holder.mode == LeaseMode::Shared);
-        let gathered = || others().any(|holder| holder.mode == LeaseMode::Write);
+        let all = || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders());
+        let others = |mode| all().any(|holder| holder.session != session && holder.mode == mode);
+        let contended = || all().any(|holder| holder.recalls >= RECALLS_SHARED);
+        let (written, gathered) = (others(LeaseMode::Shared), others(LeaseMode::Write));
         match wish {
-            LeaseMode::Write if !alone && (written() || gathered() || contended()) => LeaseMode::Shared,
-            LeaseMode::Read if !alone && (written() || contended()) => LeaseMode::Shared,
+            LeaseMode::Write if !alone && (written || gathered) => LeaseMode::Shared,
+            LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => LeaseMode::Shared,
+            LeaseMode::Read if !alone && (written || gathered && contended()) => LeaseMode::Shared,
             // What it has already is not taken from it by a smaller wish.
             LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => LeaseMode::Write,
             wish => wish,
