@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use braid_meta::{Inode, Parts};
+use braid_meta::{Fetch, Inode, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
 use braid_wire::{
     encode_success,
@@ -203,16 +203,9 @@ impl Said {
 impl State {
     /// Attributes as the objects make them.
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
-        let mut attributes = convert::attributes(inode);
-        attributes.bytes = ByteCount(found.fetch.size);
+        let mtime = self.written_at(inode, found.fetch.mtime);
+        let mut attributes = convert::attributes(&inode.as_found(&Fetch { mtime, ..found.fetch.clone() }));
         attributes.bytes_used = ByteCount(found.bytes_used);
-        if let Some(mtime) = self.written_at(inode, found.fetch.mtime) {
-            attributes.mtime = mtime;
-            attributes.ctime = attributes.ctime.max(mtime);
-            // Writes do not pass the server: the counter moves with what they did, never back.
-            let nanos = (mtime.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(mtime.nanos));
-            attributes.change = attributes.change.max(nanos);
-        }
         attributes
     }
 
