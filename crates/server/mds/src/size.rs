@@ -18,6 +18,7 @@ use crate::{
     convert,
     core::{MdsCore, State},
     fan_out::Replies,
+    lease::claimed,
     objects::{self, Answer, Found},
 };
 
@@ -47,15 +48,18 @@ impl MdsCore {
         again: impl FnOnce() -> MdsRequest,
         then: impl FnOnce(&Self, Call, Attributes) -> Flow + Send + 'static,
     ) -> Flow {
+        let call = claimed!(self.look(call, inode.file));
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
         }
         let recorded = !inode.size_in_objects;
         if !self.asks_for_size(&inode) {
-            return then(self, call, convert::attributes(&inode));
+            let shared = self.is_shared(&call, &inode, true);
+            return then(self, call, Attributes { shared, ..convert::attributes(&inode) });
         }
         if let Some(attributes) = self.heard(&inode) {
-            return then(self, call, attributes);
+            let shared = self.is_shared(&call, &inode, true);
+            return then(self, call, Attributes { shared, ..attributes });
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = again();
@@ -66,20 +70,21 @@ impl MdsCore {
                 _ if core.is_gated(file) => Flow::Gate(call, file),
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
                     match core.resolve_doubt(&inode, found) {
-                        Ok(attributes) => then(core, call, attributes),
+                        Ok(attributes) => then(core, call, Attributes { shared: true, ..attributes }),
                         Err(failure) => Flow::Fail(call, failure),
                     }
                 }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
                     let mut state = core.state();
-                    let attributes = state.merged(&inode, &found);
+                    let merged = state.merged(&inode, &found);
                     if alone {
                         // A mark that a restart left behind ends when somebody looks.
                         state.collector.add(file);
                     }
                     drop(state);
-                    then(core, call, attributes)
+                    let shared = core.is_shared(&call, &inode, false);
+                    then(core, call, Attributes { shared, ..merged })
                 }
                 Some((_, Ok(_))) => return core.run(call, request),
                 Some((_, Err(failure))) => Flow::Fail(call, failure),

@@ -9,6 +9,7 @@ mod fsync;
 mod iods;
 mod keys;
 mod layout;
+mod lease;
 mod list;
 mod look;
 mod names;
@@ -70,6 +71,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
             Needs { change: true, ..Needs::session() }
         }
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
+        R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
         R::Create(_) | R::MakeDirectory(_) | R::MakeNode(_) | R::MakeSymlink(_) | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
@@ -128,6 +130,10 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckMendFile(r) => core.fsck_mend_file(call, r),
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
+        R::LeaseNames(r) => core.lease_names(call, r),
+        R::LeaseData(r) => core.lease_data(call, r),
+        R::AwaitRecalls(r) => core.await_recalls(call, r),
+        R::ReturnLeases(r) => core.return_leases(call, r),
         _ => common::not_understood(call),
     }
 }
