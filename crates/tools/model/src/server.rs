@@ -172,7 +172,7 @@ impl World {
             Want::Change => {
                 let needs = [(LeaseOf::Names(DIR), Mode::Write)];
                 let waits = self.server.table.claim(claim, id, &needs, clock).is_some();
-                if waits && variant == Variant::GrantWhileClaimed {
+                if !waits && variant == Variant::GrantWhileDone {
                     self.server.table.unclaim(claim, &[LeaseOf::Names(DIR)]);
                 }
                 if !waits && let Some(pending) = self.server.pending.get_mut(&number) {
