@@ -85,6 +85,7 @@ impl World {
                 while !self.clients[who].recalled.is_empty() {
                     self.carry_out(who, 0);
                 }
+                self.return_again(who);
                 self.call_on(who);
             }
             for message in std::mem::take(&mut self.network) {

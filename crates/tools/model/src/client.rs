@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use braid_client::lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled, Run};
 use braid_types::{MdsEpoch, SessionId};
-use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use crate::{
     scenario::Variant,
@@ -38,6 +38,8 @@ pub struct Client {
     /// A question for recalls is outstanding.
     pub awaits: bool,
     pub recalled: Vec<Recalled>,
+    /// What it gave back, and was lost on the way: sent again until it is answered.
+    pub unreturned: Vec<ReturnedLease>,
     /// The value of the name, as the kernel keeps it.
     pub kept: Option<u8>,
     /// Bytes of the file that it read and keeps.
@@ -62,6 +64,7 @@ impl Client {
             wants: wants.iter().copied().collect(),
             awaits: false,
             recalled: Vec::new(),
+            unreturned: Vec::new(),
             kept: None,
             page: None,
             dirty: None,
@@ -160,6 +163,14 @@ impl World {
         self.send(Message::Return { session, lease });
     }
 
+    /// What was given back and lost on the way is sent again.
+    pub fn return_again(&mut self, who: usize) {
+        let session = self.clients[who].session;
+        for lease in std::mem::take(&mut self.clients[who].unreturned) {
+            self.send(Message::Return { session, lease });
+        }
+    }
+
     /// A lease is given back that nobody wants.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
@@ -241,6 +252,7 @@ impl World {
                 // A change of unknown fate is not done again; what asks asks anew.
                 client.calling.retain(|calling| calling.want != Want::Change);
                 client.recalled.clear();
+                client.unreturned.clear();
                 client.holding.met(client.run());
             }
             _ => {}

@@ -26,6 +26,8 @@ pub enum Event {
     Drop(usize),
     /// A client carries a recall out.
     CarryOut(usize, usize),
+    /// A client gives back again what was lost on the way.
+    ReturnAgain(usize),
     /// A client gives a lease back.
     GiveBack(usize, LeaseOf),
     /// A client reads the file.
@@ -97,6 +99,9 @@ impl World {
             events.push(Event::Drop(who));
         }
         events.extend((0..client.recalled.len()).map(|at| Event::CarryOut(who, at)));
+        if !client.unreturned.is_empty() {
+            events.push(Event::ReturnAgain(who));
+        }
         if self.budget.returns > 0 {
             events.extend(LEASES.iter().filter(|of| client.ticket(**of).is_some()).map(|of| Event::GiveBack(who, *of)));
         }
@@ -141,8 +146,15 @@ impl Event {
                 world.budget.losses -= 1;
                 let message = world.network.remove(at);
                 // The connection is gone with it: the client asks again.
-                if let Message::Await { client, .. } | Message::Recalls { client, .. } = message {
-                    world.clients[client].awaits = false;
+                match message {
+                    Message::Await { client, .. } | Message::Recalls { client, .. } => {
+                        world.clients[client].awaits = false;
+                    }
+                    Message::Return { session, lease } => {
+                        let owner = world.clients.iter_mut().find(|client| client.session == session && !client.dead);
+                        owner.into_iter().for_each(|client| client.unreturned.push(lease.clone()));
+                    }
+                    _ => {}
                 }
             }
             Self::Repeat(at) => {
@@ -154,6 +166,7 @@ impl Event {
             Self::CallAgain(who, at) => world.call_again(who, at),
             Self::Drop(who) => world.drop_all(who),
             Self::CarryOut(who, at) => world.carry_out(who, at),
+            Self::ReturnAgain(who) => world.return_again(who),
             Self::GiveBack(who, of) => {
                 world.budget.returns -= 1;
                 world.give_back(who, of);

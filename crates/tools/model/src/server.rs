@@ -231,7 +231,11 @@ impl World {
                 self.server.table.break_session(SessionId(session), until);
                 self.server.fencing.insert(session);
                 self.server.awaiting.remove(&session);
-                self.server.pending.retain(|_, pending| pending.session != session || pending.doing);
+                let of_it = |pending: &Pending| pending.session == session && !pending.doing;
+                for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
+                    let of = if pending.want == Want::Change { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                    self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
+                }
             }
         }
         self.age(variant);
