@@ -12,4 +12,5 @@ mod sessions;
 mod sizes;
 mod sockets;
 mod truncate;
+mod unnamed;
 mod world;
