@@ -38,6 +38,8 @@ macro_rules! namespace_calls {
             fn truncate[at](bytes: u64) -> Attributes;
             /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
             fn touch[at](mode: u32, exclusive: bool, wish: LayoutWish) -> CreateReply;
+            /// A stretch of a directory's listing: the entries after `cookie` (0: from the start), about `bytes_max` bytes.
+            fn read_directory[at](cookie: u64, bytes_max: u32, with_attributes: bool) -> ReadDirectoryReply;
             /// Forces a directory's changes to disk.
             fn sync_directory[at]() -> ();
             /// The value of an extended attribute; `name` with its `user.` or other prefix.
@@ -48,6 +50,17 @@ macro_rules! namespace_calls {
             fn xattrs[at]() -> Vec<Vec<u8>>;
             /// Removes an extended attribute.
             fn remove_xattr[at](name: &[u8]) -> ();
+            /// Asks for a lock without waiting: `None` when the owner has it now, else who is in the way.
+            fn try_lock_range[](lock: &LockRequest) -> Option<LockHolder>;
+            /// Asks for a lock and waits for it, as long as it takes: until `cancel` is used, on another thread
+            /// ([`crate::Status::Interrupted`]), or the wait would be a deadlock ([`crate::Status::Deadlock`]).
+            fn lock_range[](lock: &LockRequest, cancel: &LockCancelHandle) -> ();
+            /// Ends a wait of another thread; one that is over already, or has not begun, too.
+            fn cancel_lock[](cancel: &LockCancelHandle) -> ();
+            /// Which lock would be in the way of this one.
+            fn test_lock[](lock: &LockRequest) -> Option<LockHolder>;
+            /// Lets locked bytes go.
+            fn unlock_range[](range: &LockRange) -> ();
             /// Room in the file system; disks that several daemons share are counted once.
             fn statfs[]() -> StatFsReply;
             /// Where a file lies, and the default of its directory.
@@ -100,6 +113,8 @@ macro_rules! file_calls {
             /// Forces everything written through this file to disk: data, size and name.
             /// [`crate::Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged.
             fn sync() -> Attributes;
+            /// [`crate::Status::UnsyncedDataLost`], once, when it is known that a daemon lost writes. Asks nobody.
+            fn check_loss() -> ();
             /// Cuts the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;
             /// Makes a range read as zeros; the size stays.

@@ -24,6 +24,7 @@ mod gate;
 mod heard;
 mod intents;
 mod lease;
+mod lock;
 mod metrics;
 mod objects;
 mod ops;

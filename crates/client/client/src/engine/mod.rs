@@ -23,12 +23,14 @@ mod cursor;
 mod directory;
 pub(crate) mod gate;
 mod handles;
+mod held_locks;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
 mod leases;
 mod link;
 mod list;
+mod lock;
 mod mds_call;
 mod names;
 mod open;
@@ -52,7 +54,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -63,6 +65,7 @@ use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
 pub use handles::Run;
+pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use recalls::Notice;
@@ -76,6 +79,7 @@ use crate::{
 };
 use gate::{Gate, lock};
 use handles::Handles;
+use held_locks::HeldLocks;
 use leases::Leasing;
 use link::Link;
 use pool::Pool;
@@ -96,6 +100,11 @@ pub struct Engine<D: Driver> {
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
     handles: Handles,
+    locks: HeldLocks,
+    /// Numbers of waits for locks; never used twice in a session.
+    next_ticket: AtomicU64,
+    /// How many wait for a lock now.
+    lock_waits: AtomicU64,
     leasing: Leasing<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
@@ -107,6 +116,7 @@ struct IdentityKey {
     uid: u64,
     gid: u64,
     groups: Vec<u64>,
+    checked: bool,
 }
 
 /// Who asks: every call of the namespace is made through one. Cheap to clone.
@@ -141,6 +151,9 @@ impl<D: Driver> Engine<D> {
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
             handles: Handles::default(),
+            locks: HeldLocks::default(),
+            next_ticket: AtomicU64::new(1),
+            lock_waits: AtomicU64::new(0),
             leasing: Leasing::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),

@@ -13,6 +13,7 @@ use braid_types::{
 use super::{
     FileKind, calls,
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
+    lock::{LockHolder, LockRange, LockReply, LockRequest},
     types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, Space},
 };
 use crate::{
@@ -160,6 +161,18 @@ calls! {
         /// Which.
         dir: FileIndex,
     } -> ();
+    /// Create an open file without a name (`O_TMPFILE`). Until `MakeLink` from its index gives it one, it goes when it is
+    /// closed.
+    CreateUnnamed = 0x0126 {
+        /// The directory as if in which it is made.
+        at: At,
+        /// Permission bits.
+        mode: u32,
+        /// What it is opened for.
+        rights: Rights,
+        /// Wishes about its layout.
+        wish: LayoutWish,
+    } -> Opened;
 
     /// Make a directory.
     MakeDirectory = 0x0130 {
@@ -360,14 +373,52 @@ calls! {
     /// For fsck: shards in use.
     FsckShards = 0x0194 {} -> Vec<ShardId>;
 
+    /// Ask for a lock. What the owner has on these bytes is replaced.
+    LockSet = 0x01a0 {
+        /// The lock.
+        lock: LockRequest,
+        /// 0: it does not wait. Else a number never used before in the session, for the wait.
+        ticket: u64,
+    } -> LockReply;
+    /// Wait for a lock that `LockSet` left waiting; it is granted to nobody who is not waited with. May be sent again and again:
+    /// the place in the queue is kept for some seconds.
+    LockAwait = 0x01a1 {
+        /// The lock, as it was asked for.
+        lock: LockRequest,
+        /// The wait.
+        ticket: u64,
+        /// When to be told that it still waits, in milliseconds; at most `LOCK_WAIT_MS_MAX`.
+        wait_ms: u32,
+    } -> LockReply;
+    /// End a wait. Unknown ones are ignored.
+    LockCancel = 0x01a2 {
+        /// The wait.
+        ticket: u64,
+    } -> ();
+    /// Which lock would be in the way of this one.
+    LockTest = 0x01a3 {
+        /// The lock.
+        lock: LockRequest,
+    } -> Option<LockHolder>;
+    /// Let bytes go.
+    Unlock = 0x01a4 {
+        /// Which.
+        range: LockRange,
+    } -> ();
+    /// To a server of a new epoch, before the last `Reclaim`: locks that the session holds. The reply tells the
+    /// positions in `locks` of those that somebody else has by now. A repetition changes nothing.
+    LockReclaim = 0x01a5 {
+        /// At most `RECLAIM_LOCKS_MAX`.
+        locks: Vec<LockRequest>,
+    } -> Vec<u32>;
     /// Ask for the names lease of a directory; the grant's number, or `None` when something is in its way: it is never
     /// waited for.
-    LeaseNames = 0x01a0 {
+    LeaseNames = 0x01b0 {
         /// The directory.
         dir: FileIndex,
     } -> Option<u64>;
     /// Ask for a data lease of a file; waits, bounded, while it is recalled from others.
-    LeaseData = 0x01a1 {
+    LeaseData = 0x01b1 {
         /// The file.
         file: FileIndex,
         /// What is wished: more than is granted, where others use the file too.
@@ -377,12 +428,12 @@ calls! {
     } -> LeaseGrant;
     /// What the server wants back, once there is something: recalls with higher numbers than `seen`, the lowest first,
     /// and none when a while has passed. The first in an epoch says that the client has let go of every lease of before.
-    AwaitRecalls = 0x01a2 {
+    AwaitRecalls = 0x01b2 {
         /// Number of the newest recall that the client has taken in from this run of the server; 0 for none.
         seen: u64,
     } -> Vec<Recall>;
     /// Give leases back, recalled or not. A repetition changes nothing.
-    ReturnLeases = 0x01a3 {
+    ReturnLeases = 0x01b3 {
         /// At most `LEASES_RETURNED_MAX`.
         leases: Vec<ReturnedLease>,
     } -> ();

@@ -11,6 +11,7 @@ mod keys;
 mod layout;
 mod lease;
 mod list;
+mod lock;
 mod look;
 mod names;
 mod open;
@@ -73,9 +74,16 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
         R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
-        R::Create(_) | R::MakeDirectory(_) | R::MakeNode(_) | R::MakeSymlink(_) | R::MakeLink(_) => Needs::change(),
+        R::Create(_)
+        | R::CreateUnnamed(_)
+        | R::MakeDirectory(_)
+        | R::MakeNode(_)
+        | R::MakeSymlink(_)
+        | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
         R::SetAttributes(_) | R::PunchHole(_) | R::SetXattr(_) | R::RemoveXattr(_) | R::LayoutSet(_) => Needs::change(),
+        R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
+        R::LockAwait(_) | R::LockCancel(_) | R::LockTest(_) | R::LockReclaim(_) => Needs::session(),
         R::RegisterIod(_) | R::Heartbeat(_) => Needs::plain(IOD),
         _ => Needs::plain(ADMIN),
     }
@@ -97,6 +105,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::ReadDirectory(r) => core.read_directory(call, r),
         R::Access(r) => core.access(call, r),
         R::Create(r) => core.create(call, r),
+        R::CreateUnnamed(r) => core.create_unnamed(call, r),
         R::Open(r) => core.open_file(call, r),
         R::Close(r) => core.close(call, r),
         R::RenewCapability(r) => core.renew_capability(call, r),
@@ -130,6 +139,12 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckMendFile(r) => core.fsck_mend_file(call, r),
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
+        R::LockSet(r) => core.lock_set(call, r),
+        R::LockAwait(r) => core.lock_await(call, r),
+        R::LockCancel(r) => core.lock_cancel(call, r),
+        R::LockTest(r) => core.lock_test(call, r),
+        R::Unlock(r) => core.unlock(call, r),
+        R::LockReclaim(r) => core.lock_reclaim(call, r),
         R::LeaseNames(r) => core.lease_names(call, r),
         R::LeaseData(r) => core.lease_data(call, r),
         R::AwaitRecalls(r) => core.await_recalls(call, r),

@@ -1,0 +1,28 @@
+//! Forcing to disk, and telling of losses.
+
+use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+
+impl Vfs {
+    /// Forces everything written to the file to disk: data on every daemon, size and name (I6). Also what other handles
+    /// wrote, as `fsync` means it. There is nothing that `fdatasync` could leave out: the size is data, and times come
+    /// with it.
+    ///
+    /// # Errors
+    /// Once for each open file, that writes were lost; with the server that failed.
+    pub fn sync(&self, handle: FileHandle) -> Result<()> {
+        self.file(handle)?.file.sync()?;
+        Ok(())
+    }
+
+    /// One of several descriptors of an open file is closed: ranges that its process (`owner`) has locked go. Says whether
+    /// writes are known to be lost.
+    ///
+    /// # Errors
+    /// Once for each open file, that writes were lost. The locks could not be let go.
+    pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
+        let open = self.file(handle)?;
+        let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
+        open.file.check_loss()?;
+        unlocked
+    }
+}

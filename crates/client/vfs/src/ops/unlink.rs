@@ -1,0 +1,28 @@
+//! Removing names. A file that is open stays usable through its handles.
+
+use braid_client::FileIndex;
+
+use super::name;
+use crate::{error::Result, vfs::Vfs};
+
+impl Vfs {
+    /// Removes a name of something that is not a directory.
+    ///
+    /// # Errors
+    /// It is a directory, or not there; the cluster refuses or is not reached.
+    pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let done = self.client().unlink((directory, name(wanted)?));
+        self.holder.cache.change_name(directory, wanted);
+        Ok(done?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
+    pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let done = self.client().rmdir((directory, name(wanted)?));
+        self.holder.cache.change_name(directory, wanted);
+        Ok(done?)
+    }
+}

@@ -1,0 +1,124 @@
+//! The mount as its gateway sees it.
+
+use std::sync::Arc;
+
+use braid_client::{Attributes, Client, FileIndex};
+
+use crate::{
+    error::Result,
+    files::{Files, OpenFile},
+    handles::{FileHandle, Handles},
+    kept::Mark,
+    known::{Keep, Known},
+    ops::directory::OpenDirectory,
+    promise::{Holder, Promise},
+    users::Users,
+};
+
+/// A mounted file system. Its operations are in `ops`, one a file.
+///
+/// ```no_run
+/// use braid_client::{Client, Config, Credential};
+/// use braid_vfs::{Access, FileIndex, Looked, Vfs};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let client = Client::connect(Config::new(["mds:7000"], Credential::from_key_file("/etc/braid/client.key")?))?;
+/// let vfs = Vfs::new(client)?;
+/// if let Looked::Found(known) = vfs.look_up(FileIndex::ROOT, b"results")? {
+///     let opened = vfs.open(known.attributes.file, Access::READ)?;
+///     let mut buffer = vec![0; 4096];
+///     let bytes = vfs.read(opened.handle, 0, &mut buffer)?;
+///     vfs.release(opened.handle, None)?;
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct Vfs {
+    pub(crate) users: Users,
+    pub(crate) open_files: Handles<OpenFile>,
+    pub(crate) open_directories: Handles<OpenDirectory>,
+    pub(crate) files: Arc<Files>,
+    pub(crate) holder: Arc<Holder>,
+}
+
+impl Vfs {
+    /// A mount over a client. One that may vouch for users (a host's key) makes files in their names; any other does
+    /// everything in its own.
+    ///
+    /// # Errors
+    /// The metadata server is not reached.
+    pub fn new(client: Client) -> Result<Self> {
+        let holder = Holder::new(&client);
+        Ok(Self {
+            holder,
+            users: Users::new(client)?,
+            open_files: Handles::default(),
+            open_directories: Handles::default(),
+            files: Arc::default(),
+        })
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        self.users.root()
+    }
+
+    pub(crate) fn file(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
+        self.open_files.find(handle.0)
+    }
+
+    /// Attributes that came from the metadata server just now.
+    pub(crate) fn seen(&self, attributes: Attributes) -> Known {
+        self.files.see(&attributes);
+        Known::now(attributes)
+    }
+
+    /// Attributes that came just now, asked for under a promise.
+    pub(crate) fn kept_under(&self, attributes: Attributes, promise: &Arc<Promise>, mark: Mark) -> Known {
+        self.files.see(&attributes);
+        let keep = self.holder.cache.keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
+        Known { attributes, keep }
+    }
+
+    /// The promise that the attributes of a file would be kept under, if it is held: that of the directory of its one
+    /// name, or a directory's own.
+    pub(crate) fn promise_of(&self, file: FileIndex) -> Option<Arc<Promise>> {
+        match self.holder.cache.parent(file) {
+            Some(above) => self.holder.promise(above),
+            None => self.holder.held_promise(file),
+        }
+    }
+
+    /// This mount has changed the bytes or attributes of a file.
+    pub(crate) fn changed(&self, file: FileIndex) {
+        self.holder.cache.change(&[file]);
+    }
+
+    /// This mount made something under a name, or tried to: it and its attributes are kept, if nothing came between.
+    pub(crate) fn made(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        made: braid_client::Result<Attributes>,
+        under: (Option<Arc<Promise>>, Mark),
+    ) -> Result<Known> {
+        let (cache, (promise, mark)) = (&self.holder.cache, under);
+        let holds = |promise: &Promise| self.holder.holds(promise);
+        let keep = match (&made, promise) {
+            (Ok(found), Some(promise)) => cache.keep_found(&promise, mark, name, found, holds),
+            _ => Keep::default(),
+        };
+        match keep.name {
+            // The directory has another time now.
+            Some(_) => cache.change(&[directory]),
+            // What is remembered of the name is of before, or whether it was made is not known.
+            None => cache.change_name(directory, name),
+        }
+        let attributes = made?;
+        self.files.see(&attributes);
+        Ok(Known { attributes, keep })
+    }
+
+    /// Before something is made: the promise of its directory, if it is held, and the moment.
+    pub(crate) fn before(&self, directory: FileIndex) -> (Option<Arc<Promise>>, Mark) {
+        (self.holder.held_promise(directory), self.holder.cache.mark())
+    }
+}
