@@ -1,12 +1,19 @@
 //! Tests of a POSIX mount: each takes directories, which are one directory seen by one mount or by several.
 
+mod actor;
+mod append;
+mod cases;
 mod fsx;
+mod locks;
+mod mapped;
 mod mapping;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+
+use crate::cases::{Case, Counts, Ground};
 
 #[derive(Parser, Debug)]
 #[command(name = "braid-mount-test", max_term_width = 100)]
@@ -19,11 +26,34 @@ struct Cli {
 enum Command {
     /// Random operations on one file, held against an image of it
     Fsx(fsx::FsxArgs),
+    /// Locks, appends and mappings by several processes on several mounts
+    Shared(CasesArgs),
+    /// Plays a part in another test
+    #[command(hide = true)]
+    Actor,
+}
+
+/// Which cases, and where.
+#[derive(Args, Clone, Debug)]
+struct CasesArgs {
+    /// A directory of the file system; several are the same directory by several mounts
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// Only cases with this in their names
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// The long form
+    #[arg(long)]
+    full: bool,
+    /// What random choices come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
 }
 
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(error) => {
             println!("{error:#}");
             ExitCode::FAILURE
@@ -31,13 +61,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<()> {
+fn run(command: Command) -> Result<bool> {
     match command {
         Command::Fsx(args) => {
             let done = fsx::run(&args)?;
             println!("{} operations: {}", args.ops, done.counts());
             println!("refused: {}", done.refused());
-            Ok(())
+            Ok(true)
         }
+        Command::Shared(args) => Ok(run_cases(&[locks::CASES, append::CASES, mapped::CASES], args)),
+        Command::Actor => actor::play().map(|()| true),
     }
+}
+
+fn run_cases(groups: &[&[Case]], args: CasesArgs) -> bool {
+    let ground = Ground { dirs: args.dirs, full: args.full, seed: args.seed };
+    let mut counts = Counts::default();
+    groups.iter().for_each(|cases| cases::run(cases, &args.only, &ground, &mut counts));
+    println!("{}", counts.closing_line());
+    counts.failed == 0
 }
