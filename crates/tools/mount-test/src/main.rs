@@ -4,6 +4,7 @@ mod actor;
 mod append;
 mod cases;
 mod fsx;
+mod history;
 mod locks;
 mod mapped;
 mod mapping;
@@ -26,6 +27,8 @@ struct Cli {
 enum Command {
     /// Random operations on one file, held against an image of it
     Fsx(fsx::FsxArgs),
+    /// Random calls by several threads, held against every order that a coherent file system allows
+    History(history::HistoryArgs),
     /// Locks, appends and mappings by several processes on several mounts
     Shared(CasesArgs),
     /// Plays a part in another test
@@ -67,6 +70,12 @@ fn run(command: Command) -> Result<bool> {
             let done = fsx::run(&args)?;
             println!("{} operations: {}", args.ops, done.counts());
             println!("refused: {}", done.refused());
+            Ok(true)
+        }
+        Command::History(args) => {
+            let played = history::run(&args)?;
+            let (rounds, longest) = (args.rounds, played.longest.as_secs_f64() * 1e3);
+            println!("{} calls in {rounds} rounds, coherent; the longest took {longest:.0} ms", played.calls);
             Ok(true)
         }
         Command::Shared(args) => Ok(run_cases(&[locks::CASES, append::CASES, mapped::CASES], args)),
