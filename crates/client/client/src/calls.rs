@@ -38,6 +38,8 @@ macro_rules! namespace_calls {
             fn truncate[at](bytes: u64) -> Attributes;
             /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
             fn touch[at](mode: u32, exclusive: bool, wish: LayoutWish) -> CreateReply;
+            /// A stretch of a directory's listing: the entries after `cookie` (0: from the start), about `bytes_max` bytes.
+            fn read_directory[at](cookie: u64, bytes_max: u32, with_attributes: bool) -> ReadDirectoryReply;
             /// Forces a directory's changes to disk.
             fn sync_directory[at]() -> ();
             /// The value of an extended attribute; `name` with its `user.` or other prefix.
@@ -100,6 +102,8 @@ macro_rules! file_calls {
             /// Forces everything written through this file to disk: data, size and name.
             /// [`crate::Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged.
             fn sync() -> Attributes;
+            /// [`crate::Status::UnsyncedDataLost`], once, when it is known that a daemon lost writes. Asks nobody.
+            fn check_loss() -> ();
             /// Cuts the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;
             /// Makes a range read as zeros; the size stays.

@@ -1,2 +1,9 @@
 //! The POSIX mount: the FUSE protocol in front of `vfs`.
+//!
+//! [`kernel`] speaks the kernel's protocol and knows nothing of BraidFS.
+//! [`fs`] does what it asks, by `vfs`.
 #![cfg(target_os = "linux")]
+#![deny(unsafe_code)] // one ioctl in kernel::clone
+
+pub mod fs;
+pub mod kernel;

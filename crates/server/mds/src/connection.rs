@@ -74,7 +74,7 @@ impl Connection {
         let (owner, user) = match &peer.credential {
             Credential::Client(key) => (Owner { key: *key, user: None }, None),
             Credential::Ticket(t) => {
-                let user = Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone() };
+                let user = Identity { uid: t.uid, gid: t.gid, groups: t.groups.clone(), checked: false };
                 (Owner { key: t.key, user: Some(t.uid) }, Some(user))
             }
             _ => (Owner { key: KeyId(0), user: None }, None),
@@ -168,10 +168,10 @@ impl Connection {
     }
 }
 
-/// A squashing key makes everybody, root too, one user.
+/// A squashing key makes everybody, root too, one user, whose permissions are asked here.
 fn squashed(identity: Identity, rights: &KeyRights) -> Identity {
     match rights.squash {
-        Some((uid, gid)) => Identity { uid, gid, groups: Vec::new() },
+        Some((uid, gid)) => Identity { uid, gid, groups: Vec::new(), checked: false },
         None => identity,
     }
 }

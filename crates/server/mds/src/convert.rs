@@ -58,11 +58,13 @@ pub(crate) fn mode(mode: u32) -> u16 {
 }
 
 pub(crate) fn stored_identity(identity: &Identity) -> braid_meta::Identity {
-    braid_meta::Identity { uid: identity.uid, gid: identity.gid, groups: identity.groups.clone() }
+    let Identity { uid, gid, groups, checked } = identity.clone();
+    braid_meta::Identity { uid, gid, groups, checked }
 }
 
 pub(crate) fn wire_identity(identity: &braid_meta::Identity) -> Identity {
-    Identity { uid: identity.uid, gid: identity.gid, groups: identity.groups.clone() }
+    let braid_meta::Identity { uid, gid, groups, checked } = identity.clone();
+    Identity { uid, gid, groups, checked }
 }
 
 /// A directory's default as a wish.

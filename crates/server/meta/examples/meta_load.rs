@@ -45,7 +45,7 @@ fn create(ns: &Namespace, directory: FileIndex, from: u64, count: u64, threads: 
         for thread in 0..threads {
             let next = &next;
             scope.spawn(move || {
-                let who = Identity { uid: 1000, gid: 1000, groups: vec![] };
+                let who = Identity { uid: 1000, gid: 1000, ..Identity::root() };
                 let mut sequence = from;
                 loop {
                     let n = next.fetch_add(1, Ordering::Relaxed);

@@ -13,6 +13,9 @@ pub struct Identity {
     pub gid: u64,
     /// Supplementary groups.
     pub groups: Vec<u64>,
+    /// Somebody else has asked the permissions, the kernel of a mount: nothing is refused that root may do, and what is
+    /// made is this user's all the same.
+    pub checked: bool,
 }
 
 impl Identity {
@@ -21,9 +24,14 @@ impl Identity {
         Self::default()
     }
 
-    /// Whether permissions do not hold it.
+    /// Whether it is the superuser.
     pub fn is_root(&self) -> bool {
         self.uid == 0
+    }
+
+    /// Whether permissions do not hold it.
+    pub fn is_unheld(&self) -> bool {
+        self.is_root() || self.checked
     }
 
     /// Whether it is in a group.
@@ -90,7 +98,7 @@ pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> 
     } else {
         inode.mode
     };
-    let granted = if who.is_root() { root_bits(inode) } else { (class & 7) as u8 };
+    let granted = if who.is_unheld() { root_bits(inode) } else { (class & 7) as u8 };
     if want.0 & !granted == 0 { Ok(()) } else { Err(Status::PermissionDenied.into()) }
 }
 
@@ -101,7 +109,7 @@ fn root_bits(inode: &Inode) -> u8 {
 
 /// In a sticky directory only the owner of the entry's file, of the directory, or root removes or renames an entry.
 pub(crate) fn permit_sticky(who: &Identity, directory: &Inode, target: &Inode) -> Result<(), Failure> {
-    let free = directory.mode & 0o1000 == 0 || who.is_root() || who.owns(directory) || who.owns(target);
+    let free = directory.mode & 0o1000 == 0 || who.is_unheld() || who.owns(directory) || who.owns(target);
     // POSIX unlink(): EPERM or EACCES; Linux gives EPERM.
     if free { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

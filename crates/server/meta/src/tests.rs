@@ -73,7 +73,7 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 }
 
 pub(crate) fn user(uid: u64) -> Identity {
-    Identity { uid, gid: uid, groups: vec![] }
+    Identity { uid, gid: uid, ..Identity::root() }
 }
 
 pub(crate) fn call(who: &Identity) -> Call<'_> {

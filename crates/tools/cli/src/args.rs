@@ -179,6 +179,10 @@ pub enum Command {
     /// Where the bytes of files lie, and defaults of directories
     #[command(subcommand)]
     Layout(LayoutCommand),
+    /// Mount the file system on a directory; it goes on in the background when it is ready
+    Mount(MountArgs),
+    /// Unmount, also when its servers or its own process are gone
+    Umount(UmountArgs),
     /// Check the file system while it runs; reports only, unless told to mend
     Fsck {
         /// Mend what can be mended. Nothing is deleted: objects without a file go to lost+found
@@ -215,6 +219,45 @@ pub struct UpArgs {
     /// Go on in the background when the cluster is ready
     #[arg(long, short = 'd')]
     pub detach: bool,
+    /// Mount the file system there [default: DIR/mnt, where this user may mount]
+    #[arg(long, value_name = "POINT", conflicts_with = "no_mount")]
+    pub mount: Option<PathBuf>,
+    /// Do not mount it
+    #[arg(long)]
+    pub no_mount: bool,
+}
+
+/// `braid mount`. As mount.braid it is the helper of mount(8) for `mount -t braid` and /etc/fstab.
+#[derive(Args, Debug, Clone)]
+pub struct MountArgs {
+    /// The directory to mount on
+    pub point: PathBuf,
+    /// Options: ro, noatime, noexec, suid, dev, noallow_other; key=FILE and the like for the client's settings
+    #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
+    pub options: Vec<String>,
+    /// Stay in the foreground
+    #[arg(long, short = 'f')]
+    pub foreground: bool,
+    /// Where the log goes [default: standard error in the foreground, else the system's log]
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// What the table of mounts shows as the source
+    #[arg(long, hide = true, value_name = "TEXT")]
+    pub source: Option<String>,
+    /// Pass over options that are not known
+    #[arg(long, hide = true)]
+    pub sloppy: bool,
+}
+
+/// `braid umount`.
+#[derive(Args, Debug, Clone)]
+pub struct UmountArgs {
+    /// Where it is mounted
+    #[arg(required = true)]
+    pub points: Vec<PathBuf>,
+    /// Take it out of the tree now, although it is in use; it ends with its last user
+    #[arg(long, short = 'l')]
+    pub lazy: bool,
 }
 
 /// `braid init`.

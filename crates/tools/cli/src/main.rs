@@ -6,11 +6,14 @@ mod commands;
 mod config;
 mod connect;
 mod embedded;
+mod log;
+#[cfg(target_os = "linux")]
+mod mount;
 mod output;
 mod servers;
 mod transfer;
 
-use std::{io::IsTerminal, process::ExitCode};
+use std::process::ExitCode;
 
 use clap::Parser;
 
@@ -21,10 +24,13 @@ use crate::{
 };
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    start_log(&cli.global, &cli.command);
+    #[cfg(target_os = "linux")]
+    let Some(arguments) = mount::alias::arguments(std::env::args_os()) else { return ExitCode::SUCCESS };
+    #[cfg(not(target_os = "linux"))]
+    let arguments = std::env::args_os();
+    let cli = Cli::parse_from(arguments);
     let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
-    match run(cli, out) {
+    match start_log(&cli.global, &cli.command).and_then(|()| run(cli, out)) {
         Ok(code) => code,
         Err(fault) => fault.report(out.json),
     }
@@ -60,26 +66,29 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Du { paths } => commands::space::du(&paths, &settings()?, out)?,
         Command::Df => commands::space::df(&settings()?, out)?,
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
+        Command::Mount(args) => return commands::mount::mount(&args, global, out),
+        Command::Umount(args) => commands::mount::umount(&args, out)?,
         Command::Fsck { mend } => return commands::fsck::fsck(mend, &settings()?, out),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Logs go to standard error: warnings from commands, information from daemons, more with `-v`.
-fn start_log(global: &Global, command: &Command) {
-    let daemon = matches!(command, Command::Up(_) | Command::Mds(_) | Command::Iod(_) | Command::Agent(_));
-    let level = match (global.verbose, daemon && !matches!(command, Command::Up(_))) {
+/// Warnings from commands, information from daemons, more with `-v`. A mount in the background has no terminal.
+fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
+    let daemon = matches!(command, Command::Mds(_) | Command::Iod(_) | Command::Agent(_) | Command::Mount(_));
+    let level = match (global.verbose, daemon) {
         (0, false) => "warn",
         (0, true) | (1, _) => "info",
         (2, _) => "debug",
         _ => "trace",
     };
-    let filter = tracing_subscriber::EnvFilter::try_from_env("BRAID_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .init();
+    #[cfg(target_os = "linux")]
+    if let Command::Mount(args) = command {
+        return match (mount::options::log_file(args), mount::background::is_child()) {
+            (Some(path), _) => log::start(log::Place::File(&path), level),
+            (None, true) => log::start(log::Place::System, level),
+            (None, false) => log::start(log::Place::StandardError, level),
+        };
+    }
+    log::start(log::Place::StandardError, level)
 }

@@ -17,7 +17,7 @@ pub(super) fn identity(stream: &UnixStream) -> io::Result<Identity> {
     let (uid, gid) = (u64::from(peer.uid.as_raw()), u64::from(peer.gid.as_raw()));
     // A process that is gone, or in another process namespace, keeps its user and group and no more.
     let groups = groups(peer.pid.as_raw_nonzero().get(), uid, gid).unwrap_or_default();
-    Ok(Identity { uid, gid, groups })
+    Ok(Identity { uid, gid, groups, checked: false })
 }
 
 fn groups(pid: i32, uid: u64, gid: u64) -> io::Result<Vec<u64>> {

@@ -188,7 +188,7 @@ impl Voucher {
 }
 
 fn ticket(identity: Identity, check: &AgentCheckReply, nonce: [u8; 16]) -> Ticket {
-    let Identity { uid, gid, groups } = identity;
+    let Identity { uid, gid, groups, .. } = identity;
     Ticket { key: check.key, agent_session: check.session, epoch: check.epoch, uid, gid, groups, nonce }
 }
 

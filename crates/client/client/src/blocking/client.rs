@@ -8,7 +8,7 @@ use braid_wire::message::{
     DaemonStatusReply, FileKind,
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
-        KeyRights, LayoutShowReply, MdsStatusReply, RenameMode, SetTime, StatFsReply, XattrMode,
+        KeyRights, LayoutShowReply, MdsStatusReply, ReadDirectoryReply, RenameMode, SetTime, StatFsReply, XattrMode,
     },
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };

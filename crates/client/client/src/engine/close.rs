@@ -62,6 +62,14 @@ impl<D: Driver> OpenFile<D> {
             }
             self.engine().flush_closes_when_due().await;
         }
+        self.check_loss().await
+    }
+
+    /// Tells whether writes that were never synced are known to be lost (I6). Asks nobody.
+    ///
+    /// # Errors
+    /// [`Status::UnsyncedDataLost`], once.
+    pub async fn check_loss(&self) -> Result<()> {
         match self.unsynced.take_lost() {
             Some(server) => Err(lost(&server).during("close", self.path())),
             None => Ok(()),

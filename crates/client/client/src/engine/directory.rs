@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc};
 use braid_net::Driver;
 use braid_types::FileIndex;
 use braid_wire::message::{
-    mds::{FsyncDirectory, ReadDirectory},
+    mds::{FsyncDirectory, ReadDirectory, ReadDirectoryReply},
     types::{At, DirectoryEntry},
 };
 
@@ -39,6 +39,18 @@ impl<D: Driver> Caller<D> {
     pub fn read_dir_from(&self, dir: FileIndex, shown: &str, cookie: u64, with_attributes: bool) -> Listing<D> {
         let (caller, shown) = (self.clone(), shown.into());
         Listing { caller, shown, dir, cookie, with_attributes, fetched: VecDeque::new(), end: false }
+    }
+
+    /// A stretch of a listing, for callers that keep the cookie themselves.
+    pub async fn read_directory(
+        &self,
+        at: &At,
+        cookie: u64,
+        bytes_max: u32,
+        with_attributes: bool,
+    ) -> Result<ReadDirectoryReply> {
+        let dir = if at.path.is_empty() { at.dir } else { self.stat(at).await?.file };
+        self.ask("list", at, ReadDirectory { dir, cookie, bytes_max, with_attributes }).await
     }
 
     /// Forces a directory's changes to disk (I6).

@@ -183,8 +183,8 @@ impl<D: Driver> Engine<D> {
 
     /// The number of an identity; known to the server from the first call made with it.
     pub(crate) async fn define_identity(self: &Arc<Self>, identity: Identity) -> Result<u32> {
-        let Identity { uid, gid, groups } = identity;
-        let key = IdentityKey { uid, gid, groups };
+        let Identity { uid, gid, groups, checked } = identity;
+        let key = IdentityKey { uid, gid, groups, checked };
         let mut known = lock(&self.identities);
         if known.len() >= IDENTITIES_MAX && !known.contains_key(&key) {
             return Err(Error::new(Status::LimitExceeded, "this client vouches for too many identities"));
@@ -201,8 +201,9 @@ impl<D: Driver> Engine<D> {
         let call = {
             let known = lock(&self.identities);
             let found = known.iter().find(|(_, known)| **known == number).map(|(key, _)| key.clone());
-            let key = found.unwrap_or(IdentityKey { uid: u64::MAX, gid: u64::MAX, groups: Vec::new() });
-            DefineIdentity { number, identity: Identity { uid: key.uid, gid: key.gid, groups: key.groups } }
+            let nobody = IdentityKey { uid: u64::MAX, gid: u64::MAX, groups: Vec::new(), checked: false };
+            let IdentityKey { uid, gid, groups, checked } = found.unwrap_or(nobody);
+            DefineIdentity { number, identity: Identity { uid, gid, groups, checked } }
         };
         let body = enveloped(&Envelope::PLAIN, &call);
         let answer = self.driver.call(&link.shared, DefineIdentity::OP, &body, deadline).await.map_err(Attempt::Net)?;

@@ -101,6 +101,7 @@ struct IdentityKey {
     uid: u64,
     gid: u64,
     groups: Vec<u64>,
+    checked: bool,
 }
 
 /// Who asks: every call of the namespace is made through one. Cheap to clone.

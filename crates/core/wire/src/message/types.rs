@@ -15,6 +15,9 @@ wire_struct! {
         gid: u64,
         /// Supplementary groups.
         groups: Vec<u64>,
+        /// Somebody who vouches has asked the permissions already, as a mount's kernel does: the server refuses nothing
+        /// that it would not refuse root, and what is made belongs to `uid` and `gid` all the same.
+        checked: bool,
     }
 
     /// A place in the namespace: a path from a directory, or with an empty path the file itself.
@@ -200,7 +203,12 @@ impl At {
 impl Identity {
     /// The superuser.
     pub fn root() -> Self {
-        Self { uid: 0, gid: 0, groups: Vec::new() }
+        Self { uid: 0, gid: 0, groups: Vec::new(), checked: false }
+    }
+
+    /// A user whose permissions the caller has asked itself. Of use only to those who may name root, too.
+    pub fn checked(uid: u64, gid: u64) -> Self {
+        Self { uid, gid, groups: Vec::new(), checked: true }
     }
 }
 

@@ -49,12 +49,38 @@ fn a_ticket_is_its_user_whatever_its_messages_say() {
 fn a_host_vouches_for_its_users() {
     let mut world = World::new(1);
     let host = world.client();
-    let identity = Identity { uid: 1000, gid: 100, groups: vec![] };
+    let identity = Identity { uid: 1000, gid: 100, groups: vec![], checked: false };
     host.call_as(Envelope::PLAIN, DefineIdentity { number: 1, identity }).unwrap();
     let refused = host.call_as(Envelope { identity: 1, ..host.next() }, create("f")).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied);
     let unknown = host.call_as(Envelope { identity: 2, ..host.next() }, create("f")).unwrap_err();
     assert_eq!(unknown.status, Status::Invalid);
+}
+
+#[test]
+fn a_host_that_checked_a_user_itself_is_believed_and_a_squashed_one_is_not() {
+    let mut world = World::new(1);
+    let host = world.client();
+    let squash = world.key(KeyRights { squash: Some((65534, 65534)), ..KeyRights::full() });
+    let squashed = world.client_of(squash);
+    for client in [&host, &squashed] {
+        let define = DefineIdentity { number: 1, identity: Identity::checked(1000, 100) };
+        client.call_as(Envelope::PLAIN, define).unwrap();
+    }
+    let made = host.call_as(Envelope { identity: 1, ..host.next() }, create("f")).unwrap();
+    assert_eq!((made.attributes.uid, made.attributes.gid), (1000, 100));
+    let refused = squashed.call_as(Envelope { identity: 1, ..squashed.next() }, create("g")).unwrap_err();
+    assert_eq!(refused.status, Status::PermissionDenied, "the directory is root's");
+}
+
+#[test]
+fn a_ticket_cannot_say_that_somebody_was_checked() {
+    let mut world = World::new(1);
+    let (_agent, user) = agent_and_user(&mut world, 1000);
+    let define = DefineIdentity { number: 1, identity: Identity::checked(1000, 1000) };
+    assert_eq!(user.call_as(Envelope::PLAIN, define).unwrap_err().status, Status::NotPermitted);
+    let as_checked = Envelope { identity: 1, ..user.next() };
+    assert_eq!(user.call_as(as_checked, create("f")).unwrap_err().status, Status::NotPermitted);
 }
 
 #[test]

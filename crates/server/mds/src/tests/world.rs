@@ -525,7 +525,7 @@ impl Client {
 
     /// The number of a user on this connection.
     pub fn define(&self, uid: u64) -> u32 {
-        let identity = braid_wire::message::types::Identity { uid, gid: uid, groups: Vec::new() };
+        let identity = braid_wire::message::types::Identity { uid, gid: uid, groups: Vec::new(), checked: false };
         let number = uid as u32;
         self.call_as(Envelope::PLAIN, DefineIdentity { number, identity }).unwrap();
         number

@@ -59,7 +59,7 @@ impl Namespace {
 }
 
 fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
-    if who.is_root() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+    if who.is_unheld() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }
 
 /// POSIX chown(): the owner is root's to change; the group is the owner's, to a group that it is in.
@@ -67,13 +67,13 @@ fn own(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Resul
     if changes.owner.is_none() && changes.group.is_none() {
         return Ok(());
     }
-    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.is_root() {
+    if changes.owner.is_some_and(|owner| owner != old.owner) && !who.is_unheld() {
         return Err(Status::NotPermitted.into());
     }
     owner_only(who, old)?;
     if let Some(group) = changes.group
         && group != old.group
-        && !who.is_root()
+        && !who.is_unheld()
         && !who.in_group(group)
     {
         return Err(Status::NotPermitted.into());
@@ -102,7 +102,7 @@ fn mode(who: &Identity, old: &Inode, new: &mut Inode, changes: &Changes) -> Resu
     owner_only(who, old)?;
     new.mode = mode;
     // POSIX chmod(): nobody sets sgid for a group that it is not in.
-    if !who.is_root() && !who.in_group(new.group) {
+    if !who.is_unheld() && !who.in_group(new.group) {
         new.mode &= !0o2000;
     }
     Ok(())

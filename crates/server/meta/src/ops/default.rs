@@ -80,5 +80,5 @@ impl Tx<'_> {
 }
 
 fn owner_only(call: &Call<'_>, inode: &Inode) -> Result<(), Failure> {
-    if call.who.is_root() || call.who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
+    if call.who.is_unheld() || call.who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }

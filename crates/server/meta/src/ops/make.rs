@@ -73,7 +73,7 @@ pub(super) fn inode(
     let mut mode = mode & 0o7777;
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
-    } else if mode & 0o2010 == 0o2010 && !who.is_root() && !who.in_group(group) {
+    } else if mode & 0o2010 == 0o2010 && !who.is_unheld() && !who.in_group(group) {
         // Linux inode_init_owner(): nobody makes an executable of a group that it is not in.
         mode &= !0o2000;
     }

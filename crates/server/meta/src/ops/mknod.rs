@@ -36,7 +36,7 @@ impl Namespace {
                 return Err(Status::Invalid.into());
             }
             let place = make::free_name(tx, call, directory, name)?;
-            if device && !call.who.is_root() {
+            if device && !call.who.is_unheld() {
                 return Err(Status::NotPermitted.into());
             }
             let file = tx.new_file(directory.shard())?;

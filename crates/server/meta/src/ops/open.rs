@@ -188,7 +188,7 @@ pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: Op
     permit(who, inode, want(read, Want::READ).and(want(write, Want::WRITE)))?;
     let mut new = (**inode).clone();
     note(tx, &mut new, args)?;
-    if write && !who.is_root() {
+    if write && !who.is_unheld() {
         // POSIX write(): suid and sgid may go when somebody writes; here when it gets the right to.
         attributes::clear_set_ids(&mut new);
     }

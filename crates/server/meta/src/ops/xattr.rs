@@ -115,13 +115,13 @@ fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), F
         if !matches!(inode.kind, FileKind::Regular | FileKind::Directory) {
             return Err(if writes { Status::NotPermitted } else { Status::NoAttribute }.into());
         }
-        if writes && inode.is_directory() && inode.mode & 0o1000 != 0 && !who.owns(inode) && !who.is_root() {
+        if writes && inode.is_directory() && inode.mode & 0o1000 != 0 && !who.owns(inode) && !who.is_unheld() {
             return Err(Status::NotPermitted.into());
         }
         return permit(who, inode, want);
     }
     let known = [&b"trusted."[..], b"security.", b"system."].iter().any(|prefix| name.starts_with(prefix));
-    match (known, who.is_root(), writes || name.starts_with(b"trusted.")) {
+    match (known, who.is_unheld(), writes || name.starts_with(b"trusted.")) {
         (false, ..) => Err(Status::Unsupported.into()),
         (true, true, _) | (true, false, false) => Ok(()),
         (true, false, true) if writes => Err(Status::NotPermitted.into()),

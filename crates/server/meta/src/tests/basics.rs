@@ -8,7 +8,7 @@ use crate::{Batch, Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMod
 #[test]
 fn a_created_file_is_found_with_its_attributes_after_a_restart() {
     let (store, ns) = memory();
-    let who = Identity { uid: 5, gid: 6, groups: vec![] };
+    let who = Identity { uid: 5, gid: 6, ..Identity::root() };
     let root = Identity::root();
     let home = ns.mkdir(&call(&root), ROOT, b"home", 0o777).unwrap();
     let made = create(&ns, &call(&who), home.file, b"notes").unwrap();

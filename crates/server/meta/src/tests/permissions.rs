@@ -18,7 +18,7 @@ fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
 fn the_first_class_that_fits_decides() {
     let mut inode = sample_inode(ROOT);
     (inode.owner, inode.group) = (Principal::posix(5), Principal::posix(50));
-    let in_group = Identity { uid: 6, gid: 7, groups: vec![50] };
+    let in_group = Identity { uid: 6, gid: 7, groups: vec![50], checked: false };
     inode.mode = 0o077;
     assert!(crate::permit(&user(5), &inode, Want::READ).is_err(), "the owner, though others may");
     inode.mode = 0o707;
@@ -116,7 +116,7 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
     let (_, ns) = memory();
     let root = Identity::root();
     let dir = directory(&ns, 7, 0o777);
-    let owner = Identity { uid: 5, gid: 5, groups: vec![50] };
+    let owner = Identity { uid: 5, gid: 5, groups: vec![50], checked: false };
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
     let mode = Changes { mode: Some(0o6755), ..Changes::default() };
     ns.setattr(&call(&owner), file, &mode).unwrap();
@@ -136,7 +136,7 @@ fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
 #[test]
 fn times_now_need_write_permission_and_others_ownership() {
     let (_, ns) = memory();
-    let (owner, writer, reader) = (user(5), Identity { uid: 6, gid: 6, groups: vec![5] }, user(8));
+    let (owner, writer, reader) = (user(5), Identity { uid: 6, gid: 6, groups: vec![5], checked: false }, user(8));
     let dir = directory(&ns, 7, 0o777);
     let args = CreateArgs { mode: 0o664, exclusive: true, open: None, place };
     let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
@@ -179,4 +179,45 @@ fn trusted_attributes_are_seen_by_root_alone() {
     assert_eq!(ns.list_xattrs(&owner, file).unwrap(), [b"user.u"]);
     assert_eq!(status(ns.xattr(&owner, file, b"trusted.t")), Status::NoAttribute);
     assert_eq!(ns.list_xattrs(&root, file).unwrap().len(), 2);
+}
+
+fn checked(uid: u64) -> Identity {
+    Identity { checked: true, ..user(uid) }
+}
+
+#[test]
+fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
+    let (_, ns) = memory();
+    let who = checked(5);
+    let dir = directory(&ns, 7, 0o000);
+    let made = create(&ns, &call(&who), dir, b"f").unwrap().inode;
+    assert_eq!((made.owner, made.group), (Principal::posix(5), Principal::posix(5)));
+    assert_eq!(ns.mkdir(&call(&who), dir, b"d", 0o700).unwrap().owner, Principal::posix(5));
+    let other = create(&ns, &call(&Identity::root()), dir, b"of root").unwrap().inode;
+    let chown = Changes { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..Changes::default() };
+    let changed = ns.setattr(&call(&who), other.file, &chown).unwrap();
+    assert_eq!((changed.owner, changed.mode), (Principal::posix(8), 0o4755), "the kernel said that it may");
+    let open = OpenArgs { session: SessionId(1), access: Access::BOTH };
+    assert_eq!(ns.open_file(&call(&who), other.file, open).unwrap().mode, 0o4755, "the kernel clears set-ids at write");
+    assert_eq!(status(ns.setattr(&call(&user(5)), other.file, &chown)), Status::NotPermitted, "not checked: refused");
+}
+
+#[test]
+fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
+    let (_, ns) = memory();
+    let dir = directory(&ns, 7, 0o2755);
+    let who = checked(5);
+    let file = create(&ns, &call(&who), dir, b"f").unwrap().inode;
+    let inner = ns.mkdir(&call(&who), dir, b"d", 0o755).unwrap();
+    assert_eq!((file.owner, file.group, file.mode), (Principal::posix(5), Principal::posix(7), 0o644));
+    assert_eq!((inner.group, inner.mode), (Principal::posix(7), 0o2755), "and a directory the bit");
+}
+
+#[test]
+fn who_was_checked_elsewhere_sees_trusted_attributes_listed_only_as_root() {
+    let (_, ns) = memory();
+    let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;
+    ns.set_xattr(&call(&checked(5)), file, b"trusted.a", b"1", XattrMode::Either).unwrap();
+    assert_eq!(ns.list_xattrs(&checked(5), file).unwrap(), Vec::<Vec<u8>>::new());
+    assert_eq!(ns.list_xattrs(&checked(0), file).unwrap(), [b"trusted.a"]);
 }

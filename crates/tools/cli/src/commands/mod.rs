@@ -9,6 +9,7 @@ pub mod init;
 pub mod key;
 pub mod layout;
 pub mod ls;
+pub mod mount;
 pub mod names;
 pub mod space;
 pub mod stat;

@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     time::{Duration, Instant},
 };
@@ -38,11 +38,16 @@ pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
 fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     let stop = servers::stop_signal()?;
     let mut cluster = Embedded::start(args)?;
+    #[cfg(target_os = "linux")]
+    let mounted = mount(args, out)?;
     let pid_file = args.dir.join("braid.pid");
     fs::write(&pid_file, std::process::id().to_string()).map_err(|e| Fault::failed("writing braid.pid", e))?;
     ready(args, &cluster.address, cluster.iods(), out)?;
     let _ = stop.recv();
     out.hint("stopping");
+    // While the daemons still run: what is open there is written and closed.
+    #[cfg(target_os = "linux")]
+    drop(mounted);
     cluster.stop();
     // Directories are let go first: `down` takes the end of the file for the end of the cluster.
     drop(cluster);
@@ -50,20 +55,76 @@ fn foreground(args: &UpArgs, out: Printer) -> Result<(), Fault> {
     Ok(())
 }
 
+/// Where the cluster is mounted unless told otherwise.
+fn mount_point(args: &UpArgs) -> PathBuf {
+    args.mount.clone().unwrap_or_else(|| args.dir.join("mnt"))
+}
+
+/// Mounts it, where this user may; only a mount that was asked for by name must work.
+#[cfg(target_os = "linux")]
+fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fault> {
+    use braid_fuse::kernel::mount::{MountOptions, Unmount, unmount};
+
+    use crate::mount::{Served, is_dead};
+    if args.no_mount {
+        return Ok(None);
+    }
+    let point = mount_point(args);
+    if is_dead(&point) {
+        // Of a process that was killed: nothing can be using it.
+        let _ = unmount(&point, Unmount::Lazy);
+    }
+    let made = fs::create_dir_all(&point).map_err(|e| Fault::failed(format!("making {}", point.display()), e));
+    let served = made.and_then(|()| {
+        let settings = embedded::settings(&args.dir)?;
+        let source = settings.mds.value.join(",");
+        Served::start(&MountOptions::new(source, &point), &settings)
+    });
+    match served {
+        Ok(served) => Ok(Some(served)),
+        Err(fault) if args.mount.is_some() => Err(fault),
+        Err(fault) => {
+            out.hint(format!("not mounted: {fault}"));
+            Ok(None)
+        }
+    }
+}
+
+/// Whether `point` is a mount of BraidFS, by whichever process.
+#[cfg(target_os = "linux")]
+fn is_mounted(point: &Path) -> bool {
+    use braid_fuse::kernel::mount::entry_at;
+    let entry = point.canonicalize().ok().and_then(|point| entry_at(&point).ok().flatten());
+    entry.is_some_and(|entry| entry.is_ours())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
+}
+
 /// Says where it is and what to type next.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
     let room = connect::client(&embedded::settings(&args.dir)?)?.statfs()?;
     let dir = args.dir.display();
+    let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {
         out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": args.dir.join("braid.toml"),
-            "total": room.total.0, "available": room.available.0 }));
+            "mount": mount, "total": room.total.0, "available": room.available.0 }));
         return Ok(());
     }
     out.line(format!(
         "BraidFS is up: 1 metadata server at {address}, {iods} I/O daemons, {} free",
         human_bytes(room.available.0)
     ));
-    out.hint(format!("next:  export BRAID_CONFIG={dir}/braid.toml"));
+    match &mount {
+        Some(point) => {
+            out.hint(format!("mounted on {}", point.display()));
+            out.hint(format!("next:  cp -r SOMETHING {}/", point.display()));
+            out.hint(format!("       export BRAID_CONFIG={dir}/braid.toml"));
+        }
+        None => out.hint(format!("next:  export BRAID_CONFIG={dir}/braid.toml")),
+    }
     out.hint("       braid put -r SOMETHING /     store files and directories");
     out.hint("       braid ls -l /                see them");
     out.hint("       braid layout show /FILE      see where the stripes lie");
@@ -86,6 +147,8 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let log = File::create(&log_path).map_err(|e| Fault::failed(format!("writing {}", log_path.display()), e))?;
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
     command.arg("up").arg(&args.dir).args(["--iods", &args.iods.to_string(), "--port", &args.port.to_string()]);
+    command.args(args.no_mount.then_some("--no-mount"));
+    command.args(args.mount.iter().flat_map(|point| ["--mount".as_ref(), point.as_os_str()]));
     command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));
     command.stdin(Stdio::null()).stdout(log.try_clone().map_err(fail)?).stderr(log);
     #[cfg(unix)]

@@ -1,0 +1,156 @@
+//! What all handles of one file share.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use braid_client::{Attributes, File, FileIndex};
+
+use crate::ops::open::Access;
+
+/// setuid, and setgid of a file that its group may execute: what a write by somebody else takes away.
+const SETUID: u32 = 0o4000;
+const SETGID: u32 = 0o2000;
+const GROUP_EXECUTE: u32 = 0o010;
+
+/// An open file behind a handle.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) file: File,
+    pub(crate) access: Access,
+    pub(crate) shared: Share,
+}
+
+/// A handle's share in what all handles of its file have. The last one takes it out of the table.
+#[derive(Debug)]
+pub(crate) struct Share {
+    file: FileIndex,
+    shared: Arc<SharedFile>,
+    files: Arc<Files>,
+}
+
+/// Shared by all handles of one file.
+#[derive(Debug)]
+pub(crate) struct SharedFile {
+    /// Held by the one that appends.
+    appending: Mutex<()>,
+    /// The mode as last seen.
+    mode: AtomicU32,
+}
+
+/// The files that are open.
+#[derive(Debug, Default)]
+pub(crate) struct Files(Mutex<HashMap<FileIndex, Arc<SharedFile>>>);
+
+impl Files {
+    /// A share in what the handles of a file have.
+    pub(crate) fn share(self: &Arc<Self>, seen: &Attributes) -> Share {
+        let made = || Arc::new(SharedFile { appending: Mutex::new(()), mode: AtomicU32::new(seen.mode) });
+        let shared = Arc::clone(lock(&self.0).entry(seen.file).or_insert_with(made));
+        shared.see(seen);
+        Share { file: seen.file, shared, files: Arc::clone(self) }
+    }
+
+    /// Attributes came by: an open file takes note of its mode.
+    pub(crate) fn see(&self, seen: &Attributes) {
+        if let Some(shared) = lock(&self.0).get(&seen.file) {
+            shared.see(seen);
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut files = lock(&self.files.0);
+        // Shares are made and given back under this lock: what the table and this one have, nobody else has.
+        if Arc::strong_count(&self.shared) == 2 {
+            files.remove(&self.file);
+        }
+    }
+}
+
+impl std::ops::Deref for Share {
+    type Target = SharedFile;
+
+    fn deref(&self) -> &SharedFile {
+        &self.shared
+    }
+}
+
+impl SharedFile {
+    pub(crate) fn append_lock(&self) -> MutexGuard<'_, ()> {
+        lock(&self.appending)
+    }
+
+    fn see(&self, seen: &Attributes) {
+        self.mode.store(seen.mode, Ordering::Relaxed);
+    }
+
+    /// The mode that is left after somebody without the right to keep them wrote; `None` when it stays as it is.
+    pub(crate) fn mode_without_privileges(&self) -> Option<u32> {
+        without_privileges(self.mode.load(Ordering::Relaxed))
+    }
+}
+
+/// A mode without setuid, and without setgid where it means "runs as the group"; `None` when it has neither.
+pub(crate) fn without_privileges(mode: u32) -> Option<u32> {
+    let runs_as_group = mode & SETGID != 0 && mode & GROUP_EXECUTE != 0;
+    let gone = mode & SETUID | if runs_as_group { SETGID } else { 0 };
+    (gone != 0).then_some(mode & !gone)
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attributes(file: u64) -> Attributes {
+        let (zero, kind) = (braid_client::Timestamp::default(), braid_client::FileKind::File);
+        Attributes {
+            file: FileIndex(file),
+            kind,
+            mode: 0o4755,
+            links: 1,
+            uid: 0,
+            gid: 0,
+            device: 0,
+            bytes: Default::default(),
+            bytes_used: Default::default(),
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            btime: zero,
+            change: 0,
+            flags: 0,
+            size_generation: Default::default(),
+        }
+    }
+
+    #[test]
+    fn what_handles_share_goes_with_the_last_of_them() {
+        let files = Arc::new(Files::default());
+        let (first, second) = (files.share(&attributes(7)), files.share(&attributes(7)));
+        files.see(&Attributes { mode: 0o755, ..attributes(7) });
+        assert_eq!((first.mode_without_privileges(), second.mode_without_privileges()), (None, None));
+        drop(first);
+        assert_eq!(lock(&files.0).len(), 1);
+        drop(second);
+        assert_eq!(lock(&files.0).len(), 0);
+    }
+
+    #[test]
+    fn privileges_go_as_posix_says() {
+        assert_eq!(without_privileges(0o4755), Some(0o755));
+        assert_eq!(without_privileges(0o6755), Some(0o755));
+        assert_eq!(without_privileges(0o2644), None, "setgid without group execute marks mandatory locking");
+        assert_eq!(without_privileges(0o6644), Some(0o2644));
+        assert_eq!(without_privileges(0o1777), None);
+    }
+}

@@ -1,0 +1,37 @@
+//! Room for a range, holes, zeros.
+
+use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+
+/// What is done with a range of a file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocation {
+    /// Room is reserved, so that writes to it do not fail for want of it.
+    Reserve {
+        /// Whether the file stays as long as it is.
+        keep_size: bool,
+    },
+    /// The range becomes a hole: it reads as zeros and takes no room. The size stays.
+    Punch,
+    /// The range reads as zeros and has room.
+    Zero {
+        /// Whether the file stays as long as it is.
+        keep_size: bool,
+    },
+}
+
+impl Vfs {
+    /// Reserves, punches or zeroes a range.
+    ///
+    /// # Errors
+    /// The handle is not open for writing; no space, with the daemon.
+    pub fn allocate(&self, handle: FileHandle, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
+        let open = self.writable(handle)?;
+        if let Allocation::Punch | Allocation::Zero { .. } = what {
+            self.seen(open.file.punch_hole(offset, bytes)?);
+        }
+        if let Allocation::Reserve { keep_size } | Allocation::Zero { keep_size } = what {
+            open.file.allocate(offset, bytes, keep_size)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! Making a file and opening it, in one call.
+//!
+//! The caller checked what the user may do with the *directory*: it took the name for free. When another mount was quicker
+//! the name leads to a file that nobody checked. It is opened only as the user may by its own user id and group, and
+//! never through a symbolic link: else whoever makes a link in the right moment has a stranger's file opened. What is
+//! left is for the caller to look up and check.
+
+use braid_client::{FileIndex, FileKind, Status};
+
+use super::{
+    name,
+    open::{Access, Opened, is_gone},
+};
+use crate::{
+    error::{Error, Result},
+    users::User,
+    vfs::Vfs,
+};
+
+/// A name that comes and goes faster than that is looked up again by the caller.
+const ATTEMPTS_MAX: usize = 4;
+
+/// What a new file is to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NewFile {
+    /// Permission bits.
+    pub mode: u32,
+    /// What the process masks out of them, unless the directory has a default ACL.
+    pub umask: u32,
+    /// What it is opened for.
+    pub access: Access,
+    /// Whether it is an error that the name is taken.
+    pub exclusive: bool,
+    /// Whether a file that was there is made empty.
+    pub truncate: bool,
+}
+
+impl Vfs {
+    /// Makes a file and opens it; opens the one that is there unless `exclusive`. Tells whether it was made.
+    ///
+    /// # Errors
+    /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
+    pub fn create(&self, user: User, directory: FileIndex, wanted: &[u8], new: &NewFile) -> Result<(Opened, bool)> {
+        let at = (directory, name(wanted)?);
+        let options = new.access.options().write(true).create_new(true).mode(new.mode & !new.umask);
+        for _ in 0..ATTEMPTS_MAX {
+            match self.users.creator(user)?.create(at, &options) {
+                Ok((file, _)) => return Ok((self.opened(file, new.access)?, true)),
+                Err(error) if error.status() == Status::Exists && !new.exclusive => {}
+                Err(error) => return Err(error.into()),
+            }
+            if let Some(opened) = self.open_existing(user, at, new)? {
+                return Ok((opened, false));
+            }
+        }
+        Err(Error::LookAgain)
+    }
+
+    /// The file that took the name; `None` when it went again.
+    fn open_existing(&self, user: User, at: (FileIndex, &[u8]), new: &NewFile) -> Result<Option<Opened>> {
+        let found = match self.client().lstat(at) {
+            Ok(found) if found.kind != FileKind::File => return Err(Error::LookAgain),
+            Ok(found) => found.file,
+            Err(error) if is_gone(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let truncate = new.truncate && new.access.write;
+        match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
+            Ok(file) => self.opened(file, new.access).map(Some),
+            Err(error) if is_gone(&error) => Ok(None),
+            Err(error) if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) => {
+                Err(Error::LookAgain)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}

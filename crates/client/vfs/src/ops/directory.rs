@@ -1,0 +1,81 @@
+//! Listing directories. A listing is resumed by the cookie of the last entry taken: nothing is kept between two calls, so
+//! that a listing under change returns every untouched name exactly once, and going back to the beginning sees the
+//! directory anew.
+
+use braid_client::{DirectoryEntry, FileIndex};
+
+use crate::{error::Result, handles::DirectoryHandle, vfs::Vfs};
+
+/// What the metadata server counts for an entry beside its name.
+const ENTRY_BYTES: usize = 64;
+/// More is not asked for at once (I9): a thousand names.
+const STRETCH_BYTES_MAX: usize = 64 * 1024;
+
+/// An open directory.
+#[derive(Debug)]
+pub(crate) struct OpenDirectory {
+    pub(crate) file: FileIndex,
+}
+
+/// A stretch of a listing.
+#[derive(Clone, Debug)]
+pub struct Stretch {
+    /// Entries in the order of their cookies, from 3 on: 1 and 2 are left to gateways that show `.` and `..`.
+    pub entries: Vec<DirectoryEntry>,
+    /// Whether the listing ends here.
+    pub end: bool,
+    /// Whether names and attributes may be remembered until a recall says otherwise.
+    pub cacheable: bool,
+}
+
+impl Vfs {
+    /// Opens a directory.
+    ///
+    /// # Errors
+    /// Too many are open.
+    pub fn open_directory(&self, directory: FileIndex) -> Result<DirectoryHandle> {
+        self.open_directories.insert(OpenDirectory { file: directory }).map(DirectoryHandle)
+    }
+
+    /// About `count` entries after a cookie; 0 for the beginning. At least one, if there is one.
+    ///
+    /// # Errors
+    /// No such handle; the directory is gone; the cluster is not reached.
+    pub fn read_directory(
+        &self,
+        handle: DirectoryHandle,
+        cookie: u64,
+        count: usize,
+        with_attributes: bool,
+    ) -> Result<Stretch> {
+        let directory = self.open_directories.find(handle.0)?.file;
+        let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
+        let reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
+        reply.entries.iter().filter_map(|entry| entry.attributes.as_ref()).for_each(|seen| self.files.see(seen));
+        Ok(Stretch { entries: reply.entries, end: reply.end, cacheable: false })
+    }
+
+    /// The directory above, for `..`.
+    ///
+    /// # Errors
+    /// The directory is gone; the cluster is not reached.
+    pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
+        Ok(self.client().lstat((directory, b".."))?.file)
+    }
+
+    /// Forces the names in a directory to disk (I6).
+    ///
+    /// # Errors
+    /// No such handle; the cluster is not reached.
+    pub fn sync_directory(&self, handle: DirectoryHandle) -> Result<()> {
+        Ok(self.client().sync_directory(self.open_directories.find(handle.0)?.file)?)
+    }
+
+    /// Closes a directory.
+    ///
+    /// # Errors
+    /// No such handle.
+    pub fn release_directory(&self, handle: DirectoryHandle) -> Result<()> {
+        self.open_directories.remove(handle.0).map(drop)
+    }
+}

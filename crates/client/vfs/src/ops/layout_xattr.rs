@@ -1,0 +1,193 @@
+//! A file's layout as an extended attribute: words `key=value`, with the names that `braid layout set` has for them.
+//!
+//! ```text
+//!   getfattr -n user.braid.layout FILE   distribution=simple-stripe stripe-size=1048576 iod-count=4 first-part=2 iods=1,2,3,4
+//!   getfattr -n user.braid.layout DIR    stripe-size=65536 iod-count=2          what new files in it get; or: default
+//!   setfattr -n user.braid.layout -v "stripe-size=65536 iod-count=2" DIR        also of a file that was never written
+//! ```
+//!
+//! What is set is understood whole or refused (I10). Where a file lies (`first-part`, `iods`) cannot be set.
+
+use std::{fmt::Write, str::FromStr, thread, time::Duration};
+
+use braid_client::{Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode};
+
+use crate::{
+    error::{Error, Result},
+    vfs::Vfs,
+};
+
+/// The name of the attribute.
+pub const LAYOUT_XATTR: &[u8] = b"user.braid.layout";
+
+/// What a directory without a default of its own shows, and what takes one away.
+const DEFAULT: &str = "default";
+
+/// How often it is looked whether a file that was just closed is settled, and how many times: eight of the metadata
+/// server's ticks.
+const SETTLE_LOOK: Duration = Duration::from_millis(50);
+const SETTLE_LOOKS: usize = 40;
+
+const DISTRIBUTIONS: [(&str, WishedDistribution); 4] = [
+    ("simple-stripe", WishedDistribution::SimpleStripe),
+    ("single", WishedDistribution::Single),
+    ("varstrip", WishedDistribution::VarStrip),
+    ("grouped", WishedDistribution::Grouped),
+];
+
+const PLACEMENTS: [(&str, Placement); 3] =
+    [("round-robin", Placement::RoundRobin), ("free-space", Placement::FreeSpace), ("owner", Placement::Owner)];
+
+impl Vfs {
+    pub(super) fn layout_xattr(&self, file: FileIndex) -> Result<Vec<u8>> {
+        let shown = self.client().layout(file)?;
+        let text = shown.layout.as_ref().map_or_else(|| of_wish(&shown.wish), of_layout);
+        Ok(text.into_bytes())
+    }
+
+    pub(super) fn set_layout_xattr(&self, file: FileIndex, value: &[u8], mode: XattrMode) -> Result<()> {
+        if mode == XattrMode::Create {
+            return Err(Error::of(Status::Exists));
+        }
+        let wish = std::str::from_utf8(value).ok().and_then(wish_of).ok_or_else(|| Error::of(Status::Invalid))?;
+        // A file that is open, or whose size is not settled, keeps its layout. One that was just made and closed
+        // must not count as such: its close goes out now, and its size is known some moments later.
+        self.client().flush_closes()?;
+        for _ in 0..SETTLE_LOOKS {
+            match self.client().set_layout(file, wish.clone()) {
+                Err(error) if error.status() == Status::Busy => thread::sleep(SETTLE_LOOK),
+                done => return Ok(done?),
+            }
+        }
+        Ok(self.client().set_layout(file, wish)?)
+    }
+
+    pub(super) fn remove_layout_xattr(&self, file: FileIndex) -> Result<()> {
+        Ok(self.client().set_layout(file, LayoutWish::none())?)
+    }
+}
+
+fn of_layout(layout: &Layout) -> String {
+    let components = layout.components.iter().map(|component| {
+        let iods: Vec<String> =
+            component.parts.iter().flat_map(|part| part.iods.first()).map(ToString::to_string).collect();
+        let (how, first) = (of_distribution(&component.distribution), component.first_part);
+        format!("{how} iod-count={} first-part={first} iods={}", component.parts.len(), iods.join(","))
+    });
+    components.collect::<Vec<_>>().join("; ")
+}
+
+fn of_distribution(distribution: &Distribution) -> String {
+    match distribution {
+        Distribution::SimpleStripe { stripe_size } => format!("distribution=simple-stripe stripe-size={stripe_size}"),
+        Distribution::Single => "distribution=single".into(),
+        Distribution::VarStrip { strips } => {
+            let strips: Vec<_> = strips.iter().map(|strip| format!("{}:{}", strip.part, strip.bytes)).collect();
+            format!("distribution=varstrip strips={}", strips.join(","))
+        }
+        Distribution::Grouped { stripe_size, group_width, group_depth } => format!(
+            "distribution=grouped stripe-size={stripe_size} group-width={group_width} group-depth={group_depth}"
+        ),
+        _ => "distribution=unknown".into(),
+    }
+}
+
+fn of_wish(wish: &LayoutWish) -> String {
+    if *wish == LayoutWish::none() {
+        return DEFAULT.into();
+    }
+    let mut words = String::new();
+    let mut word = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            let space = if words.is_empty() { "" } else { " " };
+            let _ = write!(words, "{space}{key}={value}");
+        }
+    };
+    word("distribution", wish.distribution.and_then(|kind| word_of(&DISTRIBUTIONS, kind)));
+    word("stripe-size", wish.stripe_bytes.map(|bytes| bytes.to_string()));
+    word("iod-count", wish.parts.map(|parts| parts.to_string()));
+    word("first-iod", wish.first_iod.map(|iod| iod.to_string()));
+    let strips: Vec<_> = wish.strips.iter().map(|(part, bytes)| format!("{part}:{bytes}")).collect();
+    word("strips", (!strips.is_empty()).then(|| strips.join(",")));
+    word("group-width", wish.group_width.map(|width| width.to_string()));
+    word("group-depth", wish.group_depth.map(|depth| depth.to_string()));
+    word("placement", wish.placement.and_then(|kind| word_of(&PLACEMENTS, kind)));
+    wish.labels.iter().for_each(|label| word("only", Some(label.clone())));
+    words
+}
+
+/// The wish that a text asks for; `None` when any of it is not understood.
+fn wish_of(text: &str) -> Option<LayoutWish> {
+    let mut wish = LayoutWish::none();
+    let text = text.trim_end_matches('\0').trim();
+    if text == DEFAULT {
+        return Some(wish);
+    }
+    for word in text.split_ascii_whitespace() {
+        let (key, value) = word.split_once('=')?;
+        match key {
+            "distribution" => set(&mut wish.distribution, named(&DISTRIBUTIONS, value))?,
+            "stripe-size" => set(&mut wish.stripe_bytes, value.parse().ok())?,
+            "iod-count" => set(&mut wish.parts, value.parse().ok())?,
+            "first-iod" => set(&mut wish.first_iod, value.parse().ok())?,
+            "strips" if wish.strips.is_empty() => wish.strips = strips_of(value)?,
+            "group-width" => set(&mut wish.group_width, value.parse().ok())?,
+            "group-depth" => set(&mut wish.group_depth, value.parse().ok())?,
+            "placement" => set(&mut wish.placement, named(&PLACEMENTS, value))?,
+            "only" => wish.labels.push(value.to_owned()),
+            _ => return None,
+        }
+    }
+    (wish != LayoutWish::none()).then_some(wish)
+}
+
+/// Sets what was not set before.
+fn set<T>(field: &mut Option<T>, value: Option<T>) -> Option<()> {
+    if field.is_some() {
+        return None;
+    }
+    *field = Some(value?);
+    Some(())
+}
+
+fn strips_of(text: &str) -> Option<Vec<(u16, u64)>> {
+    fn number<T: FromStr>(text: &str) -> Option<T> {
+        text.parse().ok()
+    }
+    let strip = |text: &str| {
+        let (part, bytes) = text.split_once(':')?;
+        Some((number(part)?, number(bytes)?))
+    };
+    text.split(',').map(strip).collect()
+}
+
+fn named<T: Copy>(names: &[(&str, T)], word: &str) -> Option<T> {
+    names.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind)
+}
+
+fn word_of<T: Copy + PartialEq>(names: &[(&str, T)], kind: T) -> Option<String> {
+    names.iter().find(|(_, named)| *named == kind).map(|(name, _)| (*name).to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wish_survives_its_text() {
+        let text = "distribution=varstrip stripe-size=65536 iod-count=2 first-iod=1 strips=0:4096,1:8192 \
+                    group-width=2 group-depth=3 placement=free-space only=rack=1 only=disk=ssd";
+        let wish = wish_of(text).unwrap();
+        assert_eq!(wish.labels, ["rack=1", "disk=ssd"]);
+        assert_eq!(of_wish(&wish), text);
+        assert_eq!(wish_of(&of_wish(&LayoutWish::none())), Some(LayoutWish::none()));
+    }
+
+    #[test]
+    fn what_is_not_understood_whole_is_refused() {
+        for text in ["", "stripe-size", "stripe-size=x", "iods=1,2", "iod-count=2 iod-count=3", "strips=1", "default x"]
+        {
+            assert_eq!(wish_of(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! A further name of a file.
+
+use braid_client::FileIndex;
+
+use super::name;
+use crate::{error::Result, known::Known, vfs::Vfs};
+
+impl Vfs {
+    /// Gives a file another name; also one that was made without any.
+    ///
+    /// # Errors
+    /// The name is taken; the file is a directory; the cluster refuses or is not reached.
+    pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
+        Ok(self.seen(self.client().hard_link(file, (directory, name(wanted)?))?))
+    }
+}

@@ -1,0 +1,52 @@
+//! One operation, one file.
+
+pub mod allocate;
+mod append;
+mod attributes;
+mod copy_range;
+pub mod create;
+pub mod directory;
+pub mod layout_xattr;
+mod link;
+mod look_up;
+mod make;
+pub mod open;
+mod read;
+mod read_link;
+mod release;
+mod rename;
+pub mod room;
+mod seek;
+mod set_attributes;
+mod sync;
+mod unlink;
+pub mod write;
+mod xattr;
+
+use braid_client::Status;
+use braid_types::limits::NAME_BYTES_MAX;
+
+use crate::error::{Error, Result};
+
+/// A name in a directory, checked for what would be taken for a path.
+fn name(name: &[u8]) -> Result<&[u8]> {
+    match name {
+        [] => Err(Error::of(Status::NotFound)),
+        _ if name.len() > NAME_BYTES_MAX => Err(Error::of(Status::NameTooLong)),
+        _ if name.contains(&b'/') || name.contains(&0) => Err(Error::of(Status::Invalid)),
+        _ => Ok(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_component() {
+        assert!(name(&[b'n'; 255]).is_ok());
+        assert_eq!(name(&[b'n'; 256]).unwrap_err().status(), Some(Status::NameTooLong));
+        assert_eq!(name(b"a/b").unwrap_err().status(), Some(Status::Invalid));
+        assert_eq!(name(b"").unwrap_err().status(), Some(Status::NotFound));
+    }
+}

@@ -1,0 +1,113 @@
+//! Opening a file that exists.
+
+use braid_client::{File, FileIndex, OpenOptions, Status};
+
+use crate::{
+    error::{Error, Result},
+    files::OpenFile,
+    handles::FileHandle,
+    known::Known,
+    vfs::Vfs,
+};
+
+/// What a file is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Reading.
+    pub read: bool,
+    /// Writing.
+    pub write: bool,
+}
+
+impl Access {
+    /// Reading only.
+    pub const READ: Self = Self { read: true, write: false };
+    /// Writing only.
+    pub const WRITE: Self = Self { read: false, write: true };
+    /// Both.
+    pub const READ_WRITE: Self = Self { read: true, write: true };
+
+    /// What the cluster is asked for. A file that may be written may also be read there: the end of its data and its holes
+    /// are asked for with the right to read, and whoever may only write is held to it here.
+    pub(crate) fn options(self) -> OpenOptions {
+        OpenOptions::new().read(true).write(self.write)
+    }
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenAs {
+    /// What for.
+    pub access: Access,
+    /// It is made empty.
+    pub truncate: bool,
+    /// With `truncate`, setuid and setgid go, as POSIX wants of somebody without the right to keep them.
+    pub kill_privileges: bool,
+}
+
+impl From<Access> for OpenAs {
+    fn from(access: Access) -> Self {
+        Self { access, truncate: false, kill_privileges: false }
+    }
+}
+
+/// An open file.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// Names it from now on.
+    pub handle: FileHandle,
+    /// Its attributes when it was opened.
+    pub known: Known,
+    /// Whether a gateway may keep the file's bytes until a recall says otherwise.
+    pub keeps_data: bool,
+}
+
+impl Vfs {
+    /// Opens a file by its index.
+    ///
+    /// # Errors
+    /// The file is gone, or is not a regular file; the cluster is not reached.
+    pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
+        let how = how.into();
+        if how.truncate && !how.access.write {
+            // O_RDONLY | O_TRUNC: Linux cuts the file.
+            self.client().truncate(file, 0)?;
+        }
+        let options = how.access.options().truncate(how.truncate && how.access.write);
+        let mut opened = self.opened(self.client().open(file, &options)?, how.access)?;
+        if how.truncate && how.kill_privileges {
+            match self.kill_privileges(&*self.file(opened.handle)?) {
+                Ok(Some(known)) => opened.known = known,
+                Ok(None) => {}
+                Err(error) => {
+                    self.release(opened.handle)?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(opened)
+    }
+
+    /// Gives an open file its handle.
+    pub(crate) fn opened(&self, file: File, access: Access) -> Result<Opened> {
+        let known = self.seen(file.opened_attributes());
+        let shared = self.files.share(&known.attributes);
+        let number = self.open_files.insert(OpenFile { file, access, shared })?;
+        Ok(Opened { handle: FileHandle(number), known, keeps_data: false })
+    }
+
+    /// The open file behind a handle, if it was opened for reading.
+    pub(crate) fn readable(&self, handle: FileHandle) -> Result<std::sync::Arc<OpenFile>> {
+        self.file(handle).and_then(|open| if open.access.read { Ok(open) } else { Err(Error::BadHandle) })
+    }
+
+    /// The open file behind a handle, if it was opened for writing.
+    pub(crate) fn writable(&self, handle: FileHandle) -> Result<std::sync::Arc<OpenFile>> {
+        self.file(handle).and_then(|open| if open.access.write { Ok(open) } else { Err(Error::BadHandle) })
+    }
+}
+
+/// Whether the cluster says that the file is there no more.
+pub(crate) fn is_gone(error: &braid_client::Error) -> bool {
+    matches!(error.status(), Status::NotFound | Status::StaleHandle)
+}

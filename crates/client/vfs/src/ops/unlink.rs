@@ -1,0 +1,24 @@
+//! Removing names. A file that is open stays usable through its handles.
+
+use braid_client::FileIndex;
+
+use super::name;
+use crate::{error::Result, vfs::Vfs};
+
+impl Vfs {
+    /// Removes a name of something that is not a directory.
+    ///
+    /// # Errors
+    /// It is a directory, or not there; the cluster refuses or is not reached.
+    pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        Ok(self.client().unlink((directory, name(wanted)?))?)
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
+    pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        Ok(self.client().rmdir((directory, name(wanted)?))?)
+    }
+}

@@ -1,0 +1,58 @@
+//! Extended attributes.
+
+use braid_client::{FileIndex, Status, XattrMode};
+use braid_types::limits::NAME_BYTES_MAX;
+
+use super::layout_xattr::LAYOUT_XATTR;
+use crate::{
+    error::{Error, Result},
+    vfs::Vfs,
+};
+
+impl Vfs {
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// There is none of that name; the cluster is not reached.
+    pub fn xattr(&self, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {
+        match check(name)? {
+            LAYOUT_XATTR => self.layout_xattr(file),
+            name => Ok(self.client().xattr(file, name)?),
+        }
+    }
+
+    /// Names of all extended attributes. That of the layout is not among them: what copies files with their attributes
+    /// would carry the layout along.
+    ///
+    /// # Errors
+    /// The cluster is not reached.
+    pub fn xattrs(&self, file: FileIndex) -> Result<Vec<Vec<u8>>> {
+        Ok(self.client().xattrs(file)?)
+    }
+
+    /// Sets an extended attribute.
+    ///
+    /// # Errors
+    /// It is there, or not, against `mode`; no room for it; the cluster refuses or is not reached.
+    pub fn set_xattr(&self, file: FileIndex, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        match check(name)? {
+            LAYOUT_XATTR => self.set_layout_xattr(file, value, mode),
+            name => Ok(self.client().set_xattr(file, name, value, mode)?),
+        }
+    }
+
+    /// Removes an extended attribute.
+    ///
+    /// # Errors
+    /// There is none of that name; the cluster refuses or is not reached.
+    pub fn remove_xattr(&self, file: FileIndex, name: &[u8]) -> Result<()> {
+        match check(name)? {
+            LAYOUT_XATTR => self.remove_layout_xattr(file),
+            name => Ok(self.client().remove_xattr(file, name)?),
+        }
+    }
+}
+
+fn check(name: &[u8]) -> Result<&[u8]> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(Error::of(Status::Range)) } else { Ok(name) }
+}

@@ -1,0 +1,57 @@
+//! Attributes.
+
+use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime};
+
+use super::{Answer, Done, FileSystem, convert};
+use crate::kernel::{self, ExtendedStat, SetAttributes};
+
+/// `STATX_BASIC_STATS | STATX_BTIME`: all that is known.
+const STATX_KNOWN: u32 = 0x7ff | 0x800;
+
+impl FileSystem {
+    pub(super) fn get_attributes(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
+        attributes(&self.vfs.attributes(file, handle.map(FileHandle))?, answer)
+    }
+
+    pub(super) fn extended_stat(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
+        let known = self.vfs.attributes(file, handle.map(FileHandle))?;
+        let stat = ExtendedStat {
+            mask: STATX_KNOWN,
+            flags: 0,
+            flags_known: 0,
+            created: convert::time(known.attributes.btime),
+            attributes: convert::attributes(&known.attributes),
+        };
+        answer.with(|reply| reply.extended_stat(&stat, convert::validity(known.cacheable)))
+    }
+
+    pub(super) fn set_attributes(&self, file: FileIndex, wanted: &SetAttributes, answer: Answer<'_>) -> Done {
+        // The change time is the metadata server's own: what the kernel says of it is its guess.
+        let changes = AttributeChanges {
+            mode: wanted.mode.map(|mode| mode & 0o7777),
+            uid: wanted.uid.map(Into::into),
+            gid: wanted.gid.map(Into::into),
+            bytes: wanted.size.map(braid_types::ByteCount),
+            atime: wanted.accessed.map(set_time),
+            mtime: wanted.modified.map(set_time),
+            flags: None,
+        };
+        let handle = wanted.handle.map(FileHandle);
+        attributes(&self.vfs.set_attributes(file, handle, changes, wanted.kill_suidgid)?, answer)
+    }
+}
+
+fn attributes(known: &Known, answer: Answer<'_>) -> Done {
+    answer.with(|reply| {
+        reply.attributes(&convert::attributes(&known.attributes), convert::validity(known.cacheable));
+    })
+}
+
+fn set_time(wanted: kernel::SetTime) -> SetTime {
+    SetTime {
+        time: match wanted {
+            kernel::SetTime::Now => None,
+            kernel::SetTime::At(time) => Some(convert::timestamp(time)),
+        },
+    }
+}

@@ -1,0 +1,41 @@
+//! Reading, writing, forcing to disk.
+
+use braid_vfs::{FileHandle, WriteAs};
+use rustix::fs::OFlags;
+
+use super::{Answer, Done, FileSystem};
+
+impl FileSystem {
+    /// From the sockets into `scratch`, from there into `/dev/fuse`: nothing is copied between.
+    pub(super) fn read(&self, handle: u64, offset: u64, size: u32, scratch: &mut [u8], answer: Answer<'_>) -> Done {
+        let room = scratch.len().min(size as usize);
+        let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..room])?;
+        answer.with(|reply| reply.data(&scratch[..got]))
+    }
+
+    /// From the request's own buffer into the sockets.
+    pub(super) fn write(
+        &self,
+        handle: u64,
+        offset: u64,
+        data: &[u8],
+        (flags, from_cache, kill_suidgid): (u32, bool, bool),
+        answer: Answer<'_>,
+    ) -> Done {
+        let flags = OFlags::from_bits_retain(flags);
+        let how = WriteAs {
+            // A page of a mapping has its place, whatever the descriptor was opened with.
+            append: flags.contains(OFlags::APPEND) && !from_cache,
+            durable: flags.intersects(OFlags::DSYNC) && !from_cache,
+            kill_privileges: kill_suidgid,
+        };
+        let written = self.vfs.write(FileHandle(handle), offset, data, how)?;
+        // A request has at most 1 MiB.
+        answer.with(|reply| reply.written(u32::try_from(written).unwrap_or(u32::MAX)))
+    }
+
+    pub(super) fn sync(&self, handle: u64, answer: Answer<'_>) -> Done {
+        self.vfs.sync(FileHandle(handle))?;
+        answer.ok()
+    }
+}

@@ -1,0 +1,97 @@
+//! Listings. Offsets of the kernel are the metadata server's cookies, which begin at 3; 1 and 2 stand for `.` and `..`.
+
+use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, Known};
+
+use super::{Answer, Done, FileSystem, convert};
+use crate::kernel::{self, DirectoryBuffer, Kind};
+
+/// What the kernel takes for an entry beside its name, and a name as it is usual: how many entries are worth asking for.
+const ENTRY_BYTES: usize = 24 + 16;
+const ENTRY_PLUS_BYTES: usize = 128 + ENTRY_BYTES;
+
+/// Offsets of the two entries that are in no directory.
+const SELF: u64 = 1;
+const PARENT: u64 = 2;
+
+impl FileSystem {
+    pub(super) fn open_directory(&self, directory: FileIndex, answer: Answer<'_>) -> Done {
+        let handle = self.vfs.open_directory(directory)?;
+        answer.with(|reply| {
+            if reply.opened(kernel::Opened { handle: handle.0, flags: 0 }).is_err() {
+                let _ = self.vfs.release_directory(handle);
+            }
+        })
+    }
+
+    pub(super) fn read_directory(
+        &self,
+        directory: FileIndex,
+        handle: u64,
+        offset: u64,
+        (size, plus): (u32, bool),
+        answer: Answer<'_>,
+    ) -> Done {
+        let mut listing = Listing { buffer: DirectoryBuffer::new(size), plus };
+        let begun = offset >= PARENT || self.push_dots(directory, offset, &mut listing)?;
+        if begun {
+            let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
+            // Below 3 are the dots: the listing itself is at its beginning.
+            let cookie = if offset <= PARENT { 0 } else { offset };
+            let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
+            for entry in stretch.entries {
+                if !listing.push(entry, stretch.cacheable) {
+                    break;
+                }
+            }
+        }
+        answer.with(|reply| _ = reply.directory(&listing.buffer))
+    }
+
+    /// `.` and `..`; `false` when there was no room for both.
+    fn push_dots(
+        &self,
+        directory: FileIndex,
+        offset: u64,
+        listing: &mut Listing,
+    ) -> Result<bool, super::errors::Refusal> {
+        if offset < SELF && !listing.push_dot(directory, SELF, b".") {
+            return Ok(false);
+        }
+        let parent = if directory == FileIndex::ROOT { directory } else { self.vfs.parent(directory)? };
+        Ok(listing.push_dot(parent, PARENT, b".."))
+    }
+
+    pub(super) fn release_directory(&self, handle: u64, answer: Answer<'_>) -> Done {
+        self.vfs.release_directory(DirectoryHandle(handle))?;
+        answer.ok()
+    }
+
+    pub(super) fn sync_directory(&self, handle: u64, answer: Answer<'_>) -> Done {
+        self.vfs.sync_directory(DirectoryHandle(handle))?;
+        answer.ok()
+    }
+}
+
+/// What goes to the kernel, as READDIR or READDIRPLUS.
+struct Listing {
+    buffer: DirectoryBuffer,
+    plus: bool,
+}
+
+impl Listing {
+    fn push_dot(&mut self, file: FileIndex, offset: u64, name: &[u8]) -> bool {
+        match self.plus {
+            true => self.buffer.push_plus(None, file.0, offset, Kind::Directory, name),
+            false => self.buffer.push(file.0, offset, Kind::Directory, name),
+        }
+    }
+
+    fn push(&mut self, entry: DirectoryEntry, cacheable: bool) -> bool {
+        let (ino, offset, kind) = (entry.file.0, entry.cookie, convert::kind(entry.kind));
+        if !self.plus {
+            return self.buffer.push(ino, offset, kind, &entry.name);
+        }
+        let known = entry.attributes.map(|attributes| convert::entry(&Known { attributes, cacheable }));
+        self.buffer.push_plus(known.as_ref(), ino, offset, kind, &entry.name)
+    }
+}

@@ -1,0 +1,158 @@
+//! The kernel's requests, done by `vfs`.
+//!
+//! ```text
+//!   kernel::Handler ──> FileSystem::handle ──> one method for each request (names, opens, data, …)
+//!                                                 |  vfs: what is true
+//!                                                 v
+//!                       convert: kinds, times, flags      errors: why not, as errno, and in the log if a server is to blame
+//! ```
+//!
+//! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice): there is no table of nodes, and
+//!    nothing to do for FORGET.
+//! 2. The kernel checks permissions (`default_permissions`, POSIX ACLs); what is created belongs to who asked.
+//! 3. What `vfs` does not call cacheable goes out with no validity, and files open past the page cache (`DIRECT_IO`):
+//!    a read sees every write that returned before it, on whichever mount.
+//! 4. An answer with a handle that the kernel does not take gives the handle back.
+
+mod attributes;
+mod convert;
+mod data;
+mod directories;
+mod errors;
+mod names;
+mod opens;
+mod ranges;
+mod settings;
+mod space;
+mod xattrs;
+
+use std::sync::Arc;
+
+use braid_vfs::{FileIndex, User, Vfs};
+use rustix::io::Errno;
+
+use self::errors::Report;
+use crate::kernel::{Call, Handler, Header, KernelFeatures, Operation, Reply, Request, Wanted};
+
+/// One mount, as the kernel's requests find it.
+#[derive(Debug)]
+pub struct FileSystem {
+    vfs: Arc<Vfs>,
+    report: Report,
+}
+
+/// What became of a request: an answer that was given, or why there is none.
+type Done = Result<(), errors::Refusal>;
+
+impl FileSystem {
+    /// The requests of one mount, done by `vfs`.
+    pub fn new(vfs: Arc<Vfs>) -> Self {
+        Self { vfs, report: Report::default() }
+    }
+}
+
+impl Handler for FileSystem {
+    fn init(&self, kernel: &KernelFeatures) -> Wanted {
+        settings::wanted(kernel)
+    }
+
+    fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
+        let mut reply = Some(reply);
+        if let Err(refusal) = self.dispatch(&request, &mut reply, call) {
+            self.report.tell(&request.header, &refusal);
+            if let Some(reply) = reply {
+                reply.error(refusal.errno());
+            }
+        }
+    }
+}
+
+impl FileSystem {
+    fn dispatch(&self, request: &Request<'_>, reply: &mut Option<Reply>, call: &mut Call<'_>) -> Done {
+        use Operation as Op;
+        let (header, node) = (&request.header, FileIndex(request.header.node));
+        let answer = Answer(reply);
+        match request.operation {
+            Op::Lookup { name } => self.look_up(node, name, answer),
+            Op::MakeDirectory { name, mode, umask } => {
+                self.make_directory(user(header), node, name, mode, umask, answer)
+            }
+            Op::MakeNode { name, mode, umask, device } => {
+                self.make_node(user(header), node, name, (mode, umask, device), answer)
+            }
+            Op::Symlink { name, target } => self.make_symlink(user(header), node, name, target, answer),
+            Op::Link { node: file, new_name } => self.link(FileIndex(file), node, new_name, answer),
+            Op::Unlink { name } => self.unlink(node, name, answer),
+            Op::RemoveDirectory { name } => self.remove_directory(node, name, answer),
+            Op::Rename { name, new_parent, new_name, flags } => {
+                self.rename((node, name), (FileIndex(new_parent), new_name), flags, answer)
+            }
+            Op::ReadLink => self.read_link(node, answer),
+
+            Op::GetAttributes { handle } => self.get_attributes(node, handle, answer),
+            Op::ExtendedStat { handle, .. } => self.extended_stat(node, handle, answer),
+            Op::SetAttributes(changes) => self.set_attributes(node, &changes, answer),
+            Op::Access { .. } => answer.ok(),
+            Op::StatFs => self.space(answer),
+
+            Op::Open { flags, kill_suidgid } => self.open(node, flags, kill_suidgid, answer),
+            Op::Create { name, flags, mode, umask, .. } => {
+                self.create(user(header), node, name, flags, (mode, umask), answer)
+            }
+            Op::Flush { handle, lock_owner } => self.flush(handle, lock_owner, answer),
+            Op::Release { handle, lock_owner, flock_unlock, .. } => {
+                self.release(handle, flock_unlock.then_some(lock_owner), answer)
+            }
+
+            Op::Read { handle, offset, size, .. } => self.read(handle, offset, size, call.scratch, answer),
+            Op::Write { handle, offset, data, flags, from_cache, kill_suidgid, .. } => {
+                self.write(handle, offset, data, (flags, from_cache, kill_suidgid), answer)
+            }
+            Op::Sync { handle, .. } => self.sync(handle, answer),
+            Op::Allocate { handle, offset, length, mode } => self.allocate(handle, offset, length, mode, answer),
+            Op::Seek { handle, offset, whence } => self.seek(handle, offset, whence, answer),
+            Op::CopyRange { handle, offset, to_handle, to_offset, length, flags, .. } => {
+                self.copy_range((handle, offset), (to_handle, to_offset), length, flags, answer)
+            }
+
+            Op::OpenDirectory { .. } => self.open_directory(node, answer),
+            Op::ReadDirectory { handle, offset, size, plus } => {
+                self.read_directory(node, handle, offset, (size, plus), answer)
+            }
+            Op::ReleaseDirectory { handle, .. } => self.release_directory(handle, answer),
+            Op::SyncDirectory { handle, .. } => self.sync_directory(handle, answer),
+
+            Op::GetXattr { name, size } => self.get_xattr(node, name, size, answer),
+            Op::ListXattr { size } => self.list_xattrs(node, size, answer),
+            Op::SetXattr { name, value, flags, acl_kill_sgid } => {
+                self.set_xattr(node, (name, value), flags, acl_kill_sgid, answer)
+            }
+            Op::RemoveXattr { name } => self.remove_xattr(node, name, answer),
+
+            Op::Ioctl { .. } => Err(Errno::NOTTY.into()),
+            _ => Err(Errno::NOSYS.into()),
+        }
+    }
+}
+
+/// Who asks. What it may do the kernel has decided; what it makes is its own.
+fn user(header: &Header) -> User {
+    User { uid: header.uid.into(), gid: header.gid.into() }
+}
+
+/// The reply while nobody has used it: an error that comes before has it still.
+struct Answer<'r>(&'r mut Option<Reply>);
+
+impl Answer<'_> {
+    /// Gives the one answer.
+    fn with(self, give: impl FnOnce(Reply)) -> Done {
+        if let Some(reply) = self.0.take() {
+            give(reply);
+        }
+        Ok(())
+    }
+
+    fn ok(self) -> Done {
+        self.with(Reply::ok)
+    }
+}

@@ -1,0 +1,93 @@
+//! Names: looked up, made, removed, moved.
+
+use braid_vfs::{FileIndex, Known, Looked, RenameMode, User};
+use rustix::{fs::RenameFlags, io::Errno};
+
+use super::{Answer, Done, FileSystem, convert};
+
+impl FileSystem {
+    pub(super) fn look_up(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        match self.vfs.look_up(directory, name)? {
+            Looked::Found(known) => entry(&known, answer),
+            Looked::Absent { cacheable: true } => answer.with(|reply| reply.absent(convert::validity(true))),
+            Looked::Absent { cacheable: false } => Err(Errno::NOENT.into()),
+        }
+    }
+
+    pub(super) fn make_directory(
+        &self,
+        user: User,
+        directory: FileIndex,
+        name: &[u8],
+        mode: u32,
+        umask: u32,
+        answer: Answer<'_>,
+    ) -> Done {
+        entry(&self.vfs.make_directory(user, directory, name, mode & 0o7777, umask)?, answer)
+    }
+
+    pub(super) fn make_node(
+        &self,
+        user: User,
+        directory: FileIndex,
+        name: &[u8],
+        (mode, umask, device): (u32, u32, u32),
+        answer: Answer<'_>,
+    ) -> Done {
+        let kind = convert::kind_of_mode(mode).ok_or(Errno::INVAL)?;
+        entry(&self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?, answer)
+    }
+
+    pub(super) fn make_symlink(
+        &self,
+        user: User,
+        directory: FileIndex,
+        name: &[u8],
+        target: &[u8],
+        answer: Answer<'_>,
+    ) -> Done {
+        entry(&self.vfs.make_symlink(user, directory, name, target)?, answer)
+    }
+
+    pub(super) fn link(&self, file: FileIndex, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        entry(&self.vfs.link(file, directory, name)?, answer)
+    }
+
+    pub(super) fn unlink(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        self.vfs.unlink(directory, name)?;
+        answer.ok()
+    }
+
+    pub(super) fn remove_directory(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        self.vfs.remove_directory(directory, name)?;
+        answer.ok()
+    }
+
+    pub(super) fn rename(
+        &self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        flags: u32,
+        answer: Answer<'_>,
+    ) -> Done {
+        let mode = match RenameFlags::from_bits_retain(flags) {
+            flags if flags.is_empty() => RenameMode::Replace,
+            RenameFlags::NOREPLACE => RenameMode::NoReplace,
+            RenameFlags::EXCHANGE => RenameMode::Exchange,
+            // RENAME_WHITEOUT is for the upper layer of a union, which this is not.
+            _ => return Err(Errno::INVAL.into()),
+        };
+        self.vfs.rename(from, to, mode)?;
+        answer.ok()
+    }
+
+    pub(super) fn read_link(&self, link: FileIndex, answer: Answer<'_>) -> Done {
+        let target = self.vfs.read_link(link)?;
+        answer.with(|reply| reply.data(&target))
+    }
+}
+
+fn entry(known: &Known, answer: Answer<'_>) -> Done {
+    // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
+    answer.with(|reply| _ = reply.entry(&convert::entry(known)))
+}

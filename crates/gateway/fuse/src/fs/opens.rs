@@ -1,0 +1,85 @@
+//! Opening, creating, closing.
+
+use braid_vfs::{Access, FileHandle, FileIndex, NewFile, OpenAs, Opened, User};
+use rustix::{fs::OFlags, io::Errno};
+
+use super::{Answer, Done, FileSystem, convert};
+use crate::kernel::{self, abi::fopen};
+
+impl FileSystem {
+    pub(super) fn open(&self, file: FileIndex, flags: u32, kill_suidgid: bool, answer: Answer<'_>) -> Done {
+        let flags = OFlags::from_bits_retain(flags);
+        let how =
+            OpenAs { access: access(flags)?, truncate: flags.contains(OFlags::TRUNC), kill_privileges: kill_suidgid };
+        let opened = self.vfs.open(file, how)?;
+        answer.with(|reply| {
+            if reply.opened(for_kernel(&opened)).is_err() {
+                self.give_up(&opened);
+            }
+        })
+    }
+
+    pub(super) fn create(
+        &self,
+        user: User,
+        directory: FileIndex,
+        name: &[u8],
+        flags: u32,
+        (mode, umask): (u32, u32),
+        answer: Answer<'_>,
+    ) -> Done {
+        let flags = OFlags::from_bits_retain(flags);
+        let new = NewFile {
+            mode: mode & 0o7777,
+            umask,
+            access: access(flags)?,
+            exclusive: flags.contains(OFlags::EXCL),
+            truncate: flags.contains(OFlags::TRUNC),
+        };
+        let (opened, _) = self.vfs.create(user, directory, name, &new)?;
+        self.created(&opened, answer)
+    }
+
+    pub(super) fn created(&self, opened: &Opened, answer: Answer<'_>) -> Done {
+        answer.with(|reply| {
+            if reply.created(&convert::entry(&opened.known), for_kernel(opened)).is_err() {
+                self.give_up(opened);
+            }
+        })
+    }
+
+    pub(super) fn flush(&self, handle: u64, _lock_owner: u64, answer: Answer<'_>) -> Done {
+        self.vfs.flush(FileHandle(handle))?;
+        answer.ok()
+    }
+
+    pub(super) fn release(&self, handle: u64, _flock_owner: Option<u64>, answer: Answer<'_>) -> Done {
+        self.vfs.release(FileHandle(handle))?;
+        answer.ok()
+    }
+
+    /// The kernel did not take the answer: nobody will release the handle.
+    fn give_up(&self, opened: &Opened) {
+        // What is lost with it was reported to nobody, since nobody has it open.
+        let _ = self.vfs.release(opened.handle);
+    }
+}
+
+fn access(flags: OFlags) -> Result<Access, Errno> {
+    match flags & OFlags::ACCMODE {
+        OFlags::RDONLY => Ok(Access::READ),
+        OFlags::WRONLY => Ok(Access::WRITE),
+        OFlags::RDWR => Ok(Access::READ_WRITE),
+        _ => Err(Errno::INVAL),
+    }
+}
+
+/// Past the page cache, unless a lease says that the pages will be recalled. Direct writes of several threads go on
+/// side by side: the daemons take them in any order, as POSIX lets them.
+fn for_kernel(opened: &Opened) -> kernel::Opened {
+    let flags = match opened.keeps_data {
+        true => fopen::KEEP_CACHE,
+        false => fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES,
+    };
+    kernel::Opened { handle: opened.handle.0, flags }
+}

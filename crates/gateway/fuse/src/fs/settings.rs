@@ -1,0 +1,17 @@
+//! What is asked of the kernel when the mount begins.
+
+use crate::kernel::{Features, KernelFeatures, Wanted};
+
+/// Features that this file system needs or gains by; what the kernel lacks is left out.
+///
+/// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, never coherent between mounts), `AUTO_INVAL_DATA`
+/// (pages go when a recall says so, not when a time stamp differs).
+pub(super) fn wanted(_: &KernelFeatures) -> Wanted {
+    use Features as F;
+    let mut wanted = Wanted::default();
+    wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
+    wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO | F::HANDLE_KILLPRIV_V2;
+    // A symbolic link's target never changes, and its index is never used for another.
+    wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP | F::EXPLICIT_INVAL_DATA;
+    wanted
+}

@@ -1,0 +1,30 @@
+//! Room in the file system.
+
+use super::{Answer, Done, FileSystem};
+use crate::kernel::SpaceStat;
+
+/// The unit in which room is counted, bytes.
+const UNIT_BYTES: u32 = 4096;
+/// What is read or written well in one go, bytes: a request of the kernel.
+const GOOD_BYTES: u32 = 1 << 20;
+/// Nothing bounds the number of files but the disk of the metadata server; programs that look want some left.
+const FILES_FREE: u64 = 1 << 32;
+const NAME_BYTES_MAX: u32 = braid_types::limits::NAME_BYTES_MAX as u32;
+
+impl FileSystem {
+    pub(super) fn space(&self, answer: Answer<'_>) -> Done {
+        let room = self.vfs.room()?;
+        let available = room.available_bytes / u64::from(UNIT_BYTES);
+        let space = SpaceStat {
+            blocks: room.total_bytes / u64::from(UNIT_BYTES),
+            blocks_free: available,
+            blocks_available: available,
+            files: room.files.saturating_add(FILES_FREE),
+            files_free: FILES_FREE,
+            block_size: GOOD_BYTES,
+            fragment_size: UNIT_BYTES,
+            name_len_max: NAME_BYTES_MAX,
+        };
+        answer.with(|reply| reply.space(&space))
+    }
+}

@@ -1,0 +1,61 @@
+//! Extended attributes, POSIX ACLs among them.
+
+use braid_vfs::{AttributeChanges, FileIndex, XattrMode};
+use rustix::{fs::XattrFlags, io::Errno};
+
+use super::{Answer, Done, FileSystem};
+
+/// setgid.
+const SETGID: u32 = 0o2000;
+
+impl FileSystem {
+    pub(super) fn get_xattr(&self, file: FileIndex, name: &[u8], size: u32, answer: Answer<'_>) -> Done {
+        sized(&self.vfs.xattr(file, name)?, size, answer)
+    }
+
+    pub(super) fn list_xattrs(&self, file: FileIndex, size: u32, answer: Answer<'_>) -> Done {
+        let mut list = self.vfs.xattrs(file)?.join(&0);
+        if !list.is_empty() {
+            list.push(0);
+        }
+        sized(&list, size, answer)
+    }
+
+    pub(super) fn set_xattr(
+        &self,
+        file: FileIndex,
+        (name, value): (&[u8], &[u8]),
+        flags: u32,
+        acl_kill_sgid: bool,
+        answer: Answer<'_>,
+    ) -> Done {
+        let mode = match XattrFlags::from_bits_retain(flags) {
+            flags if flags.is_empty() => XattrMode::Either,
+            XattrFlags::CREATE => XattrMode::Create,
+            XattrFlags::REPLACE => XattrMode::Replace,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        self.vfs.set_xattr(file, name, value, mode)?;
+        if acl_kill_sgid {
+            let mode = self.vfs.attributes(file, None)?.attributes.mode & !SETGID;
+            let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
+            self.vfs.set_attributes(file, None, changes, false)?;
+        }
+        answer.ok()
+    }
+
+    pub(super) fn remove_xattr(&self, file: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        self.vfs.remove_xattr(file, name)?;
+        answer.ok()
+    }
+}
+
+/// A value, or with size 0 how long it is; ERANGE when it does not fit.
+fn sized(value: &[u8], size: u32, answer: Answer<'_>) -> Done {
+    let bytes = u32::try_from(value.len()).map_err(|_| Errno::TOOBIG)?;
+    match size {
+        0 => answer.with(|reply| reply.xattr_size(bytes)),
+        _ if bytes > size => Err(Errno::RANGE.into()),
+        _ => answer.with(|reply| reply.data(value)),
+    }
+}

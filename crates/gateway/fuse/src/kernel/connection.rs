@@ -1,0 +1,130 @@
+//! From INIT to the end of the connection.
+
+use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
+use super::device::Device;
+use super::init::{Agreed, Offer, offer, ours};
+use super::interrupt::Interrupts;
+use super::pages::Pages;
+use super::worker::{Pool, PoolOptions};
+use super::{Dialect, Features, Handler, Header, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
+use rustix::io::Errno;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+use thiserror::Error;
+
+/// INIT has 64 bytes today; the kernel wants room for any first request.
+const FIRST_BYTES: usize = 64 << 10;
+
+/// Why a mount did not start to serve.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The kernel's protocol is older than what this layer speaks.
+    #[error(
+        "the kernel speaks FUSE {major}.{minor}, and 7.{MINOR_OLDEST} is the oldest that works; try: Linux 5.4 or newer"
+    )]
+    TooOld {
+        /// The kernel's.
+        major: u32,
+        /// The kernel's.
+        minor: u32,
+    },
+    /// What came first was no INIT.
+    #[error("the kernel began with request {0}, not INIT")]
+    NoInit(u32),
+    /// What came first was nothing known.
+    #[error("the kernel's first request is not understood: {0}")]
+    Parse(#[from] ParseError),
+    /// The system.
+    #[error("talking to /dev/fuse failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A device that is being served.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pool: Arc<Pool>,
+    kernel: KernelFeatures,
+    agreed: Agreed,
+}
+
+impl Connection {
+    /// Answers INIT and begins to serve. The device must be mounted.
+    pub(super) fn start(fd: OwnedFd, handler: Arc<dyn Handler>, options: PoolOptions) -> Result<Self, StartError> {
+        let device = Arc::new(Device::new(fd));
+        let (kernel, agreed) = negotiate(&device, &*handler)?;
+        tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
+        handler.started(Notifier::new(Arc::clone(&device), kernel.inc_epoch()));
+        let pool = Pool::new(device, handler, &agreed, options);
+        pool.start()?;
+        Ok(Self { pool, kernel, agreed })
+    }
+
+    pub(super) fn kernel(&self) -> &KernelFeatures {
+        &self.kernel
+    }
+
+    pub(super) fn features(&self) -> Features {
+        self.agreed.features
+    }
+
+    pub(super) fn read_ahead_bytes(&self) -> u32 {
+        self.agreed.read_ahead_bytes
+    }
+
+    pub(super) fn workers(&self) -> usize {
+        self.pool.workers()
+    }
+
+    pub(super) fn wait(&self) {
+        self.pool.wait();
+    }
+
+    pub(super) fn wait_for(&self, time: Duration) -> bool {
+        self.pool.wait_for(time)
+    }
+}
+
+/// INIT, until both sides speak of the same major.
+fn negotiate(device: &Arc<Device>, handler: &dyn Handler) -> Result<(KernelFeatures, Agreed), StartError> {
+    let mut buffer = Pages::new(FIRST_BYTES + BUFFER_HEADER_BYTES);
+    let interrupts = Arc::new(Interrupts::default());
+    loop {
+        let bytes = first(device, buffer.bytes())?;
+        let request = Request::parse(bytes, Dialect::default())?;
+        let Header { unique, opcode, .. } = request.header;
+        let reply = Reply::new(Arc::clone(device), Arc::clone(&interrupts), unique, opcode);
+        let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation else {
+            reply.error(Errno::PROTO);
+            return Err(StartError::NoInit(opcode));
+        };
+        match offer(major, minor, read_ahead_bytes_max, flags) {
+            Offer::Newer => reply.tell(ours).map_err(|refused| io::Error::from(refused.0))?,
+            Offer::TooOld => {
+                reply.error(Errno::PROTO);
+                return Err(StartError::TooOld { major, minor });
+            }
+            Offer::Usable(kernel) => {
+                let agreed = Agreed::new(&kernel, &handler.init(&kernel), page_bytes());
+                reply.tell(|message| agreed.encode(&kernel, message)).map_err(|refused| io::Error::from(refused.0))?;
+                return Ok((kernel, agreed));
+            }
+        }
+    }
+}
+
+fn first<'b>(device: &Device, buffer: &'b mut [u8]) -> io::Result<&'b [u8]> {
+    loop {
+        match rustix::io::read(device.fd(), &mut *buffer) {
+            Ok(count) => return Ok(&buffer[..count]),
+            Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn page_bytes() -> u32 {
+    u32::try_from(rustix::param::page_size()).unwrap_or(4096)
+}

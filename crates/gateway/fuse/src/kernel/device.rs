@@ -1,0 +1,53 @@
+//! An open `/dev/fuse` that belongs to a mount.
+
+use super::encode::Message;
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::os::fd::OwnedFd;
+
+/// Slices that one `writev` takes (`IOV_MAX`), less one for the header.
+const SLICES_MAX: usize = 1023;
+
+/// One descriptor. A reply must go to the descriptor that its request was read from: each keeps its own
+/// list of what the kernel waits for.
+#[derive(Debug)]
+pub(super) struct Device {
+    fd: OwnedFd,
+}
+
+impl Device {
+    pub(super) fn new(fd: OwnedFd) -> Self {
+        Self { fd }
+    }
+
+    pub(super) fn fd(&self) -> &OwnedFd {
+        &self.fd
+    }
+
+    /// One message in one call: the kernel takes all of it or none.
+    pub(super) fn send(&self, mut message: Message) -> Result<(), Errno> {
+        retry(|| rustix::io::write(&self.fd, message.finish(0)))
+    }
+
+    /// A message and data behind it, from where they lie.
+    pub(super) fn send_data(&self, mut message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+        if data.len() > SLICES_MAX {
+            let whole: Vec<u8> = data.iter().flat_map(|slice| slice.iter().copied()).collect();
+            return self.send_data(message, &[IoSlice::new(&whole)]);
+        }
+        let mut slices = Vec::with_capacity(data.len() + 1);
+        slices.push(IoSlice::new(message.finish(data.iter().map(|slice| slice.len()).sum())));
+        slices.extend_from_slice(data);
+        retry(|| rustix::io::writev(&self.fd, &slices))
+    }
+}
+
+fn retry(mut write: impl FnMut() -> Result<usize, Errno>) -> Result<(), Errno> {
+    loop {
+        match write() {
+            Ok(_whole) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}

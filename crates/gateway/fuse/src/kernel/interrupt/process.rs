@@ -1,0 +1,31 @@
+//! Whether a thread is on its way out, as `/proc/TID/status` shows it.
+
+const KILL: u64 = 1 << (9 - 1);
+/// QUIT ILL TRAP ABRT BUS FPE SEGV XCPU XFSZ SYS: end the process with a core file. The kernel turns every
+/// other deadly signal into a SIGKILL for each thread; these it does not.
+const CORE: u64 = signals(&[3, 4, 5, 6, 7, 8, 11, 24, 25, 31]);
+
+const fn signals(numbers: &[u32]) -> u64 {
+    let (mut set, mut at) = (0, 0);
+    while at < numbers.len() {
+        set |= 1 << (numbers[at] - 1);
+        at += 1;
+    }
+    set
+}
+
+/// Not where it cannot be seen, nor after it has gone: nobody waits then.
+pub(super) fn is_being_killed(thread: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
+    status.is_ok_and(|status| deadly(&status))
+}
+
+/// A SIGKILL is pending, or a signal with a core file that is neither handled, ignored nor blocked.
+pub(super) fn deadly(status: &str) -> bool {
+    let set = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
+    };
+    let pending = set("SigPnd") | set("ShdPnd");
+    pending & KILL != 0 || pending & CORE & !(set("SigCgt") | set("SigIgn") | set("SigBlk")) != 0
+}

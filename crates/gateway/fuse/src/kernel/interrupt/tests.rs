@@ -1,0 +1,81 @@
+use super::process::deadly;
+use super::*;
+use std::sync::atomic::AtomicUsize;
+
+fn counter() -> (Arc<AtomicUsize>, impl Fn() + Send + Sync + 'static) {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    (count, move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+    })
+}
+
+#[test]
+fn an_interrupt_after_its_request_wakes_who_waits() {
+    let table = Arc::new(Interrupts::default());
+    let interrupt = table.register(8, 0);
+    let (count, wake) = counter();
+    let _guard = interrupt.on_signal(wake);
+    table.interrupt(6);
+    assert_eq!((interrupt.signalled(), count.load(Ordering::SeqCst)), (false, 0));
+    table.interrupt(8);
+    assert_eq!((interrupt.signalled(), count.load(Ordering::SeqCst)), (true, 1));
+}
+
+#[test]
+fn an_interrupt_before_its_request_is_kept_for_it() {
+    let table = Arc::new(Interrupts::default());
+    table.interrupt(8);
+    assert!(!table.register(6, 0).signalled());
+    assert!(table.register(8, 0).signalled());
+    assert!(!table.register(8 + 2 * SHARDS as u64, 0).signalled());
+}
+
+#[test]
+fn who_begins_to_wait_after_the_signal_is_woken_too() {
+    let table = Arc::new(Interrupts::default());
+    table.interrupt(8);
+    let interrupt = table.register(8, 0);
+    let (count, wake) = counter();
+    let _guard = interrupt.on_signal(wake);
+    assert_eq!(count.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_dropped_guard_takes_its_call_away() {
+    let table = Arc::new(Interrupts::default());
+    let interrupt = table.register(8, 0);
+    let (count, wake) = counter();
+    drop(interrupt.on_signal(wake));
+    table.interrupt(8);
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn interrupts_of_answered_requests_take_bounded_memory() {
+    let table = Arc::new(Interrupts::default());
+    for unique in (0..1_000_000).step_by(2) {
+        table.interrupt(unique);
+    }
+    let kept: usize = table.shards.iter().map(|shard| lock(shard).early.len()).sum();
+    assert_eq!(kept, SHARDS * EARLY_MAX);
+}
+
+#[test]
+fn only_signals_that_end_the_process_are_deadly() {
+    let status = |pending: &str, shared: &str, blocked: &str, ignored: &str, caught: &str| {
+        format!(
+            "Name:\tx\nSigPnd:\t{pending}\nShdPnd:\t{shared}\nSigBlk:\t{blocked}\nSigIgn:\t{ignored}\nSigCgt:\t{caught}\n"
+        )
+    };
+    let none = "0000000000000000";
+    let (kill, quit, user) = ("0000000000000100", "0000000000000004", "0000000000000200");
+    assert!(deadly(&status(kill, none, none, none, none)));
+    assert!(deadly(&status(none, kill, none, none, none)));
+    assert!(deadly(&status(none, quit, none, none, none)));
+    assert!(!deadly(&status(none, quit, quit, none, none)), "blocked");
+    assert!(!deadly(&status(none, quit, none, quit, none)), "ignored");
+    assert!(!deadly(&status(none, quit, none, none, quit)), "handled");
+    assert!(!deadly(&status(user, user, none, none, user)));
+    assert!(!deadly(""));
+}

@@ -1,0 +1,19 @@
+//! The life of a mount: made, served, ended. By mount(2) where the caller may, else by `fusermount3`.
+
+mod direct;
+mod error;
+mod fusermount;
+mod mounted;
+mod options;
+mod table;
+mod unmount;
+mod users;
+
+pub use error::{MountError, UnmountError};
+pub use mounted::Mounted;
+pub use options::MountOptions;
+pub use table::{MountEntry, entry_at};
+pub use unmount::{Unmount, unmount};
+
+/// What `/proc/self/mountinfo` shows as the type, behind `fuse.`.
+pub const SUBTYPE: &str = "braid";

@@ -1,0 +1,142 @@
+//! A mount that this process serves.
+
+use super::unmount::unmount_resolved;
+use super::{MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table};
+use crate::kernel::connection::Connection;
+use crate::kernel::worker::PoolOptions;
+use crate::kernel::{Features, Handler, KernelFeatures};
+use rustix::io::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How long an unmount may take to write back what is dirty before it is made lazy: processes wait for
+/// this one to end, and an init system kills it after 90 s.
+const UNMOUNT_PATIENCE: Duration = Duration::from_secs(40);
+/// How long the kernel may take to end the connection after that.
+const END_PATIENCE: Duration = Duration::from_secs(2);
+
+/// A mount that is served until it is unmounted, by whom ever. Dropping it unmounts.
+#[derive(Debug)]
+pub struct Mounted {
+    point: PathBuf,
+    connection: Arc<Connection>,
+}
+
+impl Mounted {
+    /// Mounts and serves. When it returns, the first request may be under way.
+    pub fn new(options: &MountOptions, pool: PoolOptions, handler: Arc<dyn Handler>) -> Result<Self, MountError> {
+        let (point, root_mode) = usable(&options.point)?;
+        let device = match direct::mount(options, &point, root_mode)? {
+            Some(device) => device,
+            None => fusermount::mount(options, &point)?,
+        };
+        match Connection::start(device, handler, pool) {
+            Ok(connection) => {
+                let mounted = Self { point, connection: Arc::new(connection) };
+                mounted.set_read_ahead();
+                Ok(mounted)
+            }
+            Err(error) => {
+                // The device is closed: nobody waits for the answer to anything.
+                let _ = unmount_resolved(&point, Unmount::Lazy);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Where, as the table of mounts has it.
+    pub fn point(&self) -> &Path {
+        &self.point
+    }
+
+    /// What the kernel offered.
+    pub fn kernel(&self) -> &KernelFeatures {
+        self.connection.kernel()
+    }
+
+    /// What was agreed on.
+    pub fn features(&self) -> Features {
+        self.connection.features()
+    }
+
+    /// Threads that serve it now.
+    pub fn workers(&self) -> usize {
+        self.connection.workers()
+    }
+
+    /// Waits until it is unmounted.
+    pub fn wait(&self) {
+        self.connection.wait();
+    }
+
+    /// As `wait`, for at most `time`; whether it is unmounted.
+    pub fn wait_for(&self, time: Duration) -> bool {
+        self.connection.wait_for(time)
+    }
+
+    /// Unmounts as `umount` does: fails while it is in use.
+    pub fn unmount(&self) -> Result<(), UnmountError> {
+        unmount_resolved(&self.point, Unmount::Plain)
+    }
+
+    /// Ends it in any case, in bounded time (I8): a plain unmount, and where that is refused or does not
+    /// come to an end, a lazy one. Processes that still use it get errors when this process ends.
+    pub fn end(&self) {
+        if self.wait_for(Duration::ZERO) {
+            return;
+        }
+        // On a thread of its own: the kernel may wait for answers to what it writes back.
+        let point = self.point.clone();
+        let (done, waiting) = std::sync::mpsc::channel();
+        let plain = std::thread::Builder::new().name("fuse-unmount".into()).spawn(move || {
+            let _ = done.send(unmount_resolved(&point, Unmount::Plain));
+        });
+        let result = plain.ok().map(|_| waiting.recv_timeout(UNMOUNT_PATIENCE));
+        if !matches!(result, Some(Ok(Ok(())))) && entry_is_ours(&self.point) {
+            tracing::warn!(point = %self.point.display(), "unmounted while in use: processes there will get errors");
+            let _ = unmount_resolved(&self.point, Unmount::Lazy);
+        }
+        self.wait_for(END_PATIENCE);
+    }
+
+    /// The kernel reads 128 KiB ahead of itself, less than one stripe; more is root's to set, and an
+    /// ordinary user's mount works without.
+    fn set_read_ahead(&self) {
+        let Ok(Some(entry)) = table::entry_at(&self.point) else { return };
+        let kib = self.connection.read_ahead_bytes() >> 10;
+        let _ = std::fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", entry.device), kib.to_string());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn entry_is_ours(point: &Path) -> bool {
+    table::entry_at(point).ok().flatten().is_some_and(|entry| entry.is_ours())
+}
+
+/// The directory as the table of mounts will have it, and its mode; or what is in the way.
+fn usable(point: &Path) -> Result<(PathBuf, u32), MountError> {
+    let unusable = |why: io::Error| MountError::Point { point: point.to_owned(), why };
+    let resolved = table::resolve(point).map_err(unusable)?;
+    let entry = table::entry_at(&resolved).map_err(unusable)?;
+    let stat = match rustix::fs::stat(&resolved) {
+        Err(Errno::NOTCONN) => return Err(MountError::Dead { point: resolved }),
+        stat => stat.map_err(|error| unusable(error.into()))?,
+    };
+    match entry {
+        Some(entry) if entry.is_ours() => {
+            Err(MountError::Mounted { point: resolved, source_name: entry.source, kind: entry.kind })
+        }
+        _ if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory => {
+            Err(unusable(Errno::NOTDIR.into()))
+        }
+        // Through links at the end, too.
+        _ => Ok((resolved.canonicalize().map_err(unusable)?, stat.st_mode)),
+    }
+}

@@ -1,0 +1,57 @@
+//! Ends a mount, this process's or another's, also one whose process is gone.
+
+use super::{UnmountError, fusermount, table, users};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::path::Path;
+
+/// How.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// Fails while somebody uses it.
+    Plain,
+    /// Takes it out of the tree now; it ends when the last user is gone.
+    Lazy,
+}
+
+/// Unmounts what is mounted on a directory, if it is ours. Never asks the file system anything.
+pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
+    let failed = |why: std::io::Error| UnmountError::Failed { point: point.to_owned(), why };
+    let point = table::resolve(point).map_err(failed)?;
+    let entry = table::entry_at(&point).map_err(failed)?;
+    match entry {
+        None => return Err(UnmountError::NotMounted { point }),
+        Some(entry) if !entry.is_ours() => return Err(UnmountError::NotOurs { point, kind: entry.kind }),
+        Some(_) => {}
+    }
+    unmount_resolved(&point, how)
+}
+
+/// `point` is as the table has it.
+pub(super) fn unmount_resolved(point: &Path, how: Unmount) -> Result<(), UnmountError> {
+    let flags = match how {
+        Unmount::Plain => UnmountFlags::NOFOLLOW,
+        Unmount::Lazy => UnmountFlags::NOFOLLOW | UnmountFlags::DETACH,
+    };
+    match rustix::mount::unmount(point, flags) {
+        Ok(()) => Ok(()),
+        Err(Errno::BUSY) => Err(busy(point)),
+        Err(Errno::INVAL) => Err(UnmountError::NotMounted { point: point.to_owned() }),
+        Err(Errno::PERM) => by_helper(point, how),
+        Err(error) => Err(UnmountError::Failed { point: point.to_owned(), why: error.into() }),
+    }
+}
+
+fn by_helper(point: &Path, how: Unmount) -> Result<(), UnmountError> {
+    match fusermount::unmount(point, how == Unmount::Lazy) {
+        Ok(()) => Ok(()),
+        Err(why) if why.contains("busy") => Err(busy(point)),
+        // With -q a busy mount point is refused without a word.
+        Err(why) if why.is_empty() => Err(busy(point)),
+        Err(why) => Err(UnmountError::Helper { point: point.to_owned(), why }),
+    }
+}
+
+fn busy(point: &Path) -> UnmountError {
+    UnmountError::Busy { point: point.to_owned(), users: users::describe(point) }
+}

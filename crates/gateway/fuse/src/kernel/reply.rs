@@ -1,0 +1,192 @@
+//! The one answer to a request.
+
+use super::abi::opcode;
+use super::device::Device;
+use super::encode::{DirectoryBuffer, Message};
+use super::interrupt::Interrupts;
+use super::{Attributes, Entry, ExtendedStat, Lock, SpaceStat, Validity};
+use rustix::io::Errno;
+use std::io::IoSlice;
+use std::sync::Arc;
+use thiserror::Error;
+
+/// Answers one request, once; any thread may. Dropped without an answer it says EIO: no process may
+/// wait for ever because of an error in a handler (I8).
+#[derive(Debug)]
+pub struct Reply {
+    device: Arc<Device>,
+    interrupts: Arc<Interrupts>,
+    unique: u64,
+    opcode: u32,
+    answered: bool,
+}
+
+/// An open file, as the kernel is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Comes back with each request on the open file.
+    pub handle: u64,
+    /// `abi::fopen`.
+    pub flags: u32,
+}
+
+/// The kernel did not take an answer: the lookup that it would have counted, or the handle that it
+/// would have released, is still the handler's to undo.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("the kernel did not take the answer: {0}")]
+pub struct NotTaken(pub Errno);
+
+impl Reply {
+    pub(super) fn new(device: Arc<Device>, interrupts: Arc<Interrupts>, unique: u64, opcode: u32) -> Self {
+        Self { device, interrupts, unique, opcode, answered: false }
+    }
+
+    /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: counts as one lookup of the node.
+    pub fn entry(self, entry: &Entry) -> Result<(), NotTaken> {
+        self.tell(|message| message.entry(entry))
+    }
+
+    /// LOOKUP of a name that does not exist, and that the kernel may remember. Without memory it is
+    /// `error(Errno::NOENT)`.
+    pub fn absent(self, valid: Validity) {
+        let _ = self.tell(|message| message.absent(valid));
+    }
+
+    /// GETATTR, SETATTR.
+    pub fn attributes(self, attributes: &Attributes, valid: Validity) {
+        let _ = self.tell(|message| message.attributes_valid(attributes, valid));
+    }
+
+    /// STATX.
+    pub fn extended_stat(self, stat: &ExtendedStat, valid: Validity) {
+        let _ = self.tell(|message| message.extended(stat, valid));
+    }
+
+    /// OPEN, OPENDIR.
+    pub fn opened(self, opened: Opened) -> Result<(), NotTaken> {
+        self.tell(|message| message.opened(&opened))
+    }
+
+    /// CREATE, TMPFILE.
+    pub fn created(self, entry: &Entry, opened: Opened) -> Result<(), NotTaken> {
+        self.tell(|message| message.entry(entry).opened(&opened))
+    }
+
+    /// READ, READLINK, GETXATTR and LISTXATTR with a size. A READ that is shorter than asked ends the file.
+    pub fn data(self, data: &[u8]) {
+        self.data_slices(&[IoSlice::new(data)]);
+    }
+
+    /// As `data`, gathered by the kernel from where the pieces lie.
+    pub fn data_slices(self, data: &[IoSlice<'_>]) {
+        let _ = self.send(|device, unique| device.send_data(Message::new(unique, 0), data));
+    }
+
+    /// WRITE: bytes taken.
+    pub fn written(self, bytes: u32) {
+        let _ = self.tell(|message| message.u32(bytes).u32(0));
+    }
+
+    /// COPY_FILE_RANGE: bytes copied.
+    pub fn copied(self, bytes: u64) {
+        let wide = self.opcode == opcode::COPY_FILE_RANGE_64;
+        // The older form has 32 bits: the rest is a short copy, which callers go on from.
+        let narrow = u32::try_from(bytes).unwrap_or(u32::MAX & !0xfff);
+        let _ = self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
+    }
+
+    /// STATFS.
+    pub fn space(self, space: &SpaceStat) {
+        let _ = self.tell(|message| message.space(space));
+    }
+
+    /// GETXATTR and LISTXATTR with size 0: how long the value is.
+    pub fn xattr_size(self, bytes: u32) {
+        let _ = self.tell(|message| message.u32(bytes).u32(0));
+    }
+
+    /// READDIR, READDIRPLUS. Empty: the end.
+    pub fn directory(self, listing: &DirectoryBuffer) -> Result<(), NotTaken> {
+        let data = [IoSlice::new(listing.as_bytes())];
+        self.send(|device, unique| device.send_data(Message::new(unique, 0), &data))
+    }
+
+    /// GETLK: the lock that is in the way.
+    pub fn lock(self, conflict: Option<&Lock>) {
+        let _ = self.tell(|message| message.lock(conflict));
+    }
+
+    /// LSEEK: the offset found.
+    pub fn position(self, offset: u64) {
+        let _ = self.tell(|message| message.u64(offset));
+    }
+
+    /// BMAP.
+    pub fn block(self, block: u64) {
+        let _ = self.tell(|message| message.u64(block));
+    }
+
+    /// POLL: events that are there.
+    pub fn events(self, events: u32) {
+        let _ = self.tell(|message| message.u32(events).u32(0));
+    }
+
+    /// IOCTL: its result, and data for the caller.
+    pub fn ioctl(self, result: i32, data: &[u8]) {
+        let _ = self.send(|device, unique| {
+            let mut message = Message::new(unique, 0);
+            message.i32(result).u32(0).u32(0).u32(0);
+            device.send_data(message, &[IoSlice::new(data)])
+        });
+    }
+
+    /// Done, with nothing to say.
+    pub fn ok(self) {
+        let _ = self.tell(|message| message);
+    }
+
+    /// It failed.
+    pub fn error(mut self, error: Errno) {
+        self.fail(error);
+    }
+
+    pub(super) fn tell(self, fill: impl FnOnce(&mut Message) -> &mut Message) -> Result<(), NotTaken> {
+        self.send(|device, unique| {
+            let mut message = Message::new(unique, 0);
+            fill(&mut message);
+            device.send(message)
+        })
+    }
+
+    fn send(mut self, send: impl FnOnce(&Device, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
+        self.answered = true;
+        self.interrupts.remove(self.unique);
+        send(&self.device, self.unique).map_err(|error| self.not_taken(error))
+    }
+
+    fn fail(&mut self, error: Errno) {
+        self.answered = true;
+        self.interrupts.remove(self.unique);
+        // The kernel takes 1..512 as errors; what the handler meant otherwise is an I/O error.
+        let errno = Some(error.raw_os_error()).filter(|number| (1..512).contains(number));
+        let errno = errno.unwrap_or(Errno::IO.raw_os_error());
+        let _ = self.device.send(Message::new(self.unique, -errno)).map_err(|error| self.not_taken(error));
+    }
+
+    fn not_taken(&self, error: Errno) -> NotTaken {
+        // ENOENT: the request is gone; ENODEV, ECONNABORTED: the mount is. Neither is a fault here.
+        if !matches!(error, Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) {
+            tracing::error!(opcode = self.opcode, %error, "the kernel refused an answer");
+        }
+        NotTaken(error)
+    }
+}
+
+impl Drop for Reply {
+    fn drop(&mut self) {
+        if !self.answered {
+            tracing::warn!(opcode = self.opcode, "a request was dropped without an answer: EIO");
+            self.fail(Errno::IO);
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The pool that serves requests.
+//!
+//! ```text
+//!   idle: blocked in read(2) of the device
+//!     | a request
+//!     v
+//!   nobody else idle? spawn one first ── serve (may wait) ── enough idle? end : idle
+//! ```
+//!
+//! 1. After a request was taken and before it is served, some worker idles, or the cap is reached: the
+//!    kernel's next request is taken at once, whatever the handler waits for.
+//! 2. Workers end only when `idle_max` others idle.
+//! 3. Each worker owns its buffers as long as it lives: no memory is taken on the way of a request.
+
+use super::abi::{BUFFER_HEADER_BYTES, opcode};
+use super::clone::clone_device;
+use super::device::Device;
+use super::init::Agreed;
+use super::interrupt::Interrupts;
+use super::pages::Pages;
+use super::{Call, Dialect, Forget, Handler, Header, Operation, Reply, Request};
+use rustix::io::Errno;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// Workers at most: each that waits holds a thread, and 1,024 waiting ones are a cluster in trouble. The
+/// next request then waits in the kernel.
+pub const WORKERS_MAX: usize = 1024;
+
+/// How the pool behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolOptions {
+    /// Threads at most.
+    pub workers_max: usize,
+    /// Idle ones that are kept.
+    pub idle_max: usize,
+    /// A descriptor of its own for each worker (`FUSE_DEV_IOC_CLONE`).
+    pub clone_fd: bool,
+}
+
+impl Default for PoolOptions {
+    /// As measured: docs/adr/0010.
+    fn default() -> Self {
+        Self { workers_max: WORKERS_MAX, idle_max: 4, clone_fd: false }
+    }
+}
+
+/// What all workers of a mount share.
+pub(super) struct Pool {
+    device: Arc<Device>,
+    handler: Arc<dyn Handler>,
+    interrupts: Arc<Interrupts>,
+    dialect: Dialect,
+    request_bytes_max: usize,
+    options: PoolOptions,
+    idle: AtomicUsize,
+    workers: AtomicUsize,
+    full: AtomicBool,
+    ended: Mutex<bool>,
+    end: Condvar,
+}
+
+impl Pool {
+    pub(super) fn new(
+        device: Arc<Device>,
+        handler: Arc<dyn Handler>,
+        agreed: &Agreed,
+        options: PoolOptions,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            device,
+            handler,
+            interrupts: Arc::default(),
+            dialect: agreed.dialect(),
+            request_bytes_max: usize::try_from(agreed.request_bytes_max).unwrap_or(usize::MAX),
+            options,
+            idle: AtomicUsize::new(0),
+            workers: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
+            ended: Mutex::new(false),
+            end: Condvar::new(),
+        })
+    }
+
+    /// The first worker; the others follow by themselves.
+    pub(super) fn start(self: &Arc<Self>) -> std::io::Result<()> {
+        self.spawn()
+    }
+
+    /// Threads there are.
+    pub(super) fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
+    }
+
+    /// Waits until the kernel says that the mount is gone.
+    pub(super) fn wait(&self) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*ended {
+            ended = self.end.wait(ended).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// As `wait`, for a time; whether it ended.
+    pub(super) fn wait_for(&self, time: std::time::Duration) -> bool {
+        let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.end.wait_timeout_while(ended, time, |ended| !*ended);
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn spawn(self: &Arc<Self>) -> std::io::Result<()> {
+        if self.workers.fetch_add(1, Ordering::Relaxed) >= self.options.workers_max {
+            self.workers.fetch_sub(1, Ordering::Relaxed);
+            if !self.full.swap(true, Ordering::Relaxed) {
+                tracing::warn!(workers = self.options.workers_max, "every worker is busy: requests wait in the kernel");
+            }
+            return Ok(());
+        }
+        let pool = Arc::clone(self);
+        let spawned = std::thread::Builder::new().name("fuse-worker".into()).spawn(move || Worker::new(pool).run());
+        if spawned.is_err() {
+            self.workers.fetch_sub(1, Ordering::Relaxed);
+        }
+        spawned.map(drop)
+    }
+
+    /// The kernel ended the connection.
+    fn finish(&self) {
+        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = !std::mem::replace(&mut *ended, true);
+        drop(ended);
+        if first {
+            self.handler.destroyed();
+            self.end.notify_all();
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("options", &self.options).field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}
+
+/// One thread.
+struct Worker {
+    pool: Arc<Pool>,
+    device: Arc<Device>,
+    input: Pages,
+    scratch: Pages,
+}
+
+impl Worker {
+    fn new(pool: Arc<Pool>) -> Self {
+        let device = own_device(&pool);
+        let (input, scratch) =
+            (Pages::new(pool.request_bytes_max + BUFFER_HEADER_BYTES), Pages::new(pool.request_bytes_max));
+        Self { pool, device, input, scratch }
+    }
+
+    fn run(mut self) {
+        loop {
+            if self.pool.idle.fetch_add(1, Ordering::AcqRel) >= self.pool.options.idle_max.max(1) {
+                self.pool.idle.fetch_sub(1, Ordering::AcqRel);
+                break;
+            }
+            let taken = self.take();
+            let idle_before = self.pool.idle.fetch_sub(1, Ordering::AcqRel);
+            let Some(bytes) = taken else {
+                self.pool.finish();
+                break;
+            };
+            if idle_before == 1
+                && let Err(error) = self.pool.spawn()
+            {
+                tracing::warn!(%error, "no thread for another worker");
+            }
+            self.serve(bytes);
+        }
+    }
+
+    /// The next request's length; `None` when the mount is gone.
+    fn take(&mut self) -> Option<usize> {
+        loop {
+            match rustix::io::read(self.device.fd(), self.input.bytes()) {
+                Ok(count) => return Some(count),
+                // ENOENT: the request was withdrawn while it was copied.
+                Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
+                Err(Errno::NODEV | Errno::CONNABORTED) => return None,
+                Err(error) => {
+                    tracing::error!(%error, "reading /dev/fuse failed: the mount ends");
+                    return None;
+                }
+            }
+        }
+    }
+
+    fn serve(&mut self, bytes: usize) {
+        let bytes = &self.input.bytes()[..bytes];
+        match Request::parse(bytes, self.pool.dialect) {
+            Ok(request) => {
+                dispatch(&self.pool, &self.device, request, self.scratch.bytes());
+            }
+            Err(error) => refuse(&self.pool, &self.device, bytes, error),
+        }
+    }
+}
+
+impl Drop for Worker {
+    /// Also after a panic in a handler: its request got EIO from the dropped reply.
+    fn drop(&mut self) {
+        self.pool.workers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Falls back on the mount's own descriptor: it works as well.
+fn own_device(pool: &Pool) -> Arc<Device> {
+    if !pool.options.clone_fd {
+        return Arc::clone(&pool.device);
+    }
+    match clone_device(&pool.device) {
+        Ok(device) => Arc::new(device),
+        Err(error) => {
+            tracing::warn!(%error, "no descriptor for another worker");
+            Arc::clone(&pool.device)
+        }
+    }
+}
+
+/// What this layer serves by itself, and the rest to the handler.
+fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratch: &mut [u8]) {
+    let Header { unique, opcode, pid, .. } = request.header;
+    match &request.operation {
+        Operation::Forget(forgotten) => {
+            let nodes: Vec<Forget> = forgotten.iter().collect();
+            return pool.handler.forget(&nodes);
+        }
+        Operation::Interrupt { unique } => return pool.interrupts.interrupt(*unique),
+        // An answer to FUSE_NOTIFY_RETRIEVE, which is never sent; it expects none.
+        Operation::Unknown if opcode == opcode::NOTIFY_REPLY => return,
+        _ => {}
+    }
+    let interrupt = pool.interrupts.register(unique, pid);
+    let reply = Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), unique, opcode);
+    match request.operation {
+        Operation::Unknown => reply.error(Errno::NOSYS),
+        Operation::Init { .. } => reply.error(Errno::PROTO),
+        Operation::Destroy => {
+            reply.ok();
+            pool.finish();
+        }
+        _ => pool.handler.handle(request, reply, &mut Call { interrupt: &interrupt, scratch }),
+    }
+}
+
+/// Bytes that are no request: an error, if they say whose.
+fn refuse(pool: &Pool, device: &Arc<Device>, bytes: &[u8], error: super::ParseError) {
+    let header = Header::parse(bytes);
+    tracing::error!(%error, ?header, bytes = bytes.len(), "the kernel sent what is not understood");
+    let Ok((header, _)) = header else { return };
+    if !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY) {
+        Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), header.unique, header.opcode).error(Errno::IO);
+    }
+}

@@ -1,0 +1,92 @@
+//! Holds requests until a test lets them go on.
+
+use super::LONG;
+use braid_fuse::kernel::{Interrupt, Request};
+use std::sync::{Arc, Condvar, Mutex};
+
+/// What happens to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Serve,
+    /// Waits for the gate; ends with EINTR at a signal.
+    Hold,
+    /// Waits for the gate; ends with EINTR only when the process is being killed.
+    HoldUntilKilled,
+    /// The reply is dropped.
+    Drop,
+    /// The handler panics.
+    Panic,
+}
+
+type Rule = Box<dyn Fn(&Request<'_>) -> Fate + Send + Sync>;
+
+pub struct Gate {
+    rule: Mutex<Rule>,
+    state: Arc<(Mutex<State>, Condvar)>,
+}
+
+#[derive(Default)]
+struct State {
+    open: bool,
+    held: usize,
+    /// Bumped by signals, so that waiters look.
+    signals: u64,
+}
+
+impl Gate {
+    pub fn new() -> Self {
+        Self { rule: Mutex::new(Box::new(|_| Fate::Serve)), state: Arc::default() }
+    }
+
+    /// From now on.
+    pub fn rule(&self, rule: impl Fn(&Request<'_>) -> Fate + Send + Sync + 'static) {
+        *self.rule.lock().unwrap() = Box::new(rule);
+        self.state.0.lock().unwrap().open = false;
+    }
+
+    pub fn fate(&self, request: &Request<'_>) -> Fate {
+        (self.rule.lock().unwrap())(request)
+    }
+
+    /// Lets everything go on, and holds nothing any more.
+    pub fn open(&self) {
+        self.state.0.lock().unwrap().open = true;
+        self.state.1.notify_all();
+    }
+
+    /// Waits until so many requests are held.
+    pub fn wait_held(&self, count: usize) {
+        let state = self.state.0.lock().unwrap();
+        let (state, timed_out) = self.state.1.wait_timeout_while(state, LONG, |state| state.held < count).unwrap();
+        assert!(!timed_out.timed_out(), "only {} of {count} requests came", state.held);
+    }
+
+    /// Waits until so many signals were told.
+    pub fn wait_signals(&self, count: u64) {
+        let state = self.state.0.lock().unwrap();
+        let (_state, timed_out) = self.state.1.wait_timeout_while(state, LONG, |state| state.signals < count).unwrap();
+        assert!(!timed_out.timed_out(), "the kernel told of no signal");
+    }
+
+    /// Requests that are held now.
+    pub fn held(&self) -> usize {
+        self.state.0.lock().unwrap().held
+    }
+
+    /// `true`: go on; `false`: interrupted.
+    pub fn pass(&self, interrupt: &Interrupt, only_killed: bool) -> bool {
+        let shared = Arc::clone(&self.state);
+        let _guard = interrupt.on_signal(move || {
+            shared.0.lock().unwrap().signals += 1;
+            shared.1.notify_all();
+        });
+        let interrupted = || if only_killed { interrupt.killed() } else { interrupt.signalled() };
+        let mut state = self.state.0.lock().unwrap();
+        state.held += 1;
+        self.state.1.notify_all();
+        let mut state = self.state.1.wait_while(state, |state| !state.open && !interrupted()).unwrap();
+        state.held -= 1;
+        self.state.1.notify_all();
+        !interrupted()
+    }
+}

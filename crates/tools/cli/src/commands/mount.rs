@@ -1,0 +1,87 @@
+//! `braid mount`, `braid umount`.
+
+use std::process::ExitCode;
+
+use crate::{
+    args::{Global, MountArgs, UmountArgs},
+    output::{Fault, Printer},
+};
+
+/// Mounts, and serves in the background, or here with `--foreground`.
+#[cfg(target_os = "linux")]
+pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode, Fault> {
+    use crate::mount::background;
+    if args.foreground || background::is_child() {
+        return serve(args, global, out).map(|()| ExitCode::SUCCESS);
+    }
+    match background::start()? {
+        Ok(()) => report(args, out),
+        Err(code) => return Ok(code),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(target_os = "linux")]
+fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
+    use crate::mount::{Served, background, options, stop_signal};
+    let wish = options::read(args, global)?;
+    let stop = stop_signal(&args.point)?;
+    let served = Served::start(&wish.mount, &wish.settings)?;
+    tracing::info!(point = %served.point().display(), source = wish.mount.source, "mounted");
+    if background::is_child() {
+        background::ready()?;
+    } else {
+        report(args, out);
+    }
+    served.wait(stop);
+    tracing::info!(point = %served.point().display(), "unmounted");
+    Ok(())
+}
+
+/// Says where it is and how to end it.
+#[cfg(target_os = "linux")]
+fn report(args: &MountArgs, out: Printer) {
+    let point = crate::output::quoted(&args.point.display().to_string());
+    if out.json {
+        out.value(&serde_json::json!({ "mount": args.point }));
+    } else {
+        out.hint(format!("mounted on {point}"));
+        out.next(format!("df {point}; braid umount {point}"));
+    }
+}
+
+/// Unmounts.
+#[cfg(target_os = "linux")]
+pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
+    use braid_fuse::kernel::mount::{Unmount, UnmountError, unmount};
+
+    use crate::output::Exit;
+    let how = if args.lazy { Unmount::Lazy } else { Unmount::Plain };
+    for point in &args.points {
+        unmount(point, how).map_err(|error| {
+            let exit = match &error {
+                UnmountError::NotMounted { .. } => Exit::NotFound,
+                UnmountError::Helper { .. } | UnmountError::NotOurs { .. } => Exit::Refused,
+                _ => Exit::Failed,
+            };
+            let text = error.to_string();
+            let (why, hint) = text.split_once("; try: ").unwrap_or((&text, "findmnt -t fuse.braid"));
+            Fault::new(exit, format!("unmounting {}", point.display()), why).hint(hint)
+        })?;
+        out.hint(format!("unmounted {}", point.display()));
+    }
+    Ok(())
+}
+
+/// FUSE is Linux's.
+#[cfg(not(target_os = "linux"))]
+pub fn mount(args: &MountArgs, _: &Global, _: Printer) -> Result<ExitCode, Fault> {
+    let what = format!("mounting on {}", args.point.display());
+    Err(Fault::usage(what, "a mount needs Linux").hint("braid put, braid get"))
+}
+
+/// FUSE is Linux's.
+#[cfg(not(target_os = "linux"))]
+pub fn umount(_: &UmountArgs, _: Printer) -> Result<(), Fault> {
+    Err(Fault::usage("unmounting", "a mount needs Linux"))
+}

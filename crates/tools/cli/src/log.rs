@@ -1,0 +1,103 @@
+//! Where the log goes: standard error, a file, or the system's log.
+
+use std::{fs::File, io::IsTerminal, path::Path, sync::Mutex};
+
+use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
+
+use crate::output::Fault;
+
+/// Where.
+pub enum Place<'p> {
+    /// Standard error.
+    StandardError,
+    /// A file, which grows.
+    File(&'p Path),
+    /// `/dev/log`, else nowhere: for a process without a terminal.
+    #[cfg(target_os = "linux")]
+    System,
+}
+
+/// Starts it; `BRAID_LOG` wins over `level`.
+pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
+    let filter = EnvFilter::try_from_env("BRAID_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    match place {
+        Place::StandardError => {
+            log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();
+        }
+        Place::File(path) => {
+            let file = File::options().create(true).append(true).open(path);
+            let file = file.map_err(|e| Fault::failed(format!("writing {}", path.display()), e))?;
+            log.with_writer(Mutex::new(file)).with_ansi(false).init();
+        }
+        #[cfg(target_os = "linux")]
+        Place::System => log.with_writer(system::writer()).with_ansi(false).without_time().init(),
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::{
+        io::{self, Write},
+        os::unix::net::UnixDatagram,
+    };
+
+    use tracing::{Level, Metadata};
+    use tracing_subscriber::fmt::MakeWriter;
+
+    use super::BoxMakeWriter;
+
+    const SOCKET: &str = "/dev/log";
+    /// RFC 3164: "system daemons".
+    const FACILITY: u8 = 3;
+
+    /// The system's log, if it listens.
+    pub fn writer() -> BoxMakeWriter {
+        let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(SOCKET).map(|()| socket));
+        // A log that is full must not stop a mount.
+        let socket = connected.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+        socket.map_or_else(|_| BoxMakeWriter::new(io::sink), |socket| BoxMakeWriter::new(Socket(socket)))
+    }
+
+    struct Socket(UnixDatagram);
+
+    /// One line, with its severity.
+    struct Line<'s>(&'s UnixDatagram, u8);
+
+    impl<'s> MakeWriter<'s> for Socket {
+        type Writer = Line<'s>;
+
+        fn make_writer(&'s self) -> Line<'s> {
+            Line(&self.0, severity(Level::INFO))
+        }
+
+        fn make_writer_for(&'s self, of: &Metadata<'_>) -> Line<'s> {
+            Line(&self.0, severity(*of.level()))
+        }
+    }
+
+    impl Write for Line<'_> {
+        fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+            let mut message = format!("<{}>braid[{}]: ", FACILITY * 8 + self.1, std::process::id()).into_bytes();
+            message.extend_from_slice(text.trim_ascii_end());
+            // A lost line is no reason to fail.
+            let _ = self.0.send(&message);
+            Ok(text.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// RFC 3164: 3 error, 4 warning, 6 informational, 7 debug.
+    fn severity(level: Level) -> u8 {
+        match level {
+            Level::ERROR => 3,
+            Level::WARN => 4,
+            Level::INFO => 6,
+            _ => 7,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! `mount.braid`: what mount(8) runs for `mount -t braid SOURCE POINT`, and for lines of /etc/fstab.
+
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
+
+/// The name under which mount(8) looks for a helper, in /sbin.
+const NAME: &str = "mount.braid";
+
+/// The arguments of `braid mount`, where the program was called by the helper's name:
+/// `mount.braid SOURCE POINT [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]` (mount(8), EXTERNAL HELPERS).
+/// `None`: nothing is to be done (`-f`).
+pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
+    let given: Vec<OsString> = given.into_iter().collect();
+    match given.split_first() {
+        Some((program, rest)) if Path::new(program).file_name() == Some(OsStr::new(NAME)) => translate(rest),
+        _ => Some(given),
+    }
+}
+
+fn translate(given: &[OsString]) -> Option<Vec<OsString>> {
+    let mut arguments: Vec<OsString> = ["braid", "mount"].map(OsString::from).into();
+    let (mut places, mut given) = (Vec::new(), given.iter());
+    while let Some(argument) = given.next() {
+        match argument.to_str() {
+            Some("-o") => arguments.extend([OsString::from("-o"), given.next()?.clone()]),
+            // The namespace is entered already, and the type is ours.
+            Some("-N" | "-t") => drop(given.next()),
+            Some(flags) if flags.starts_with('-') && flags.len() > 1 => {
+                if flags.contains('f') {
+                    return None;
+                }
+                arguments.extend(flags.contains('v').then(|| "-v".into()));
+                arguments.extend(flags.contains('s').then(|| "--sloppy".into()));
+            }
+            _ => places.push(argument),
+        }
+    }
+    if let [source, point, ..] = places[..] {
+        arguments.extend(of_source(source));
+        arguments.extend(["--".into(), point.clone()]);
+    } else {
+        arguments.extend(places.into_iter().cloned());
+    }
+    Some(arguments)
+}
+
+/// A file is a configuration, `braid` and `none` stand for the usual one, anything else is addresses.
+/// The table of mounts shows it as it was given: mount(8) finds its line in /etc/fstab by it.
+fn of_source(source: &OsStr) -> Vec<OsString> {
+    let mut arguments = vec![OsString::from("--source"), source.to_owned()];
+    match source.to_str() {
+        Some("braid" | "none" | "") => {}
+        Some(text) if !text.contains('/') && !text.ends_with(".toml") => {
+            arguments.extend(["--mds".into(), OsString::from(text)]);
+        }
+        _ => arguments.extend(["--config".into(), source.to_owned()]),
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(text: &str) -> Option<String> {
+        let words = arguments(text.split(' ').map(OsString::from))?;
+        Some(words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_line_of_fstab_becomes_a_mount() {
+        assert_eq!(
+            given("/sbin/mount.braid mds1:7700,mds2:7700 /mnt -o rw,_netdev,key=/etc/k").unwrap(),
+            "braid mount -o rw,_netdev,key=/etc/k --source mds1:7700,mds2:7700 --mds mds1:7700,mds2:7700 -- /mnt"
+        );
+        assert_eq!(
+            given("mount.braid /etc/braid/braid.toml /mnt -sv -t braid").unwrap(),
+            "braid mount -v --sloppy --source /etc/braid/braid.toml --config /etc/braid/braid.toml -- /mnt"
+        );
+        assert_eq!(given("mount.braid braid /mnt -n").unwrap(), "braid mount --source braid -- /mnt");
+    }
+
+    #[test]
+    fn a_fake_mount_does_nothing() {
+        assert_eq!(given("mount.braid braid /mnt -fn"), None);
+    }
+
+    #[test]
+    fn under_its_own_name_nothing_is_changed() {
+        assert_eq!(given("braid mount /mnt -f").unwrap(), "braid mount /mnt -f");
+    }
+}

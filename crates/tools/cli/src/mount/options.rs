@@ -1,0 +1,93 @@
+//! `-o`: words of mounts in general, and the client's own settings, as /etc/fstab can say them.
+
+use std::path::PathBuf;
+
+use braid_fuse::kernel::mount::MountOptions;
+use clap::ValueEnum;
+
+use crate::{
+    args::{Global, MountArgs, TlsArg},
+    config::{Settings, parse_duration},
+    output::Fault,
+};
+
+/// What a mount is made of.
+pub struct Wish {
+    /// For the kernel.
+    pub mount: MountOptions,
+    /// For the client.
+    pub settings: Settings,
+}
+
+/// Reads flags, then `-o`: its words win over flags and surroundings, since they are the more particular.
+pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
+    let mut global = global.clone();
+    let mut mount = MountOptions::new("braid", &args.point);
+    for word in args.options.iter().filter(|word| !word.is_empty()) {
+        let known = mount.set(word) || client(&mut global, word)?;
+        if !known && !args.sloppy {
+            return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
+        }
+    }
+    let settings = Settings::load(&global)?;
+    mount.source = args.source.clone().unwrap_or_else(|| settings.mds.value.join(","));
+    Ok(Wish { mount, settings })
+}
+
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, config=FILE, mds=ADDR, key=FILE, \
+    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE";
+
+/// Settings of the client; `false`: not one of them.
+fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
+    let Some((name, value)) = word.split_once('=') else { return Ok(false) };
+    let wrong = |why: String| Fault::usage(format!("reading -o {word}"), why);
+    match name {
+        "config" => global.config = Some(value.into()),
+        "mds" => global.mds = vec![value.to_owned()],
+        "key" => (global.key, global.agent) = (Some(value.into()), None),
+        "agent" => (global.agent, global.key) = (Some(value.into()), None),
+        "timeout" => global.timeout = Some(parse_duration(value).map_err(wrong)?),
+        "tls" => global.tls = Some(TlsArg::from_str(value, false).map_err(wrong)?),
+        "log" => {}
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Where the log goes: `--log`, or `-o log=`.
+pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
+    let word = args.options.iter().rev().find_map(|word| word.strip_prefix("log=").map(PathBuf::from));
+    word.or_else(|| args.log.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    fn wish(words: &str) -> Result<Wish, Fault> {
+        let cli = Cli::try_parse_from(["braid", "mount", "/mnt", "--key", "flag.key", "-o", words]).unwrap();
+        let Command::Mount(args) = cli.command else { panic!("not a mount") };
+        read(&args, &cli.global)
+    }
+
+    #[test]
+    fn words_for_the_kernel_and_for_the_client_may_be_mixed() {
+        let wish = wish("ro,mds=host:7700,key=word.key,_netdev,timeout=5s").unwrap();
+        assert!(wish.mount.read_only);
+        assert_eq!(wish.mount.source, "host:7700");
+        assert_eq!(wish.settings.key.value, Some("word.key".into()));
+        assert_eq!(wish.settings.timeout.value.as_secs(), 5);
+    }
+
+    #[test]
+    fn an_unknown_word_is_refused_with_those_that_there_are() {
+        for wrong in ["writeback", "tls=maybe", "timeout=x"] {
+            let fault = wish(wrong).err().unwrap().to_string();
+            assert!(fault.contains(wrong), "{fault}");
+        }
+        assert!(wish("writeback").err().unwrap().to_string().contains("try: ro, rw"));
+    }
+}
