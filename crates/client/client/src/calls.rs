@@ -50,6 +50,17 @@ macro_rules! namespace_calls {
             fn xattrs[at]() -> Vec<Vec<u8>>;
             /// Removes an extended attribute.
             fn remove_xattr[at](name: &[u8]) -> ();
+            /// Asks for a lock without waiting: `None` when the owner has it now, else who is in the way.
+            fn try_lock_range[](lock: &LockRequest) -> Option<LockHolder>;
+            /// Asks for a lock and waits for it, as long as it takes: until `cancel` is used, on another thread
+            /// ([`crate::Status::Interrupted`]), or the wait would be a deadlock ([`crate::Status::Deadlock`]).
+            fn lock_range[](lock: &LockRequest, cancel: &LockCancelHandle) -> ();
+            /// Ends a wait of another thread; one that is over already, or has not begun, too.
+            fn cancel_lock[](cancel: &LockCancelHandle) -> ();
+            /// Which lock would be in the way of this one.
+            fn test_lock[](lock: &LockRequest) -> Option<LockHolder>;
+            /// Lets locked bytes go.
+            fn unlock_range[](range: &LockRange) -> ();
             /// Room in the file system; disks that several daemons share are counted once.
             fn statfs[]() -> StatFsReply;
             /// Where a file lies, and the default of its directory.

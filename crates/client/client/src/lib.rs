@@ -22,12 +22,13 @@ pub use braid_wire::{
     Secret, Ticket,
     message::{
         self, FileKind,
+        lock::{LockHolder, LockRange, LockRequest, LockSpace},
         mds::{AttributeChanges, RenameMode, SetTime, XattrMode},
         types::{At, Attributes, DirectoryEntry, Identity, LayoutWish, Placement, WishedDistribution},
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
-pub use engine::OpenOptions;
+pub use engine::{LockCancelHandle, OpenOptions};
 pub use error::{Error, Result};
 pub use keyfile::KeyFile;
 pub use place::ToAt;

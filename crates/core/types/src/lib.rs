@@ -7,6 +7,7 @@
 mod id;
 pub mod limits;
 mod offset;
+mod range_map;
 mod status;
 mod time;
 
@@ -15,5 +16,6 @@ pub use id::{
     PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
 };
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
+pub use range_map::RangeMap;
 pub use status::{Failure, Status};
 pub use time::Timestamp;

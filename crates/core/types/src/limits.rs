@@ -65,6 +65,11 @@ pub const HEARTBEAT_DOWN_MS: u64 = 5_000;
 pub const GRACE_MS: u64 = 15_000;
 /// Open files in one message of a client that reclaims, so that the metadata server's lock is free in between (I9).
 pub const RECLAIM_OPENS_MAX: usize = 1024;
+/// Locks in one message of a client that reclaims.
+pub const RECLAIM_LOCKS_MAX: usize = 1024;
+/// How long one message that waits for a lock is kept by the metadata server, in milliseconds: below one attempt of a
+/// client, which is a third of its 30 s, so that silence means a server that is away.
+pub const LOCK_WAIT_MS_MAX: u32 = 8_000;
 /// A client session that was silent for this long is ended and fenced, in milliseconds.
 pub const SESSION_SILENT_MS: u64 = 60_000;
 

@@ -129,6 +129,12 @@ statuses! {
     TooManyOpen = 46, 24, "too many open files";
     /// No such device or address: opening a special file through the library.
     NoDevice = 47, 6, "no such device or address";
+    /// The table of locks is full.
+    NoLocks = 48, 37, "no locks available";
+    /// Waiting for the lock would never end: its holder waits for the caller.
+    Deadlock = 49, 35, "the wait would be a deadlock";
+    /// The caller ended the wait itself. Never sent on the wire: the client makes it.
+    Interrupted = 50, 4, "interrupted";
 }
 
 impl fmt::Display for Status {

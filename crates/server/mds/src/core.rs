@@ -26,9 +26,9 @@ use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
-    census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter, ending::Ending,
-    environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents, metrics::Counters,
-    session::Sessions,
+    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter,
+    ending::Ending, environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents, lock::Locks,
+    metrics::Counters, session::Sessions,
 };
 
 /// The metadata server.
@@ -58,6 +58,7 @@ pub(crate) struct State {
     pub(crate) connections: HashMap<u64, Arc<Connection>>,
     pub(crate) gates: Gates,
     pub(crate) intents: Intents,
+    pub(crate) locks: Locks<Call>,
     pub(crate) endings: Vec<Ending>,
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,

@@ -135,6 +135,10 @@ impl MdsCore {
                 Err(failure) => report(&format!("closing what session {session} had open"), &failure),
             }
         }
+        for session in sessions {
+            let answers = self.state().locks.end_session(*session);
+            self.answer_locks(answers);
+        }
         if after_grace {
             self.end_doubt();
         }

@@ -23,6 +23,7 @@ mod force;
 mod gate;
 mod heard;
 mod intents;
+mod lock;
 mod metrics;
 mod objects;
 mod ops;

@@ -38,6 +38,7 @@ impl MdsCore {
 
     pub(crate) fn end_doubt(&self) {
         self.in_doubt.store(false, Ordering::Release);
+        self.grant_locks();
     }
 
     /// The attributes of a file without the mark whose daemons were asked all the same.

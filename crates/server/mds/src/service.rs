@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use braid_net::server::{CallService, Peer, Responder};
 use braid_types::{Failure, Status};
 use braid_wire::{
-    Role, Wire, WireError, encode_failure,
+    Role, Wire, WireError, encode_failure, encode_success,
     message::{
         CommonRequest,
         mds::{Envelope, MdsRequest},
@@ -131,6 +131,14 @@ impl MdsCore {
     pub(crate) fn fail(&self, call: Call, failure: &Failure) {
         self.count(failure);
         self.end(call, encode_failure(failure), false);
+    }
+
+    /// Ends a call that was kept.
+    pub(crate) fn finish<R: Wire>(&self, call: Call, outcome: Result<R, Failure>) {
+        match outcome {
+            Ok(reply) => self.answer(call, encode_success(&reply)),
+            Err(failure) => self.fail(call, &failure),
+        }
     }
 
     fn answer(&self, call: Call, body: Vec<u8>) {

@@ -17,6 +17,7 @@ use crate::{
     force::Forcer,
     gate::Gates,
     intents::Intents,
+    lock::Locks,
     session::{Owner, Sessions},
 };
 
@@ -67,6 +68,7 @@ impl MdsCore {
             connections: HashMap::new(),
             gates: Gates::default(),
             intents: Intents::default(),
+            locks: Locks::new(!in_doubt),
             endings: Vec::new(),
             collector: Collector::default(),
             deleter: Deleter::default(),

@@ -36,6 +36,7 @@ impl MdsCore {
         me.settle_sizes();
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
+        me.expire_lock_waits(now);
         me.count_files(now);
     }
 

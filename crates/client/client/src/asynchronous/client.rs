@@ -6,6 +6,7 @@ use braid_net::{Driver, Tokio};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
+    lock::{LockHolder, LockRange, LockRequest},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
         KeyRights, LayoutShowReply, MdsStatusReply, ReadDirectoryReply, RenameMode, SetTime, StatFsReply, XattrMode,
@@ -18,7 +19,7 @@ use crate::{
     ToAt,
     calls::namespace_calls,
     config::Config,
-    engine::{Caller, Engine, OpenOptions, TICK},
+    engine::{Caller, Engine, LockCancelHandle, OpenOptions, TICK},
     error::Result,
 };
 
@@ -128,6 +129,11 @@ impl<D: Driver> Client<D> {
     /// Lists a directory after the cookie of an entry of an earlier listing; 0 for the beginning.
     pub fn read_dir_from(&self, dir: FileIndex, cookie: u64, with_attributes: bool) -> Listing<D> {
         self.caller.read_dir_from(dir, &format!("directory {dir}"), cookie, with_attributes)
+    }
+
+    /// Whether an owner may have something of a file locked. Asks nobody.
+    pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
+        self.caller.has_locks(file, owner)
     }
 
     /// Tells the metadata server now which files were closed, instead of a little later.

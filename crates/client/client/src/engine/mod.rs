@@ -23,11 +23,13 @@ mod cursor;
 mod directory;
 pub(crate) mod gate;
 mod handles;
+mod held_locks;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
 mod link;
 mod list;
+mod lock;
 mod mds_call;
 mod names;
 mod open;
@@ -50,7 +52,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -60,6 +62,7 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
+pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use service::TICK;
@@ -72,6 +75,7 @@ use crate::{
 };
 use gate::{Gate, lock};
 use handles::Handles;
+use held_locks::HeldLocks;
 use link::Link;
 use pool::Pool;
 use session::Session;
@@ -91,6 +95,11 @@ pub struct Engine<D: Driver> {
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
     handles: Handles,
+    locks: HeldLocks,
+    /// Numbers of waits for locks; never used twice in a session.
+    next_ticket: AtomicU64,
+    /// How many wait for a lock now.
+    lock_waits: AtomicU64,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
 }
@@ -136,6 +145,9 @@ impl<D: Driver> Engine<D> {
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
             handles: Handles::default(),
+            locks: HeldLocks::default(),
+            next_ticket: AtomicU64::new(1),
+            lock_waits: AtomicU64::new(0),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
         })

@@ -1,12 +1,15 @@
-//! Telling a metadata server of a new epoch what is open, before anything else is asked of it. ADR 0008.
+//! Telling a metadata server of a new epoch what is open and locked, before anything else is asked of it. ADR 0008.
 
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
-use braid_types::limits::RECLAIM_OPENS_MAX;
+use braid_types::limits::{RECLAIM_LOCKS_MAX, RECLAIM_OPENS_MAX};
 use braid_wire::{
     Call, decode_outcome,
-    message::mds::{Envelope, Reclaim, ReclaimedOpen},
+    message::{
+        lock::LockRequest,
+        mds::{Envelope, LockReclaim, Reclaim, ReclaimedOpen},
+    },
 };
 
 use super::{
@@ -16,10 +19,14 @@ use super::{
 use crate::error::{Error, Result};
 
 impl<D: Driver> Engine<D> {
-    /// Names every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
+    /// Names every lock and every open file on a connection that nobody else uses yet. A repetition, after an answer that was lost,
     /// changes nothing.
     pub(crate) async fn reclaim(self: &Arc<Self>, link: &Link<D>, deadline: Duration) -> Result<()> {
+        let locks = self.locks.to_tell(link.run);
         let Some(open) = self.handles.to_tell(link.run) else { return Ok(()) };
+        for some in locks.chunks(RECLAIM_LOCKS_MAX) {
+            self.tell_locks(link, some, deadline).await?;
+        }
         let mut messages = open.chunk_by(|(a, _), (b, _)| a == b).flat_map(|same| same.chunks(RECLAIM_OPENS_MAX));
         let mut next = messages.next().unwrap_or_default();
         loop {
@@ -31,6 +38,16 @@ impl<D: Driver> Engine<D> {
             }
         }
         self.handles.told_all(link.run);
+        Ok(())
+    }
+
+    async fn tell_locks(&self, link: &Link<D>, some: &[LockRequest], deadline: Duration) -> Result<()> {
+        let body = enveloped(&Envelope::PLAIN, &LockReclaim { locks: some.to_vec() });
+        let answer = self.driver.call(&link.shared, LockReclaim::OP, &body, self.attempt(deadline)).await?;
+        let refused = decode_outcome::<Vec<u32>>(&answer.body)
+            .map_err(|error| Error::broken(&link.server, error))?
+            .map_err(|failure| Error::refused(&link.server, failure))?;
+        refused.iter().filter_map(|at| some.get(*at as usize)).for_each(|lost| self.locks.lost(lost));
         Ok(())
     }
 

@@ -1,70 +1,12 @@
-//! A cluster of one metadata server and some I/O daemons in this process, and mounts of it.
+//! What the tests share.
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
-use std::time::{Duration, Instant};
+mod cluster;
 
-use braid_client::{Client, Config, Credential, message::types::IodState};
-use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig};
-use braid_store::LocalStore;
-use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
 use braid_vfs::{Access, FileHandle, FileIndex, Known, Looked, NewFile, User, Vfs, WriteAs};
-use braid_wire::{Secret, message::mds::KeyRights};
 
-const UUID: ClusterUuid = ClusterUuid([7; 16]);
-
-/// A running cluster; the metadata server goes first, as it should.
-pub struct Cluster {
-    mds: Mds,
-    iods: Vec<Iod>,
-    config: Config,
-    _dir: tempfile::TempDir,
-}
-
-impl Cluster {
-    pub fn start(iods: usize) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let key = Secret::from_bytes([9; 32]);
-        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
-        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
-        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |number| {
-            let dir = dir.path().join(format!("iod{number}"));
-            std::fs::create_dir_all(&dir).unwrap();
-            LocalStore::init(&dir, UUID, None).unwrap();
-            Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
-        };
-        let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
-        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
-        wait_for(|| {
-            admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() == iods.len()
-        });
-        let made = admin.key_add("mounts", KeyRights::full()).unwrap();
-        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Self { mds, iods, config: Config::new(address, credential), _dir: dir }
-    }
-
-    /// Another mount: a session of its own.
-    pub fn mount(&self) -> Vfs {
-        Vfs::new(Client::connect(self.config.clone()).unwrap()).unwrap()
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        self.mds.stop();
-        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
-    }
-}
-
-/// Waits, bounded, for something that other threads bring about.
-pub fn wait_for(mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !done() {
-        assert!(Instant::now() < deadline, "it did not come about in 30 s");
-        std::thread::yield_now();
-    }
-}
+#[allow(unused_imports, reason = "each test binary uses some of it")]
+pub use cluster::{Cluster, wait_for};
 
 pub const ROOT: FileIndex = FileIndex::ROOT;
 pub const USER: User = User { uid: 1000, gid: 100 };

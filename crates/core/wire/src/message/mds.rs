@@ -12,6 +12,7 @@ use braid_types::{
 
 use super::{
     FileKind, calls,
+    lock::{LockHolder, LockRange, LockReply, LockRequest},
     types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, Space},
 };
 use crate::{
@@ -351,6 +352,45 @@ calls! {
     } -> Vec<ObjectId>;
     /// For fsck: shards in use.
     FsckShards = 0x0194 {} -> Vec<ShardId>;
+
+    /// Ask for a lock. What the owner has on these bytes is replaced.
+    LockSet = 0x01a0 {
+        /// The lock.
+        lock: LockRequest,
+        /// 0: it does not wait. Else a number never used before in the session, for the wait.
+        ticket: u64,
+    } -> LockReply;
+    /// Wait for a lock that `LockSet` left waiting; it is granted to nobody who is not waited with. May be sent again and again:
+    /// the place in the queue is kept for some seconds.
+    LockAwait = 0x01a1 {
+        /// The lock, as it was asked for.
+        lock: LockRequest,
+        /// The wait.
+        ticket: u64,
+        /// When to be told that it still waits, in milliseconds; at most `LOCK_WAIT_MS_MAX`.
+        wait_ms: u32,
+    } -> LockReply;
+    /// End a wait. Unknown ones are ignored.
+    LockCancel = 0x01a2 {
+        /// The wait.
+        ticket: u64,
+    } -> ();
+    /// Which lock would be in the way of this one.
+    LockTest = 0x01a3 {
+        /// The lock.
+        lock: LockRequest,
+    } -> Option<LockHolder>;
+    /// Let bytes go.
+    Unlock = 0x01a4 {
+        /// Which.
+        range: LockRange,
+    } -> ();
+    /// To a server of a new epoch, before the last `Reclaim`: locks that the session holds. The reply tells the
+    /// positions in `locks` of those that somebody else has by now. A repetition changes nothing.
+    LockReclaim = 0x01a5 {
+        /// At most `RECLAIM_LOCKS_MAX`.
+        locks: Vec<LockRequest>,
+    } -> Vec<u32>;
 }
 
 wire_struct! {

@@ -10,6 +10,7 @@ mod iods;
 mod keys;
 mod layout;
 mod list;
+mod lock;
 mod look;
 mod names;
 mod open;
@@ -74,6 +75,8 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Create(_) | R::MakeDirectory(_) | R::MakeNode(_) | R::MakeSymlink(_) | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
         R::SetAttributes(_) | R::PunchHole(_) | R::SetXattr(_) | R::RemoveXattr(_) | R::LayoutSet(_) => Needs::change(),
+        R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
+        R::LockAwait(_) | R::LockCancel(_) | R::LockTest(_) | R::LockReclaim(_) => Needs::session(),
         R::RegisterIod(_) | R::Heartbeat(_) => Needs::plain(IOD),
         _ => Needs::plain(ADMIN),
     }
@@ -128,6 +131,12 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckMendFile(r) => core.fsck_mend_file(call, r),
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
+        R::LockSet(r) => core.lock_set(call, r),
+        R::LockAwait(r) => core.lock_await(call, r),
+        R::LockCancel(r) => core.lock_cancel(call, r),
+        R::LockTest(r) => core.lock_test(call, r),
+        R::Unlock(r) => core.unlock(call, r),
+        R::LockReclaim(r) => core.lock_reclaim(call, r),
         _ => common::not_understood(call),
     }
 }

@@ -5,6 +5,7 @@ mod claims;
 mod fsck;
 mod grace;
 mod iods;
+mod locks;
 mod reclaim;
 mod replay;
 mod sessions;

@@ -1,0 +1,161 @@
+//! The locks that this client holds: a restarted metadata server is told them again, and who closes a file learns
+//! whether there is anything to let go.
+//!
+//! Invariants: (1) a range is in the table only when the run of the server that `told` names gave it, or was told of it;
+//! (2) an owner is in the table from before its first request goes out until all its bytes were let go with no request
+//! under way: what became of a request whose answer was lost does not matter to who closes the file.
+
+use std::{collections::BTreeMap, sync::Mutex};
+
+use braid_types::{FileIndex, RangeMap, SessionId};
+use braid_wire::message::lock::{LockRange, LockRequest, LockSpace};
+
+use super::{gate::lock, handles::Run};
+
+#[derive(Debug, Default)]
+pub(crate) struct HeldLocks(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    told: Option<Run>,
+    owners: BTreeMap<Key, Owned>,
+}
+
+type Key = (FileIndex, u64, LockSpace);
+
+#[derive(Debug, Default)]
+struct Owned {
+    /// Exclusive or not, and the process.
+    ranges: RangeMap<(bool, u32)>,
+    under_way: u32,
+}
+
+fn key(lock: &LockRequest) -> Key {
+    (lock.file, lock.owner, lock.space)
+}
+
+impl HeldLocks {
+    /// A request goes out.
+    pub(crate) fn begin(&self, wanted: &LockRequest) {
+        lock(&self.0).owners.entry(key(wanted)).or_default().under_way += 1;
+    }
+
+    /// A request is over. `refused`: the server said that it changed nothing.
+    pub(crate) fn end(&self, wanted: &LockRequest, refused: bool) {
+        let mut table = lock(&self.0);
+        let Some(owned) = table.owners.get_mut(&key(wanted)) else { return };
+        owned.under_way = owned.under_way.saturating_sub(1);
+        if refused && owned.under_way == 0 && owned.ranges.is_empty() {
+            table.owners.remove(&key(wanted));
+        }
+    }
+
+    /// `run` gave a lock; false when another run has been told meanwhile what is held, without this.
+    pub(crate) fn add(&self, run: Run, given: &LockRequest) -> bool {
+        let mut table = lock(&self.0);
+        if table.told.is_some_and(|told| told != run) {
+            return false;
+        }
+        let owned = table.owners.entry(key(given)).or_default();
+        owned.ranges.set(given.start, given.last, (given.exclusive, given.pid));
+        true
+    }
+
+    /// Bytes were let go.
+    pub(crate) fn remove(&self, range: &LockRange) {
+        let mut table = lock(&self.0);
+        let key = (range.file, range.owner, range.space);
+        let Some(owned) = table.owners.get_mut(&key) else { return };
+        owned.ranges.clear(range.start, range.last);
+        if (range.start, range.last, owned.under_way) == (0, u64::MAX, 0) {
+            table.owners.remove(&key);
+        }
+    }
+
+    /// Whether an owner may have something locked of a file, in any space.
+    pub(crate) fn has(&self, file: FileIndex, owner: u64) -> bool {
+        let keys = (file, owner, LockSpace::Range)..=(file, owner, LockSpace::Whole);
+        lock(&self.0).owners.range(keys).next().is_some()
+    }
+
+    /// A connection to `run` was made: what it is to be told. A new session has none of the old one's locks.
+    pub(crate) fn to_tell(&self, run: Run) -> Vec<LockRequest> {
+        let mut table = lock(&self.0);
+        let before: Option<SessionId> = table.told.map(|told| told.session);
+        table.told = Some(run);
+        if before.is_some_and(|before| before != run.session) {
+            table.owners.values_mut().for_each(|owned| owned.ranges.clear(0, u64::MAX));
+        }
+        let ranges = table.owners.iter().flat_map(|(key, owned)| owned.ranges.iter().map(|range| (*key, range)));
+        ranges
+            .map(|((file, owner, space), (start, last, (exclusive, pid)))| LockRequest {
+                file,
+                space,
+                owner,
+                pid,
+                start,
+                last,
+                exclusive,
+            })
+            .collect()
+    }
+
+    /// A restarted server gave a lock to somebody else.
+    pub(crate) fn lost(&self, lost: &LockRequest) {
+        if let Some(owned) = lock(&self.0).owners.get_mut(&key(lost)) {
+            owned.ranges.clear(lost.start, lost.last);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::MdsEpoch;
+
+    use super::*;
+
+    fn run(session: u64, epoch: u64) -> Run {
+        Run { session: SessionId(session), epoch: MdsEpoch(epoch) }
+    }
+
+    fn wanted(start: u64, last: u64) -> LockRequest {
+        LockRequest { file: FileIndex(5), space: LockSpace::Range, owner: 7, pid: 70, start, last, exclusive: true }
+    }
+
+    fn range(start: u64, last: u64) -> LockRange {
+        LockRange { file: FileIndex(5), space: LockSpace::Range, owner: 7, start, last }
+    }
+
+    #[test]
+    fn a_new_epoch_is_told_what_is_held_and_a_new_session_nothing() {
+        let held = HeldLocks::default();
+        assert_eq!(held.to_tell(run(1, 1)), []);
+        held.begin(&wanted(0, 9));
+        assert!(held.add(run(1, 1), &wanted(0, 9)));
+        held.end(&wanted(0, 9), false);
+        held.remove(&range(4, 5));
+        assert_eq!(held.to_tell(run(1, 2)), [wanted(0, 3), wanted(6, 9)]);
+        held.lost(&wanted(0, 3));
+        assert_eq!(held.to_tell(run(1, 2)), [wanted(6, 9)]);
+        assert!(!held.add(run(1, 1), &wanted(20, 20)), "the old run gave it, the new one was not told");
+        assert_eq!(held.to_tell(run(2, 2)), []);
+    }
+
+    #[test]
+    fn an_owner_is_known_from_its_first_request_until_all_was_let_go() {
+        let held = HeldLocks::default();
+        let has = || held.has(FileIndex(5), 7);
+        held.begin(&wanted(0, 9));
+        held.remove(&range(0, u64::MAX));
+        assert!(has(), "a request is under way");
+        held.end(&wanted(0, 9), false);
+        assert!(has(), "its answer was lost: it may hold the lock");
+        held.remove(&range(0, 9));
+        assert!(has(), "not all bytes");
+        held.remove(&range(0, u64::MAX));
+        assert!(!has());
+        held.begin(&wanted(0, 9));
+        held.end(&wanted(0, 9), true);
+        assert!(!has(), "it was refused");
+    }
+}

@@ -1,0 +1,205 @@
+//! Locks on bytes and on whole files, held by the metadata server for owners that the caller names.
+//!
+//! ```text
+//!   LockSet ──granted──> held                       Unlock ──> free
+//!      └─waits─> LockAwait ─slice over─> LockAwait ... ──granted──> held
+//!                    └─cancelled, the server forgot─> an error, LockSet again
+//! ```
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_net::Driver;
+use braid_types::{FileIndex, Status, limits::LOCK_WAIT_MS_MAX};
+use braid_wire::message::{
+    lock::{LockHolder, LockOutcome, LockRange, LockReply, LockRequest},
+    mds::{LockAwait, LockCancel, LockSet, LockTest, Unlock},
+    types::At,
+};
+
+use super::{Caller, handles::Run, mds_call::Kind};
+use crate::error::{Error, Result};
+
+/// Waits that have a call at the server at once: the rest of the connection's credits stays for the calls that end them.
+const WAITS_ATTACHED_MAX: u64 = 128;
+/// How often a wait beyond those asks.
+const POLL: Duration = Duration::from_millis(200);
+const LOCK: &str = "lock";
+
+/// Ends a wait for a lock from another thread. One for each wait.
+#[derive(Clone, Debug, Default)]
+pub struct LockCancelHandle(Arc<Cancel>);
+
+#[derive(Debug, Default)]
+struct Cancel {
+    cancelled: AtomicBool,
+    /// The wait that is under way; 0 for none.
+    ticket: AtomicU64,
+}
+
+impl LockCancelHandle {
+    /// For a wait that is about to begin.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Whether the wait was cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Acquire)
+    }
+}
+
+impl<D: Driver> Caller<D> {
+    /// Asks for a lock without waiting: `None` when the owner has it now, else who is in the way.
+    pub async fn try_lock_range(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
+        let reply = self.ask_for(lock, 0).await?;
+        match (reply.outcome, reply.holder) {
+            (LockOutcome::Granted, _) => Ok(None),
+            (_, Some(holder)) => Ok(Some(holder)),
+            _ => Err(misbehaved(lock)),
+        }
+    }
+
+    /// Asks for a lock and waits for it. [`Status::Interrupted`] when `cancel` ended the wait, [`Status::Deadlock`] when
+    /// the holder waits for the caller.
+    pub async fn lock_range(&self, lock: &LockRequest, cancel: &LockCancelHandle) -> Result<()> {
+        loop {
+            if cancel.is_cancelled() {
+                return Err(interrupted(lock));
+            }
+            let ticket = self.engine().next_ticket.fetch_add(1, Ordering::Relaxed);
+            cancel.0.ticket.store(ticket, Ordering::Release);
+            let first = self.ask_for(lock, ticket).await;
+            let outcome = match first {
+                Ok(LockReply { outcome: LockOutcome::Waiting, .. }) => self.wait(lock, ticket, cancel).await,
+                other => other.map(|reply| reply.outcome),
+            };
+            cancel.0.ticket.store(0, Ordering::Release);
+            match outcome? {
+                LockOutcome::Granted => return Ok(()),
+                LockOutcome::Gone if !cancel.is_cancelled() => {}
+                LockOutcome::Gone | LockOutcome::Cancelled => return Err(interrupted(lock)),
+                _ => return Err(misbehaved(lock)),
+            }
+        }
+    }
+
+    /// Ends a wait of another thread; one that is over already, or has not begun, too.
+    pub async fn cancel_lock(&self, cancel: &LockCancelHandle) -> Result<()> {
+        cancel.0.cancelled.store(true, Ordering::Release);
+        match cancel.0.ticket.load(Ordering::Acquire) {
+            0 => Ok(()),
+            ticket => self.ask("cancel a wait in", &At::root(b""), LockCancel { ticket }).await,
+        }
+    }
+
+    /// Which lock would be in the way of this one.
+    pub async fn test_lock(&self, lock: &LockRequest) -> Result<Option<LockHolder>> {
+        self.ask("test a lock of", &At::file(lock.file), LockTest { lock: lock.clone() }).await
+    }
+
+    /// Lets bytes go.
+    pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
+        self.change("unlock", &At::file(range.file), Unlock { range: range.clone() }).await?;
+        self.engine().locks.remove(range);
+        Ok(())
+    }
+
+    /// Whether an owner may have something of a file locked. Asks nobody.
+    pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
+        self.engine().locks.has(file, owner)
+    }
+
+    async fn ask_for(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
+        let locks = &self.engine().locks;
+        let at = At::file(lock.file);
+        locks.begin(lock);
+        let mut answer;
+        loop {
+            answer = self.answered(LOCK, &at, LockSet { lock: lock.clone(), ticket }, Kind::Once).await;
+            // Once more when a run of the server gave it that is no more: the next one was not told of it.
+            if !matches!(&answer, Ok((reply, run)) if !self.take(lock, reply, *run)) {
+                break;
+            }
+        }
+        let refused = match &answer {
+            Ok((reply, _)) => reply.outcome != LockOutcome::Granted,
+            Err(error) => error.server().is_some() && !is_doubtful(error.status()),
+        };
+        locks.end(lock, refused);
+        answer.map(|(reply, _)| reply)
+    }
+
+    /// Notes a lock that was given; false when it is lost again.
+    fn take(&self, lock: &LockRequest, reply: &LockReply, run: Run) -> bool {
+        reply.outcome != LockOutcome::Granted || self.engine().locks.add(run, lock)
+    }
+
+    /// Waits in slices until the lock is given, the wait cancelled, or the server does not know of it.
+    async fn wait(&self, lock: &LockRequest, ticket: u64, cancel: &LockCancelHandle) -> Result<LockOutcome> {
+        let _waits = Waits::one_more(&self.engine().lock_waits);
+        let locks = &self.engine().locks;
+        locks.begin(lock);
+        let outcome = self.wait_slices(lock, ticket, cancel).await;
+        let refused = outcome.as_ref().is_ok_and(|outcome| *outcome != LockOutcome::Granted)
+            || outcome.as_ref().is_err_and(|error| error.status() == Status::Deadlock);
+        locks.end(lock, refused);
+        outcome
+    }
+
+    async fn wait_slices(&self, lock: &LockRequest, ticket: u64, cancel: &LockCancelHandle) -> Result<LockOutcome> {
+        let engine = self.engine();
+        // Below one attempt, so that silence means that the server is away.
+        let slice = (engine.config.timeout / 5).as_millis().min(u128::from(LOCK_WAIT_MS_MAX)) as u32;
+        loop {
+            if cancel.is_cancelled() {
+                // The handle's own call may have come before the server knew of the wait.
+                self.ask(LOCK, &At::file(lock.file), LockCancel { ticket }).await?;
+            }
+            let crowded = engine.lock_waits.load(Ordering::Relaxed) > WAITS_ATTACHED_MAX;
+            let call = LockAwait { lock: lock.clone(), ticket, wait_ms: if crowded { 0 } else { slice } };
+            let (reply, run) = self.answered(LOCK, &At::file(lock.file), call, Kind::Free).await?;
+            match reply.outcome {
+                LockOutcome::Granted if !engine.locks.add(run, lock) => return Ok(LockOutcome::Gone),
+                LockOutcome::Waiting if crowded => engine.driver.sleep(POLL).await,
+                LockOutcome::Waiting => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+}
+
+/// Counts a wait while it lasts.
+struct Waits<'a>(&'a AtomicU64);
+
+impl<'a> Waits<'a> {
+    fn one_more(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether a failure leaves open what became of the call.
+fn is_doubtful(status: Status) -> bool {
+    matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal)
+}
+
+fn interrupted(lock: &LockRequest) -> Error {
+    Error::new(Status::Interrupted, "the wait for the lock was cancelled").during(LOCK, format!("file {}", lock.file))
+}
+
+fn misbehaved(lock: &LockRequest) -> Error {
+    let why = "the metadata server answered a request for a lock with something else";
+    Error::new(Status::Malformed, why).during(LOCK, format!("file {}", lock.file))
+}

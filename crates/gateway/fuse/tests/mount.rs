@@ -1,0 +1,180 @@
+//! The mount as programs see it, on one kernel with one and two mounts of one cluster.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File, OpenOptions},
+    io::{Read, Seek, SeekFrom, Write},
+    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
+    process::Command,
+    thread,
+};
+
+use rustix::fs::{CWD, FileType};
+use support::{Cluster, Mount, can_mount};
+
+fn read_write() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true);
+    options
+}
+
+#[test]
+fn what_is_written_is_read_on_both_mounts_and_stat_tells_its_size_at_once() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+    fs::write(one.path("f"), &bytes).unwrap();
+    assert_eq!(fs::metadata(two.path("f")).unwrap().len(), bytes.len() as u64);
+    assert!(fs::read(two.path("f")).unwrap() == bytes);
+    let mut file = OpenOptions::new().append(true).open(two.path("f")).unwrap();
+    for round in 0..20 {
+        file.write_all(&[round; 1000]).unwrap();
+        let size = bytes.len() as u64 + 1000 * (u64::from(round) + 1);
+        assert_eq!(fs::metadata(one.path("f")).unwrap().len(), size);
+    }
+    file.set_len(5).unwrap();
+    assert_eq!(fs::read(one.path("f")).unwrap(), bytes[..5]);
+}
+
+#[test]
+fn a_file_lives_on_without_a_name_while_it_is_open() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let mut file = read_write().open(one.path("f")).unwrap();
+    file.write_all(b"kept").unwrap();
+    fs::remove_file(two.path("f")).unwrap();
+    assert!(!one.path("f").exists());
+    file.write_all(b" and more").unwrap();
+    assert_eq!((file.metadata().unwrap().nlink(), file.metadata().unwrap().len()), (0, 13));
+    file.set_len(4).unwrap();
+    file.seek(SeekFrom::Start(0)).unwrap();
+    let mut text = String::new();
+    file.read_to_string(&mut text).unwrap();
+    assert_eq!(text, "kept");
+    file.sync_all().unwrap();
+}
+
+#[test]
+fn appends_from_two_mounts_are_all_there_and_none_is_torn() {
+    const RECORDS: usize = 300;
+    const RECORD_BYTES: usize = 100;
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
+    thread::scope(|scope| {
+        for writer in 0..4u8 {
+            let path = mounts[usize::from(writer) % 2].path("log");
+            scope.spawn(move || {
+                let mut file = OpenOptions::new().append(true).create(true).open(path).unwrap();
+                for number in 0..RECORDS {
+                    let mut record = format!("{writer} {number} ").into_bytes();
+                    record.resize(RECORD_BYTES - 1, b'a' + writer);
+                    record.push(b'\n');
+                    file.write_all(&record).unwrap();
+                }
+            });
+        }
+    });
+    let log = fs::read(mounts[0].path("log")).unwrap();
+    assert_eq!(log.len(), 4 * RECORDS * RECORD_BYTES);
+    let mut next = [0; 4];
+    for record in log.chunks(RECORD_BYTES) {
+        let writer = usize::from(record[0] - b'0');
+        let start = format!("{writer} {} ", next[writer]);
+        assert!(record.starts_with(start.as_bytes()), "{}", String::from_utf8_lossy(record));
+        assert!(record[start.len()..RECORD_BYTES - 1].iter().all(|byte| usize::from(byte - b'a') == writer));
+        next[writer] += 1;
+    }
+}
+
+#[test]
+fn a_program_runs_from_the_mount() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let mount = Mount::new(&cluster);
+    fs::copy("/bin/echo", mount.path("echo")).unwrap();
+    fs::set_permissions(mount.path("echo"), fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(mount.path("echo")).arg("from the mount").output().unwrap();
+    assert_eq!(output.stdout, b"from the mount\n");
+    fs::write(mount.path("script"), "#!/bin/sh\nexec ./echo \"$@\"\n").unwrap();
+    fs::set_permissions(mount.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
+    let output = Command::new(mount.path("script")).arg("twice").current_dir(mount.point()).output().unwrap();
+    assert_eq!(output.stdout, b"twice\n");
+}
+
+#[test]
+fn a_listing_under_change_has_every_untouched_name_once() {
+    const FILES: usize = 10_000;
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    fs::create_dir(one.path("d")).unwrap();
+    thread::scope(|scope| {
+        for (quarter, mount) in [&one, &two, &one, &two].into_iter().enumerate() {
+            let names = (quarter * FILES / 4..(quarter + 1) * FILES / 4).map(|n| mount.path(&format!("d/{n}")));
+            scope.spawn(move || {
+                for name in names {
+                    rustix::fs::mknodat(CWD, name, FileType::Fifo, 0o600.into(), 0).unwrap();
+                }
+            });
+        }
+    });
+    let mut seen = BTreeSet::new();
+    for (number, entry) in fs::read_dir(one.path("d")).unwrap().enumerate() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(seen.insert(name.clone()), "{name} came twice");
+        // Behind the listing's back: names that it had go, others come.
+        if number % 50 == 0 {
+            fs::remove_file(two.path(&format!("d/{name}"))).unwrap();
+            fs::write(two.path(&format!("d/new{number}")), b"").unwrap();
+        }
+    }
+    let old = seen.iter().filter(|name| !name.starts_with("new")).count();
+    assert_eq!(old, FILES);
+    assert_eq!(fs::read_dir(two.path("d")).unwrap().count(), FILES);
+    let names: BTreeSet<_> = fs::read_dir(one.path("d")).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(names.len(), FILES);
+}
+
+#[test]
+fn attributes_are_of_who_made_it_and_change_as_asked() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let file = read_write().mode(0o640).open(one.path("f")).unwrap();
+    file.write_at(b"x", (1 << 40) - 1).unwrap();
+    std::os::unix::fs::chown(one.path("f"), Some(1000), Some(100)).unwrap();
+    file.set_permissions(fs::Permissions::from_mode(0o4755)).unwrap();
+    let known = fs::metadata(two.path("f")).unwrap();
+    assert_eq!((known.uid(), known.gid(), known.mode(), known.len()), (1000, 100, 0o104755, 1 << 40));
+    assert_eq!(known.ino(), file.metadata().unwrap().ino());
+    let time = fs::FileTimes::new().set_modified(std::time::UNIX_EPOCH + std::time::Duration::new(5, 6));
+    file.set_times(time).unwrap();
+    assert_eq!(
+        (fs::metadata(two.path("f")).unwrap().mtime(), fs::metadata(two.path("f")).unwrap().mtime_nsec()),
+        (5, 6)
+    );
+    fs::hard_link(two.path("f"), two.path("g")).unwrap();
+    assert_eq!(file.metadata().unwrap().nlink(), 2);
+    std::os::unix::fs::symlink("g", one.path("l")).unwrap();
+    assert_eq!(fs::metadata(two.path("l")).unwrap().len(), 1 << 40);
+    fs::rename(one.path("g"), one.path("l")).unwrap();
+    assert!(fs::symlink_metadata(two.path("l")).unwrap().is_file());
+}

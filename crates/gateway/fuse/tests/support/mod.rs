@@ -1,0 +1,54 @@
+//! A cluster in this process, mounted by the kernel of this machine.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+#[path = "../../../../client/vfs/tests/support/cluster.rs"]
+mod cluster;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use braid_fuse::{
+    fs::FileSystem,
+    kernel::{
+        PoolOptions,
+        mount::{MountOptions, Mounted},
+    },
+};
+pub use cluster::{Cluster, wait_for};
+
+/// One mount. Unmounted when dropped, before the cluster goes.
+pub struct Mount {
+    mounted: Mounted,
+    point: tempfile::TempDir,
+}
+
+impl Mount {
+    pub fn new(cluster: &Cluster) -> Self {
+        let point = tempfile::tempdir().unwrap();
+        let mut options = MountOptions::new("braid", point.path());
+        (options.suid, options.dev) = (true, true);
+        let handler = Arc::new(FileSystem::new(Arc::new(cluster.mount())));
+        let mounted = Mounted::new(&options, PoolOptions::default(), handler).unwrap();
+        Self { mounted, point }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.point.path().join(name)
+    }
+
+    pub fn point(&self) -> &Path {
+        self.point.path()
+    }
+}
+
+/// Whether this machine can mount; says why not.
+pub fn can_mount() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    let device = Path::new("/dev/fuse").exists();
+    if !root || !device {
+        eprintln!("skipped: a mount needs root (here: {root}) and /dev/fuse (here: {device})");
+    }
+    root && device
+}

@@ -1,0 +1,257 @@
+//! The table: what is held, and the calls that change it.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    time::Duration,
+};
+
+use braid_types::{RangeMap, SessionId};
+use braid_wire::message::lock::{LockHolder, LockSpace};
+
+use super::{
+    Answers, Asked, LOCK_WAITS_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, Mode, Owner, Place, Ticket, Turn, Waiter, Wanted,
+    waits::Wait,
+};
+
+/// Every lock and every wait. `W` is a call that waits.
+#[derive(Debug)]
+pub(crate) struct Locks<W> {
+    pub(super) places: BTreeMap<Place, Locked<W>>,
+    /// Where a session has or wants something.
+    of_session: BTreeMap<SessionId, Session>,
+    /// Where each wait stands.
+    pub(super) tickets: BTreeMap<Ticket, Place>,
+    /// The waits of each owner: the edges of the graph of who waits for whom.
+    pub(super) waits_of: BTreeMap<Owner, BTreeSet<Ticket>>,
+    pub(super) ranges: usize,
+    pub(super) granting: bool,
+    pub(super) answers: Answers<W>,
+}
+
+/// The locks of one place, and who waits for some.
+#[derive(Debug)]
+pub(super) struct Locked<W> {
+    pub(super) held: BTreeMap<Owner, RangeMap<Mode>>,
+    pub(super) queue: VecDeque<Wait<W>>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Session {
+    places: BTreeSet<Place>,
+    ranges: usize,
+}
+
+impl<W> Default for Locked<W> {
+    fn default() -> Self {
+        Self { held: BTreeMap::new(), queue: VecDeque::new() }
+    }
+}
+
+impl<W> Locks<W> {
+    /// No locks. Nothing is given before [`Locks::grant_from_now_on`] unless `granting`.
+    pub(crate) fn new(granting: bool) -> Self {
+        Self {
+            places: BTreeMap::new(),
+            of_session: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            waits_of: BTreeMap::new(),
+            ranges: 0,
+            granting,
+            answers: Vec::new(),
+        }
+    }
+
+    /// Ranges that are locked.
+    pub(crate) fn count(&self) -> usize {
+        self.ranges
+    }
+
+    /// Asks for a lock. With a ticket it waits where it must; the call that waits comes with [`Locks::attach`].
+    pub(crate) fn ask(&mut self, wanted: &Wanted, ticket: Option<Ticket>, now: Duration) -> (Asked, Answers<W>) {
+        let asked = self.ask_only(wanted, ticket, now);
+        (asked, self.take_answers())
+    }
+
+    fn ask_only(&mut self, wanted: &Wanted, ticket: Option<Ticket>, now: Duration) -> Asked {
+        if ticket.is_some_and(|ticket| self.tickets.contains_key(&ticket)) {
+            return Asked::Waiting;
+        }
+        if !self.granting {
+            return ticket.map_or(Asked::NotYet, |ticket| self.enqueue(wanted, ticket, now));
+        }
+        if wanted.place.space == LockSpace::Whole && !self.has(wanted) {
+            // flock(2): a conversion is not atomic: the lock that is there is let go first.
+            self.release(wanted.place, wanted.owner, 0, u64::MAX);
+        }
+        let Some(holder) = self.in_the_way(wanted) else {
+            let given = self.give(wanted);
+            // What it had there may have been more.
+            self.look_at(wanted.place);
+            self.break_circles(wanted);
+            return given;
+        };
+        match ticket {
+            None => Asked::Held(holder),
+            Some(_) if self.closes_a_circle(wanted) => Asked::Deadlock,
+            Some(ticket) => self.enqueue(wanted, ticket, now),
+        }
+    }
+
+    /// A call waits with a ticket. It is answered when it is its turn, or told that the server knows of no such wait.
+    pub(crate) fn attach(&mut self, wanted: &Wanted, ticket: Ticket, waiter: Waiter<W>) -> Answers<W> {
+        let Some(wait) = self.wait_mut(ticket) else {
+            // The answer that told of the grant may have been lost.
+            let turn = if self.has(wanted) { Turn::Granted } else { Turn::Gone };
+            self.answers.push((waiter.call, turn));
+            return self.take_answers();
+        };
+        let (before, place) = (wait.waiter.replace(waiter), wait.wanted.place);
+        self.answers.extend(before.map(|before| (before.call, Turn::StillWaiting)));
+        self.look_at(place);
+        self.take_answers()
+    }
+
+    /// Ends a wait.
+    pub(crate) fn cancel(&mut self, ticket: Ticket) -> Answers<W> {
+        if let Some(waiter) = self.dequeue(ticket).and_then(|wait| wait.waiter) {
+            self.answers.push((waiter.call, Turn::Cancelled));
+        }
+        self.take_answers()
+    }
+
+    /// Lets bytes go; false when that would make two ranges of one, and there is no room for another.
+    pub(crate) fn unlock(&mut self, place: Place, owner: Owner, start: u64, last: u64) -> (bool, Answers<W>) {
+        let held = self.places.get(&place).and_then(|locked| locked.held.get(&owner));
+        let splits = held.is_some_and(|held| held.overlapping(start, last).any(|(a, b, _)| a < start && last < b));
+        let may = !splits || self.has_room(owner.session);
+        if may {
+            self.release(place, owner, start, last);
+        }
+        (may, self.take_answers())
+    }
+
+    /// A lock that would be in the way; `None` also for a lock that the owner has already.
+    pub(crate) fn in_the_way(&self, wanted: &Wanted) -> Option<LockHolder> {
+        let locked = self.places.get(&wanted.place)?;
+        let others = locked.held.iter().filter(|(owner, _)| **owner != wanted.owner);
+        others.into_iter().find_map(|(owner, ranges)| {
+            let mut found = ranges.overlapping(wanted.start, wanted.last);
+            let (start, last, mode) = found.find(|(.., mode)| wanted.conflicts(*mode))?;
+            let Owner { session, owner } = *owner;
+            Some(LockHolder { session, owner, pid: mode.pid, start, last, exclusive: mode.exclusive })
+        })
+    }
+
+    /// Takes up a lock that its session held before a restart; false when another has it.
+    pub(crate) fn take_up(&mut self, wanted: &Wanted) -> bool {
+        self.has(wanted) || self.in_the_way(wanted).is_none() && self.give(wanted) == Asked::Granted
+    }
+
+    /// Everybody of before has told: locks are given again.
+    pub(crate) fn grant_from_now_on(&mut self) -> Answers<W> {
+        self.granting = true;
+        let places: BTreeSet<Place> = self.tickets.values().copied().collect();
+        places.into_iter().for_each(|place| self.look_at(place));
+        self.take_answers()
+    }
+
+    /// A session is over: what it has is free, what it waits for is forgotten.
+    pub(crate) fn end_session(&mut self, session: SessionId) -> Answers<W> {
+        let waits: Vec<Ticket> = self.tickets.range((session, 0)..=(session, u64::MAX)).map(|(key, _)| *key).collect();
+        for ticket in waits {
+            let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
+            self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Gone)));
+        }
+        let places = self.of_session.get(&session).map(|of| of.places.clone()).unwrap_or_default();
+        for place in places {
+            let held = self.places.get(&place).into_iter().flat_map(|locked| locked.held.range(owners_of(session)));
+            let owners: Vec<Owner> = held.map(|(owner, _)| *owner).collect();
+            owners.into_iter().for_each(|owner| self.change(place, owner, |ranges| ranges.clear(0, u64::MAX)));
+            self.look_at(place);
+            self.tidy(place, session);
+        }
+        self.of_session.remove(&session);
+        self.take_answers()
+    }
+
+    pub(super) fn take_answers(&mut self) -> Answers<W> {
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Whether the owner has every byte just so.
+    pub(super) fn has(&self, wanted: &Wanted) -> bool {
+        let held = self.places.get(&wanted.place).and_then(|locked| locked.held.get(&wanted.owner));
+        held.is_some_and(|ranges| ranges.covers(wanted.start, wanted.last, wanted.mode))
+    }
+
+    /// Gives a lock that nothing is in the way of.
+    pub(super) fn give(&mut self, wanted: &Wanted) -> Asked {
+        if !self.has_room(wanted.owner.session) {
+            return Asked::Full;
+        }
+        self.change(wanted.place, wanted.owner, |ranges| ranges.set(wanted.start, wanted.last, wanted.mode));
+        Asked::Granted
+    }
+
+    /// Whether a session may have two ranges more: three in place of one is what a lock can make.
+    fn has_room(&self, session: SessionId) -> bool {
+        let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
+        self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX
+    }
+
+    fn release(&mut self, place: Place, owner: Owner, start: u64, last: u64) {
+        let held = self.places.get(&place).is_some_and(|locked| locked.held.contains_key(&owner));
+        if held {
+            self.change(place, owner, |ranges| ranges.clear(start, last));
+            self.look_at(place);
+            self.tidy(place, owner.session);
+        }
+    }
+
+    /// Changes what an owner has at a place, and keeps the counts.
+    fn change(&mut self, place: Place, owner: Owner, change: impl FnOnce(&mut RangeMap<Mode>)) {
+        let locked = self.places.entry(place).or_default();
+        let ranges = locked.held.entry(owner).or_default();
+        let before = ranges.len();
+        change(ranges);
+        let after = ranges.len();
+        if ranges.is_empty() {
+            locked.held.remove(&owner);
+        }
+        self.ranges = self.ranges + after - before;
+        let of = self.of_session.entry(owner.session).or_default();
+        of.ranges = of.ranges + after - before;
+        of.places.insert(place);
+    }
+
+    /// Forgets places and sessions that have nothing any more.
+    pub(super) fn tidy(&mut self, place: Place, session: SessionId) {
+        let Some(locked) = self.places.get(&place) else { return };
+        if locked.held.range(owners_of(session)).next().is_none()
+            && let Some(of) = self.of_session.get_mut(&session)
+        {
+            of.places.remove(&place);
+            if of.places.is_empty() {
+                self.of_session.remove(&session);
+            }
+        }
+        if locked.held.is_empty() && locked.queue.is_empty() {
+            self.places.remove(&place);
+        }
+    }
+
+    fn enqueue(&mut self, wanted: &Wanted, ticket: Ticket, now: Duration) -> Asked {
+        if self.tickets.len() >= LOCK_WAITS_MAX {
+            return Asked::Full;
+        }
+        self.tickets.insert(ticket, wanted.place);
+        self.waits_of.entry(wanted.owner).or_default().insert(ticket);
+        let wait = Wait { ticket, wanted: *wanted, waiter: None, left: now };
+        self.places.entry(wanted.place).or_default().queue.push_back(wait);
+        Asked::Waiting
+    }
+}
+
+pub(super) fn owners_of(session: SessionId) -> std::ops::RangeInclusive<Owner> {
+    Owner { session, owner: 0 }..=Owner { session, owner: u64::MAX }
+}

@@ -1,0 +1,463 @@
+//! The table against a model of single bytes, and the cases that have a name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use braid_types::{FileIndex, SessionId};
+use braid_wire::message::lock::LockSpace;
+use proptest::prelude::*;
+
+use super::*;
+
+const BYTES: u64 = 8;
+
+fn place(file: u64, space: LockSpace) -> Place {
+    Place { file: FileIndex(file), space }
+}
+
+fn owner(owner: u64) -> Owner {
+    Owner { session: SessionId(owner % 2), owner }
+}
+
+fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> Wanted {
+    let mode = Mode { exclusive, pid: who as u32 };
+    Wanted { place: place(file, LockSpace::Range), owner: owner(who), start: bytes.0, last: bytes.1, mode }
+}
+
+fn flock(file: u64, who: u64, exclusive: bool) -> Wanted {
+    let whole = wanted(file, who, (0, u64::MAX), exclusive);
+    Wanted { place: place(file, LockSpace::Whole), ..whole }
+}
+
+fn at(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// A table whose waits are named by their number.
+struct Table {
+    locks: Locks<u64>,
+    now: u64,
+    told: Vec<(u64, Turn)>,
+}
+
+impl Table {
+    fn new() -> Self {
+        Self { locks: Locks::new(true), now: 0, told: Vec::new() }
+    }
+
+    fn try_lock(&mut self, wanted: Wanted) -> Asked {
+        let (asked, answers) = self.locks.ask(&wanted, None, at(self.now));
+        self.told.extend(answers);
+        asked
+    }
+
+    /// Asks, and waits with a call where it must.
+    fn wait(&mut self, wanted: Wanted, ticket: u64) -> Asked {
+        let (asked, answers) = self.locks.ask(&wanted, Some((wanted.owner.session, ticket)), at(self.now));
+        self.told.extend(answers);
+        if asked == Asked::Waiting {
+            self.attach(wanted, ticket);
+        }
+        asked
+    }
+
+    fn attach(&mut self, wanted: Wanted, ticket: u64) {
+        let waiter = Waiter { call: ticket, until: at(self.now + 1000) };
+        let answers = self.locks.attach(&wanted, (wanted.owner.session, ticket), waiter);
+        self.told.extend(answers);
+    }
+
+    fn unlock(&mut self, wanted: Wanted) {
+        let (done, answers) = self.locks.unlock(wanted.place, wanted.owner, wanted.start, wanted.last);
+        assert!(done);
+        self.told.extend(answers);
+    }
+
+    fn cancel(&mut self, session: u64, ticket: u64) {
+        let answers = self.locks.cancel((SessionId(session), ticket));
+        self.told.extend(answers);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        self.now += ms;
+        let answers = self.locks.expire(at(self.now));
+        self.told.extend(answers);
+    }
+
+    fn take_told(&mut self) -> Vec<(u64, Turn)> {
+        std::mem::take(&mut self.told)
+    }
+}
+
+#[test]
+fn a_lock_is_granted_in_the_order_of_those_that_wait() {
+    let mut table = Table::new();
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), true)), Asked::Granted);
+    for (who, ticket) in [(2, 20), (3, 30), (4, 40)] {
+        assert_eq!(table.wait(wanted(1, who, (5, 5), true), ticket), Asked::Waiting);
+    }
+    table.unlock(wanted(1, 1, (0, 4), true));
+    assert_eq!(table.take_told(), [], "their byte is still locked");
+    table.unlock(wanted(1, 1, (5, 9), true));
+    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    table.unlock(wanted(1, 2, (0, 9), true));
+    assert_eq!(table.take_told(), [(30, Turn::Granted)]);
+    table.cancel(0, 40);
+    assert_eq!(table.take_told(), [(40, Turn::Cancelled)]);
+}
+
+#[test]
+fn who_waits_keeps_its_place_between_two_slices_and_loses_it_when_nobody_asks_any_more() {
+    let mut table = Table::new();
+    let (first, second) = (wanted(1, 2, (0, 0), true), wanted(1, 3, (0, 0), true));
+    table.try_lock(wanted(1, 1, (0, 0), true));
+    table.wait(first, 20);
+    table.pass(1000);
+    assert_eq!(table.take_told(), [(20, Turn::StillWaiting)]);
+    table.wait(second, 30);
+    table.attach(first, 20);
+    table.unlock(wanted(1, 1, (0, 0), true));
+    assert_eq!(table.take_told(), [(20, Turn::Granted)], "it came first");
+    table.pass(1000);
+    table.pass(LOCK_WAIT_FORGOTTEN_MS);
+    table.attach(second, 30);
+    assert_eq!(table.take_told(), [(30, Turn::StillWaiting), (30, Turn::StillWaiting)][..1], "in time");
+    table.pass(1000);
+    table.pass(LOCK_WAIT_FORGOTTEN_MS + 1);
+    table.attach(second, 30);
+    assert_eq!(table.take_told(), [(30, Turn::StillWaiting), (30, Turn::Gone)], "too late");
+}
+
+#[test]
+fn nothing_is_given_to_who_went_away_and_a_lost_answer_is_told_again() {
+    let mut table = Table::new();
+    let want = wanted(1, 2, (0, 3), true);
+    table.try_lock(wanted(1, 1, (0, 0), true));
+    table.wait(want, 20);
+    table.pass(1000);
+    table.unlock(wanted(1, 1, (0, 0), true));
+    assert_eq!(table.take_told(), [(20, Turn::StillWaiting)]);
+    assert_eq!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Granted, "it is free");
+    table.unlock(wanted(1, 3, (0, 0), true));
+    table.attach(want, 20);
+    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    table.attach(want, 20);
+    assert_eq!(table.take_told(), [(20, Turn::Granted)], "the first answer was lost");
+    table.unlock(wanted(1, 2, (1, 1), true));
+    table.attach(want, 20);
+    assert_eq!(table.take_told(), [(20, Turn::Gone)], "it has not all of it any more");
+}
+
+#[test]
+fn a_circle_of_owners_who_wait_for_each_other_is_refused_and_a_chain_is_not() {
+    let mut table = Table::new();
+    for who in 1..=3 {
+        assert_eq!(table.try_lock(wanted(who, who, (0, 0), true)), Asked::Granted);
+    }
+    assert_eq!(table.wait(wanted(2, 1, (0, 0), true), 10), Asked::Waiting);
+    assert_eq!(table.wait(wanted(3, 2, (0, 0), true), 20), Asked::Waiting);
+    assert_eq!(table.wait(wanted(1, 3, (0, 0), true), 30), Asked::Deadlock);
+    assert!(matches!(table.try_lock(wanted(1, 3, (0, 0), true)), Asked::Held(_)), "who does not wait closes none");
+    table.unlock(wanted(3, 3, (0, 0), true));
+    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+}
+
+#[test]
+fn two_readers_that_both_want_to_write_are_a_deadlock() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 1, (0, 9), false));
+    table.try_lock(wanted(1, 2, (0, 9), false));
+    assert_eq!(table.wait(wanted(1, 1, (0, 9), true), 10), Asked::Waiting);
+    assert_eq!(table.wait(wanted(1, 2, (0, 9), true), 20), Asked::Deadlock);
+    table.unlock(wanted(1, 2, (0, 9), false));
+    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+}
+
+#[test]
+fn a_circle_that_a_second_thread_closes_by_a_grant_is_told_to_the_other() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 1, (0, 0), true));
+    table.try_lock(wanted(2, 3, (0, 0), true));
+    // Owner 2 waits with two threads; owner 3 behind it for byte 0 of file 1.
+    table.wait(wanted(2, 2, (0, 0), true), 20);
+    table.wait(wanted(1, 2, (0, 0), true), 21);
+    table.wait(wanted(1, 3, (0, 0), true), 30);
+    table.unlock(wanted(1, 1, (0, 0), true));
+    assert_eq!(table.take_told(), [(21, Turn::Granted), (30, Turn::Deadlock)]);
+}
+
+#[test]
+fn a_weaker_lock_lets_others_in_and_a_newcomer_does_not_queue_behind_who_waits_for_another() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 1, (0, 9), true));
+    table.wait(wanted(1, 2, (0, 0), false), 20);
+    table.wait(wanted(1, 3, (0, 0), true), 30);
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 9), false)), Asked::Granted);
+    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.try_lock(wanted(1, 4, (0, 0), false)), Asked::Granted, "Linux's rule: 3 waits for 1 and 2");
+}
+
+#[test]
+fn a_conversion_of_a_whole_files_lock_lets_it_go_first_and_two_of_them_are_no_deadlock() {
+    let mut table = Table::new();
+    table.try_lock(flock(1, 1, false));
+    table.try_lock(flock(1, 2, false));
+    assert_eq!(table.wait(flock(1, 1, true), 10), Asked::Waiting, "and it has none meanwhile");
+    assert_eq!(table.wait(flock(1, 2, true), 20), Asked::Waiting, "it let go what the other waits for");
+    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+    table.unlock(flock(1, 1, true));
+    assert_eq!(table.take_told(), [(20, Turn::Granted)]);
+    assert_eq!(table.try_lock(wanted(1, 2, (0, 9), true)), Asked::Granted, "the other space does not see it");
+}
+
+#[test]
+fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 1, (0, 0), true));
+    table.try_lock(wanted(2, 2, (0, 0), true));
+    table.wait(wanted(1, 2, (0, 0), true), 20);
+    table.wait(wanted(2, 1, (5, 5), true), 11);
+    table.wait(wanted(1, 3, (0, 0), true), 30);
+    let answers = table.locks.end_session(SessionId(1));
+    assert_eq!(answers, [(30, Turn::Gone), (20, Turn::Granted)]);
+    let answers = table.locks.end_session(SessionId(0));
+    assert_eq!((answers, table.locks.count()), (vec![], 0));
+    assert!(table.locks.places.is_empty() && table.locks.tickets.is_empty() && table.locks.waits_of.is_empty());
+}
+
+#[test]
+fn before_all_have_told_their_locks_nothing_is_given() {
+    let mut table = Table { locks: Locks::new(false), ..Table::new() };
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::NotYet);
+    assert_eq!(table.wait(wanted(1, 1, (0, 0), true), 10), Asked::Waiting);
+    assert!(table.locks.take_up(&wanted(1, 2, (0, 0), true)));
+    assert!(table.locks.take_up(&wanted(1, 2, (0, 0), true)), "twice is once");
+    assert!(!table.locks.take_up(&wanted(1, 3, (0, 0), false)));
+    assert_eq!(table.locks.grant_from_now_on(), []);
+    table.unlock(wanted(1, 2, (0, 0), true));
+    assert_eq!(table.take_told(), [(10, Turn::Granted)]);
+}
+
+#[test]
+fn a_session_has_a_bounded_number_of_ranges() {
+    let mut table = Table::new();
+    let full = LOCKS_SESSION_MAX as u64 - 1;
+    for n in 0..full {
+        assert_eq!(table.try_lock(wanted(1, 1, (n * 4, n * 4 + 2), true)), Asked::Granted);
+    }
+    assert_eq!(table.try_lock(wanted(1, 1, (full * 4, full * 4), true)), Asked::Full);
+    let hole = wanted(1, 1, (1, 1), true);
+    assert!(!table.locks.unlock(hole.place, hole.owner, 1, 1).0, "a hole makes two of one");
+    assert_eq!(table.try_lock(wanted(1, 2, (full * 4, full * 4), true)), Asked::Granted, "another session");
+}
+
+/// What is asked of the table and of the model.
+#[derive(Clone, Debug)]
+enum Step {
+    Try { file: u64, who: u64, bytes: (u64, u64), exclusive: bool },
+    Wait { file: u64, who: u64, bytes: (u64, u64), exclusive: bool },
+    Unlock { file: u64, who: u64, bytes: (u64, u64) },
+    Cancel(usize),
+    Leave(usize),
+    Come(usize),
+    End(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let bytes = (0..BYTES, 0..BYTES).prop_map(|(a, b)| (a.min(b), a.max(b)));
+    let lock = (1..3_u64, 1..5_u64, bytes, any::<bool>());
+    prop_oneof![
+        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| Step::Try { file, who, bytes, exclusive }),
+        4 => lock.clone().prop_map(|(file, who, bytes, exclusive)| Step::Wait { file, who, bytes, exclusive }),
+        4 => lock.prop_map(|(file, who, bytes, _)| Step::Unlock { file, who, bytes }),
+        1 => (0..8_usize).prop_map(Step::Cancel),
+        1 => (0..8_usize).prop_map(Step::Leave),
+        1 => (0..8_usize).prop_map(Step::Come),
+        1 => (0..2_u64).prop_map(Step::End),
+    ]
+}
+
+/// Single bytes, each with its owners; and who waits, in order.
+#[derive(Default)]
+struct Model {
+    bytes: BTreeMap<(u64, u64), BTreeMap<u64, bool>>,
+    waits: Vec<(u64, Wanted, bool)>,
+}
+
+impl Model {
+    fn in_the_way(&self, wanted: &Wanted) -> BTreeSet<u64> {
+        let bytes = (wanted.start..=wanted.last).filter_map(|at| self.bytes.get(&(wanted.place.file.0, at)));
+        let others =
+            bytes.flatten().filter(|(who, alone)| **who != wanted.owner.owner && (wanted.mode.exclusive || **alone));
+        others.map(|(who, _)| *who).collect()
+    }
+
+    fn set(&mut self, wanted: &Wanted, how: Option<bool>) {
+        for at in wanted.start..=wanted.last {
+            let owners = self.bytes.entry((wanted.place.file.0, at)).or_default();
+            match how {
+                Some(exclusive) => owners.insert(wanted.owner.owner, exclusive),
+                None => owners.remove(&wanted.owner.owner),
+            };
+        }
+    }
+
+    /// Who waits for whom, by any chain from `who`.
+    fn waits_for(&self, who: u64) -> BTreeSet<u64> {
+        let mut found = BTreeSet::new();
+        let mut next = vec![who];
+        while let Some(who) = next.pop() {
+            for (_, wanted, _) in self.waits.iter().filter(|(_, wanted, _)| wanted.owner.owner == who) {
+                next.extend(self.in_the_way(wanted).into_iter().filter(|other| found.insert(*other)));
+            }
+        }
+        found
+    }
+
+    /// Takes over what the table told those that wait, each of which must be true.
+    /// Returns the waits that were ended as deadlocks.
+    fn hear(&mut self, told: Vec<(u64, Turn)>) -> Vec<(u64, Wanted, bool)> {
+        let mut ended = Vec::new();
+        for (ticket, turn) in told {
+            let at = self.waits.iter().position(|(known, ..)| *known == ticket).expect("a wait");
+            let (_, wanted, _) = self.waits.remove(at);
+            match turn {
+                Turn::Granted => {
+                    assert!(self.in_the_way(&wanted).is_empty(), "granted to {wanted:?} though another has it");
+                    let earlier =
+                        self.waits[..at].iter().filter(|(_, other, here)| *here && other.place == wanted.place);
+                    let skipped: Vec<_> = earlier.filter(|(_, other, _)| self.in_the_way(other).is_empty()).collect();
+                    assert!(skipped.is_empty(), "{wanted:?} came after {skipped:?}");
+                    self.set(&wanted, Some(wanted.mode.exclusive));
+                }
+                Turn::Deadlock => {
+                    self.waits.push((ticket, wanted, true));
+                    assert!(self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "no circle");
+                    ended.extend(self.waits.pop());
+                }
+                Turn::Cancelled | Turn::Gone => {}
+                other => panic!("{other:?} unasked"),
+            }
+        }
+        ended
+    }
+
+    /// A wait that nobody waits with and that closed a circle is forgotten: its client will ask anew, and be told.
+    fn forget(&mut self, table: &Table, ended: Vec<(u64, Wanted, bool)>) {
+        let count = ended.len();
+        self.waits.extend(ended);
+        let known = |ticket, wanted: &Wanted| table.locks.tickets.contains_key(&(wanted.owner.session, ticket));
+        let gone = |wait: &&(u64, Wanted, bool)| !wait.2 && !known(wait.0, &wait.1);
+        for (_, wanted, _) in self.waits.iter().filter(gone) {
+            assert!(self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "forgotten without a reason");
+        }
+        let forgotten: Vec<u64> = self.waits.iter().filter(gone).map(|(ticket, ..)| *ticket).collect();
+        self.waits.truncate(self.waits.len() - count);
+        self.waits.retain(|(ticket, ..)| !forgotten.contains(ticket));
+    }
+
+    fn check(&self, table: &Table) {
+        for file in 1..3 {
+            for who in 1..5 {
+                for at in 0..BYTES {
+                    let held = table.locks.places.get(&place(file, LockSpace::Range));
+                    let held = held.and_then(|locked| locked.held.get(&owner(who)));
+                    let mode = held.and_then(|held| held.overlapping(at, at).next()).map(|(.., mode)| mode.exclusive);
+                    let model = self.bytes.get(&(file, at)).and_then(|owners| owners.get(&who)).copied();
+                    assert_eq!(mode, model, "file {file}, owner {who}, byte {at}");
+                }
+            }
+        }
+        for (_, wanted, here) in &self.waits {
+            assert!(!here || !self.in_the_way(wanted).is_empty(), "{wanted:?} waits for nothing");
+            assert!(!self.waits_for(wanted.owner.owner).contains(&wanted.owner.owner), "a circle stands");
+        }
+        let waits: BTreeSet<u64> = table.locks.tickets.keys().map(|(_, ticket)| *ticket).collect();
+        assert_eq!(waits, self.waits.iter().map(|(ticket, ..)| *ticket).collect());
+        let ranges = |locked: &table::Locked<u64>| locked.held.values().map(|held| held.len()).sum::<usize>();
+        assert_eq!(table.locks.count(), table.locks.places.values().map(ranges).sum::<usize>());
+    }
+
+    fn step(&mut self, table: &mut Table, ticket: u64, step: &Step) {
+        match *step {
+            Step::Try { file, who, bytes, exclusive } => {
+                let want = wanted(file, who, bytes, exclusive);
+                let blocked = self.in_the_way(&want);
+                match table.try_lock(want) {
+                    Asked::Granted => {
+                        assert!(blocked.is_empty());
+                        self.set(&want, Some(exclusive));
+                    }
+                    Asked::Held(holder) => assert!(blocked.contains(&holder.owner)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::Wait { file, who, bytes, exclusive } => {
+                let want = wanted(file, who, bytes, exclusive);
+                let blocked = self.in_the_way(&want);
+                let circle = blocked.iter().any(|other| *other == who || self.waits_for(*other).contains(&who));
+                match table.wait(want, ticket) {
+                    Asked::Granted => {
+                        assert!(blocked.is_empty());
+                        self.set(&want, Some(exclusive));
+                    }
+                    Asked::Waiting => {
+                        assert!(!blocked.is_empty() && !circle);
+                        self.waits.push((ticket, want, true));
+                    }
+                    Asked::Deadlock => assert!(circle),
+                    other => panic!("{other:?}"),
+                }
+            }
+            Step::Unlock { file, who, bytes } => {
+                let want = wanted(file, who, bytes, false);
+                self.set(&want, None);
+                table.unlock(want);
+            }
+            Step::Cancel(at) => {
+                let Some((ticket, want, _)) = self.waits.get(at).copied() else { return };
+                table.cancel(want.owner.session.0, ticket);
+                self.waits.retain(|(known, ..)| *known != ticket);
+                table.told.retain(|(known, _)| *known != ticket);
+            }
+            Step::Leave(at) => {
+                let Some((ticket, want, here)) = self.waits.get_mut(at) else { return };
+                *here = false;
+                let key = (want.owner.session, *ticket);
+                let wait = table.locks.wait_mut(key).expect("it waits");
+                wait.waiter = None;
+            }
+            Step::Come(at) => {
+                let Some((ticket, want, here)) = self.waits.get_mut(at) else { return };
+                *here = true;
+                let (ticket, want) = (*ticket, *want);
+                table.attach(want, ticket);
+                table.told.retain(|(_, turn)| *turn != Turn::StillWaiting);
+            }
+            Step::End(session) => {
+                let answers = table.locks.end_session(SessionId(session));
+                self.waits.retain(|(_, want, _)| want.owner.session.0 != session);
+                self.bytes.values_mut().for_each(|owners| owners.retain(|who, _| owner(*who).session.0 != session));
+                table.told.extend(answers.into_iter().filter(|(_, turn)| *turn != Turn::Gone));
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_order_of_calls_leaves_what_single_bytes_would(steps in prop::collection::vec(step(), 1..60)) {
+        let (mut table, mut model) = (Table::new(), Model::default());
+        for (ticket, step) in steps.iter().enumerate() {
+            model.step(&mut table, ticket as u64 + 1, step);
+            let told = table.take_told();
+            let ended = model.hear(told);
+            model.forget(&table, ended);
+            model.check(&table);
+        }
+    }
+}

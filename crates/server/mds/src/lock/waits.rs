@@ -1,0 +1,133 @@
+//! Those that wait: whose turn it is, who waits for whom, who went away.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use braid_wire::message::lock::LockSpace;
+
+use super::{Answers, Asked, LOCK_WAIT_FORGOTTEN_MS, Locks, Owner, Place, Ticket, Turn, Waiter, Wanted};
+
+/// A place in a queue.
+#[derive(Debug)]
+pub(super) struct Wait<W> {
+    pub(super) ticket: Ticket,
+    pub(super) wanted: Wanted,
+    /// The call that waits now.
+    pub(super) waiter: Option<Waiter<W>>,
+    /// Since when no call waits, while none does.
+    pub(super) left: Duration,
+}
+
+impl<W> Locks<W> {
+    /// Tells those whose slice is over that they still wait, and forgets those that nobody asks about.
+    pub(crate) fn expire(&mut self, now: Duration) -> Answers<W> {
+        let forgotten = Duration::from_millis(LOCK_WAIT_FORGOTTEN_MS);
+        let tickets: Vec<Ticket> = self.tickets.keys().copied().collect();
+        for ticket in tickets {
+            let Some(wait) = self.wait_mut(ticket) else { continue };
+            if let Some(over) = wait.waiter.take_if(|waiter| waiter.until <= now) {
+                wait.left = now;
+                self.answers.push((over.call, Turn::StillWaiting));
+            } else if wait.waiter.is_none() && now.saturating_sub(wait.left) > forgotten {
+                self.dequeue(ticket);
+            }
+        }
+        self.take_answers()
+    }
+
+    pub(super) fn wait_mut(&mut self, ticket: Ticket) -> Option<&mut Wait<W>> {
+        let place = self.tickets.get(&ticket)?;
+        self.places.get_mut(place)?.queue.iter_mut().find(|wait| wait.ticket == ticket)
+    }
+
+    pub(super) fn dequeue(&mut self, ticket: Ticket) -> Option<Wait<W>> {
+        let place = self.tickets.remove(&ticket)?;
+        let queue = &mut self.places.get_mut(&place)?.queue;
+        let at = queue.iter().position(|wait| wait.ticket == ticket)?;
+        let wait = queue.remove(at)?;
+        let owner = wait.wanted.owner;
+        if let Some(waits) = self.waits_of.get_mut(&owner) {
+            waits.remove(&ticket);
+            if waits.is_empty() {
+                self.waits_of.remove(&owner);
+            }
+        }
+        self.tidy(place, owner.session);
+        Some(wait)
+    }
+
+    /// Gives what is free now to those that wait for it, in the order that they came.
+    pub(super) fn look_at(&mut self, place: Place) {
+        if !self.granting {
+            return;
+        }
+        while let Some(ticket) = self.next_turn(place) {
+            let Some(wait) = self.dequeue(ticket) else { return };
+            let turn = match self.give(&wait.wanted) {
+                Asked::Granted => Turn::Granted,
+                _ => Turn::Full,
+            };
+            self.answers.extend(wait.waiter.map(|waiter| (waiter.call, turn)));
+            if turn == Turn::Granted {
+                self.break_circles(&wait.wanted);
+            }
+        }
+    }
+
+    /// The first in the queue that nothing is in the way of. Who went away keeps its place and is passed over.
+    fn next_turn(&self, place: Place) -> Option<Ticket> {
+        let queue = &self.places.get(&place)?.queue;
+        let ready = |wait: &&Wait<W>| wait.waiter.is_some() && self.in_the_way(&wait.wanted).is_none();
+        queue.iter().find(ready).map(|wait| wait.ticket)
+    }
+
+    /// Whether those in the way of a lock wait, by some chain, for its owner.
+    pub(super) fn closes_a_circle(&self, wanted: &Wanted) -> bool {
+        wanted.place.space == LockSpace::Range && self.reaches(self.blockers(wanted), wanted.owner)
+    }
+
+    /// An owner that got a lock and still waits for another, with a second thread, may have closed a circle with one
+    /// that began to wait before: that one is told.
+    pub(super) fn break_circles(&mut self, given: &Wanted) {
+        while self.waits_of.contains_key(&given.owner)
+            && let Some(ticket) = self.in_a_circle(given.place)
+        {
+            let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
+            self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Deadlock)));
+        }
+    }
+
+    fn in_a_circle(&self, place: Place) -> Option<Ticket> {
+        let queue = &self.places.get(&place)?.queue;
+        queue.iter().find(|wait| self.closes_a_circle(&wait.wanted)).map(|wait| wait.ticket)
+    }
+
+    /// Owners that have something in the way of a lock.
+    fn blockers(&self, wanted: &Wanted) -> Vec<Owner> {
+        let held = self.places.get(&wanted.place).into_iter().flat_map(|locked| &locked.held);
+        let others = held.filter(|(owner, _)| **owner != wanted.owner);
+        let blocking = others.filter(|(_, ranges)| {
+            ranges.overlapping(wanted.start, wanted.last).any(|(.., mode)| wanted.conflicts(mode))
+        });
+        blocking.map(|(owner, _)| *owner).collect()
+    }
+
+    /// Whether one of `from` waits, by some chain, for `owner`.
+    fn reaches(&self, mut from: Vec<Owner>, owner: Owner) -> bool {
+        let mut seen = BTreeSet::new();
+        while let Some(next) = from.pop() {
+            if next == owner {
+                return true;
+            }
+            if seen.insert(next) {
+                let waits = self.waits_of.get(&next).into_iter().flatten();
+                from.extend(waits.filter_map(|ticket| self.wait(*ticket)).flat_map(|wait| self.blockers(&wait.wanted)));
+            }
+        }
+        false
+    }
+
+    fn wait(&self, ticket: Ticket) -> Option<&Wait<W>> {
+        let place = self.tickets.get(&ticket)?;
+        self.places.get(place)?.queue.iter().find(|wait| wait.ticket == ticket)
+    }
+}

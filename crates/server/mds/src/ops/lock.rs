@@ -1,0 +1,181 @@
+//! Locks: ask, wait, cancel, test, let go, and tell again after a restart. `lock/` has the rules.
+//!
+//! A wait takes no slot of its session, or as many waits as it has slots would keep out the call that ends them: what
+//! changes the table once and for all (`LockSet`, `Unlock`) has a slot, `LockAwait` may be sent twice. A late duplicate of that
+//! finds no wait any more, and changes nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_meta::Want;
+use braid_types::{
+    Failure, Status,
+    limits::{LOCK_WAIT_MS_MAX, RECLAIM_LOCKS_MAX},
+};
+use braid_wire::message::{
+    lock::{LockOutcome, LockReply, LockRequest, LockSpace},
+    mds::{LockAwait, LockCancel, LockReclaim, LockSet, LockTest, Unlock},
+};
+
+use super::open::{ended, session_of};
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+    lock::{Answers, Asked, Turn, Waiter, Wanted},
+};
+
+impl MdsCore {
+    pub(super) fn lock_set(&self, call: Call, r: &LockSet) -> Flow {
+        let now = self.now();
+        let asked = self.may_lock(&call, &r.lock).and_then(|wanted| {
+            let ticket = (r.ticket != 0).then_some((wanted.owner.session, r.ticket));
+            let (asked, answers) = self.state().locks.ask(&wanted, ticket, now);
+            self.answer_locks(answers);
+            reply(asked)
+        });
+        Flow::from(call, asked)
+    }
+
+    pub(super) fn lock_await(&self, call: Call, r: &LockAwait) -> Flow {
+        let wanted = match wanted(&call, &r.lock) {
+            Ok(wanted) => wanted,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let until = self.now() + Duration::from_millis(u64::from(r.wait_ms.min(LOCK_WAIT_MS_MAX)));
+        let ticket = (wanted.owner.session, r.ticket);
+        let answers = self.state().locks.attach(&wanted, ticket, Waiter { call, until });
+        self.answer_locks(answers);
+        Flow::Later
+    }
+
+    pub(super) fn lock_cancel(&self, call: Call, r: &LockCancel) -> Flow {
+        let session = match session_of(&call) {
+            Ok(session) => session,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let answers = self.state().locks.cancel((session, r.ticket));
+        self.answer_locks(answers);
+        Flow::from(call, Ok(()))
+    }
+
+    pub(super) fn lock_test(&self, call: Call, r: &LockTest) -> Flow {
+        let found = self.may_lock(&call, &r.lock).and_then(|wanted| {
+            if self.is_in_doubt() {
+                return Err(not_yet());
+            }
+            Ok(self.state().locks.in_the_way(&wanted))
+        });
+        Flow::from(call, found)
+    }
+
+    pub(super) fn unlock(&self, call: Call, r: &Unlock) -> Flow {
+        let range = &r.range;
+        let lock = LockRequest {
+            file: range.file,
+            space: range.space,
+            owner: range.owner,
+            pid: 0,
+            start: range.start,
+            last: range.last,
+            exclusive: false,
+        };
+        let done = wanted(&call, &lock).and_then(|Wanted { place, owner, start, last, .. }| {
+            let (done, answers) = self.state().locks.unlock(place, owner, start, last);
+            self.answer_locks(answers);
+            if done { Ok(()) } else { Err(Status::NoLocks.into()) }
+        });
+        Flow::from(call, done)
+    }
+
+    /// Told again after a restart. As with open files, nothing is taken up once the session has told all.
+    pub(super) fn lock_reclaim(&self, call: Call, r: &LockReclaim) -> Flow {
+        let refused = session_of(&call).and_then(|session| {
+            if r.locks.len() > RECLAIM_LOCKS_MAX {
+                return Err(Failure::new(Status::LimitExceeded, format!("at most {RECLAIM_LOCKS_MAX} locks")));
+            }
+            let mut state = self.state();
+            if !state.sessions.live(session).ok_or_else(|| ended(session))?.reclaiming {
+                return Ok(Vec::new());
+            }
+            let mut refused = Vec::new();
+            for (at, lock) in r.locks.iter().enumerate() {
+                if !state.locks.take_up(&wanted(&call, lock)?) {
+                    tracing::warn!(%session, file = %lock.file, "a lock is not taken up: somebody else has it");
+                    refused.push(at as u32);
+                }
+            }
+            Ok(refused)
+        });
+        Flow::from(call, refused)
+    }
+
+    /// Who may neither read nor write a file locks nothing of it, unless it has it open.
+    fn may_lock(&self, call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
+        let wanted = wanted(call, lock)?;
+        let inode = self.file_named(call, lock.file)?;
+        let (read, write) = (Want::READ, Want::WRITE);
+        let may = |want| braid_meta::permit(&call.who, &inode, want);
+        if may(read).is_ok() || may(write).is_ok() {
+            return Ok(wanted);
+        }
+        let held = self.state().sessions.live(wanted.owner.session).map(|live| live.held(lock.file));
+        if held.is_some_and(|held| held != crate::session::Held::default()) {
+            Ok(wanted)
+        } else {
+            may(read).map(|()| wanted)
+        }
+    }
+
+    /// Once every client of before the restart has told its locks, others are given.
+    pub(crate) fn grant_locks(&self) {
+        let answers = self.state().locks.grant_from_now_on();
+        self.answer_locks(answers);
+    }
+
+    pub(crate) fn expire_lock_waits(self: &Arc<Self>, now: Duration) {
+        let answers = self.state().locks.expire(now);
+        self.answer_locks(answers);
+    }
+
+    pub(crate) fn answer_locks(&self, answers: Answers<Call>) {
+        for (call, turn) in answers {
+            self.finish(call, turned(turn));
+        }
+    }
+}
+
+/// The lock that a call is about.
+fn wanted(call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
+    let session = session_of(call)?;
+    let whole = LockRequest { start: 0, last: u64::MAX, ..lock.clone() };
+    let lock = if lock.space == LockSpace::Whole { &whole } else { lock };
+    if lock.start > lock.last {
+        return Err(Failure::new(Status::Invalid, "a range ends before it begins"));
+    }
+    Ok(Wanted::of(session, lock))
+}
+
+fn reply(asked: Asked) -> Result<LockReply, Failure> {
+    match asked {
+        Asked::Granted => Ok(LockReply::plain(LockOutcome::Granted)),
+        Asked::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
+        Asked::Waiting => Ok(LockReply::plain(LockOutcome::Waiting)),
+        Asked::Deadlock => Err(Status::Deadlock.into()),
+        Asked::Full => Err(Status::NoLocks.into()),
+        Asked::NotYet => Err(not_yet()),
+    }
+}
+
+fn turned(turn: Turn) -> Result<LockReply, Failure> {
+    match turn {
+        Turn::Granted => Ok(LockReply::plain(LockOutcome::Granted)),
+        Turn::StillWaiting => Ok(LockReply::plain(LockOutcome::Waiting)),
+        Turn::Gone => Ok(LockReply::plain(LockOutcome::Gone)),
+        Turn::Cancelled => Ok(LockReply::plain(LockOutcome::Cancelled)),
+        Turn::Deadlock => Err(Status::Deadlock.into()),
+        Turn::Full => Err(Status::NoLocks.into()),
+    }
+}
+
+fn not_yet() -> Failure {
+    Failure::new(Status::TryAgain, "after a restart the metadata server waits for clients to tell their locks")
+}
