@@ -8,6 +8,10 @@ mod history;
 mod locks;
 mod mapped;
 mod mapping;
+mod pjdfstest;
+mod programs;
+mod stage;
+mod suite;
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -31,6 +35,10 @@ enum Command {
     History(history::HistoryArgs),
     /// Locks, appends and mappings by several processes on several mounts
     Shared(CasesArgs),
+    /// Real programs: git, SQLite, a C project, tar, rsync, dbench
+    Programs(CasesArgs),
+    /// Everything, on a cluster of its own that is mounted twice, also while its processes are killed
+    Suite(suite::SuiteArgs),
     /// Plays a part in another test
     #[command(hide = true)]
     Actor,
@@ -79,6 +87,8 @@ fn run(command: Command) -> Result<bool> {
             Ok(true)
         }
         Command::Shared(args) => Ok(run_cases(&[locks::CASES, append::CASES, mapped::CASES], args)),
+        Command::Programs(args) => Ok(run_cases(&[programs::CASES], args)),
+        Command::Suite(args) => suite::run(&args),
         Command::Actor => actor::play().map(|()| true),
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! Invariants: (1) the seed alone decides the operations; (2) one operation at a time: what returned is seen by the next,
 //! on whatever path (the rule of docs/consistency.md), but for what was written through a mapping, which is synced before
-//! another path looks; (3) no byte that is written is zero, so that a hole in its place is seen.
+//! another path looks, or a server is asked where data is; (3) no byte that is written is zero, so that a hole in its place is seen.
 
 mod aligned;
 mod check;
@@ -56,12 +56,22 @@ pub struct FsxArgs {
     /// The longest range of one operation, in bytes
     #[arg(long, default_value_t = 64 << 10, value_name = "BYTES")]
     pub range: u64,
+    /// Leave out operations with this in their names, such as `mapped` or `O_DIRECT`
+    #[arg(long, value_name = "WORD")]
+    pub without: Vec<String>,
     /// Print each operation before it is done
     #[arg(long)]
     pub verbose: bool,
     /// Change a byte behind the exerciser's back before this operation: it must be found
     #[arg(long, value_name = "N")]
     pub plant: Option<u64>,
+}
+
+impl FsxArgs {
+    /// The usual sizes.
+    pub fn of(dirs: Vec<PathBuf>, seed: u64, ops: u64) -> Self {
+        Self { dirs, seed, ops, length: 256 << 10, range: 64 << 10, without: vec![], verbose: false, plant: None }
+    }
 }
 
 /// What a run did.
@@ -127,6 +137,9 @@ impl<'a> Exerciser<'a> {
         let limits = Limits { file: self.args.length, operation: self.args.range, paths: self.subjects.len() };
         let at = self.random.below(self.subjects.len() as u64) as usize;
         let operation = operation::draw(&mut self.random, &limits, self.image.length());
+        if self.args.without.iter().any(|word| operation.word().contains(word.as_str())) {
+            return Ok(());
+        }
         self.note(at, &operation);
         let outcome = self.settle_others(at).and_then(|()| self.perform(at, &operation));
         outcome.map_err(|wrong| self.report(at, &wrong))?;
@@ -150,10 +163,16 @@ impl<'a> Exerciser<'a> {
     }
 
     fn perform(&mut self, at: usize, operation: &Operation) -> Result<(), Wrong> {
-        if let Operation::CopyRange { to_path, .. } = operation {
-            // Data of the source is read by the other path's eyes where the two are different mounts.
-            self.subjects[at].settle()?;
-            self.subjects[*to_path].settle()?;
+        match operation {
+            // The other path takes part.
+            Operation::CopyRange { .. } => {
+                self.subjects.iter_mut().try_for_each(Subject::settle)?;
+                self.tell_the_kernel_the_length(at)?;
+            }
+            Operation::ReadMapped { .. } | Operation::WriteMapped { .. } => self.tell_the_kernel_the_length(at)?,
+            // What is only in the pages of a mapping is data to this mount, and a hole still to the server that is asked.
+            Operation::SeekData { .. } | Operation::SeekHole { .. } => self.subjects[at].settle()?,
+            _ => {}
         }
         match check::perform(&mut self.subjects, at, &mut self.image, self.number, operation) {
             Err(Wrong::Failed(error)) if subject::is_refusal(&error) => {
@@ -165,6 +184,15 @@ impl<'a> Exerciser<'a> {
                 outcome
             }
         }
+    }
+
+    /// Linux asks nobody how long a file is before it copies a range or gives out a page of a mapping: it believes what it
+    /// heard last. A program that cannot know asks first (docs/consistency.md).
+    fn tell_the_kernel_the_length(&self, at: usize) -> Result<(), Wrong> {
+        if self.subjects.len() > 1 {
+            self.subjects[at].length()?;
+        }
+        Ok(())
     }
 
     fn look_everywhere(&mut self) -> Result<()> {
@@ -200,8 +228,7 @@ mod tests {
     use std::path::Path;
 
     fn args(dirs: &[&Path], ops: u64) -> FsxArgs {
-        let dirs = dirs.iter().map(|dir| dir.to_path_buf()).collect();
-        FsxArgs { dirs, seed: 1, ops, length: 256 << 10, range: 64 << 10, verbose: false, plant: None }
+        FsxArgs::of(dirs.iter().map(|dir| dir.to_path_buf()).collect(), 1, ops)
     }
 
     #[test]

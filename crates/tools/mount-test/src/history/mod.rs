@@ -63,6 +63,13 @@ pub struct HistoryArgs {
     pub plant: Option<u64>,
 }
 
+impl HistoryArgs {
+    /// The usual sizes.
+    pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
+        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, plant: None }
+    }
+}
+
 /// Plays and judges every round.
 pub fn run(args: &HistoryArgs) -> Result<Played> {
     let options = Options {
@@ -88,7 +95,7 @@ mod tests {
     use super::*;
 
     fn args(dirs: Vec<PathBuf>) -> HistoryArgs {
-        HistoryArgs { dirs, seed: 1, rounds: 3, threads: 4, calls: 200, stripe: 1 << 20, limit: 45, plant: None }
+        HistoryArgs { threads: 4, calls: 200, ..HistoryArgs::of(dirs, 1, 3) }
     }
 
     #[test]
