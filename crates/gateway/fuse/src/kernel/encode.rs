@@ -196,3 +196,6 @@ impl DirectoryBuffer {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -57,7 +57,11 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
 
     use crate::output::Exit;
     let how = if args.lazy { Unmount::Lazy } else { Unmount::Plain };
-    for point in &args.points {
+    let absolute = |point| std::path::absolute(point).map_err(|e| Fault::failed("unmounting", e));
+    let points: Vec<_> = args.points.iter().map(absolute).collect::<Result<_, _>>()?;
+    // Not to be the one who uses it.
+    let _ = std::env::set_current_dir("/");
+    for point in &points {
         unmount(point, how).map_err(|error| {
             let exit = match &error {
                 UnmountError::NotMounted { .. } => Exit::NotFound,
