@@ -1,7 +1,7 @@
 //! What all handles of one file share.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -23,6 +23,8 @@ pub(crate) struct OpenFile {
     pub(crate) file: File,
     pub(crate) access: Access,
     pub(crate) shared: Share,
+    /// Owners of ranges that were locked through this handle.
+    pub(crate) lockers: Mutex<HashSet<u64>>,
 }
 
 /// A handle's share in what all handles of its file have. The last one takes it out of the table.

@@ -39,6 +39,7 @@ pub use ops::{
     create::NewFile,
     directory::Stretch,
     layout_xattr::LAYOUT_XATTR,
+    lock::{Lock, LockSpace, LockWait},
     open::{Access, OpenAs, Opened},
     room::Room,
     write::WriteAs,

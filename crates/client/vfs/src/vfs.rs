@@ -25,7 +25,7 @@ use crate::{
 ///     let opened = vfs.open(known.attributes.file, Access::READ)?;
 ///     let mut buffer = vec![0; 4096];
 ///     let bytes = vfs.read(opened.handle, 0, &mut buffer)?;
-///     vfs.release(opened.handle)?;
+///     vfs.release(opened.handle, None)?;
 /// }
 /// # Ok(()) }
 /// ```

@@ -27,9 +27,9 @@ fn a_file_belongs_to_who_made_it_and_keeps_what_is_written() {
     assert_eq!(read(&vfs, handle, 10, 100), b"");
     assert_eq!(size(&vfs, file), 10);
     vfs.sync(handle).unwrap();
-    vfs.flush(handle).unwrap();
-    vfs.release(handle).unwrap();
-    assert!(matches!(vfs.release(handle), Err(Error::BadHandle)));
+    vfs.flush(handle, None).unwrap();
+    vfs.release(handle, None).unwrap();
+    assert!(matches!(vfs.release(handle, None), Err(Error::BadHandle)));
     assert!(matches!(vfs.read(handle, 0, &mut [0]), Err(Error::BadHandle)));
 }
 
@@ -66,7 +66,7 @@ fn an_unlinked_file_lives_as_long_as_a_handle_of_it() {
     assert_eq!(vfs.set_attributes(file, Some(handle), changes, false).unwrap().attributes.bytes, ByteCount(3));
     assert_eq!(read(&vfs, handle, 0, 99), b"bef");
     vfs.sync(handle).unwrap();
-    vfs.release(handle).unwrap();
+    vfs.release(handle, None).unwrap();
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     vfs.remove_xattr(file, b"user.a").unwrap();
     assert_eq!(refused(vfs.xattr(file, b"user.a")), Some(Status::NoAttribute));
 
-    vfs.release(handle).unwrap();
+    vfs.release(handle, None).unwrap();
     let wish = b"stripe-size=65536 iod-count=2";
     vfs.set_xattr(file, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();
     let shown = String::from_utf8(vfs.xattr(file, LAYOUT_XATTR).unwrap()).unwrap();
@@ -184,7 +184,7 @@ fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     let handle = vfs.open(file, Access::READ_WRITE).unwrap().handle;
     write(&vfs, handle, 0, b"x");
     vfs.sync(handle).unwrap();
-    vfs.release(handle).unwrap();
+    vfs.release(handle, None).unwrap();
     assert!(vfs.set_xattr(file, LAYOUT_XATTR, b"iod-count=1", XattrMode::Either).is_err(), "bytes lie there already");
     assert_eq!(vfs.xattr(ROOT, LAYOUT_XATTR).unwrap(), b"default");
     vfs.set_xattr(ROOT, LAYOUT_XATTR, wish, XattrMode::Either).unwrap();

@@ -8,6 +8,7 @@ pub mod create;
 pub mod directory;
 pub mod layout_xattr;
 mod link;
+pub mod lock;
 mod look_up;
 mod make;
 pub mod open;

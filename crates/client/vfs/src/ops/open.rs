@@ -1,5 +1,7 @@
 //! Opening a file that exists.
 
+use std::sync::{Arc, Mutex};
+
 use braid_client::{File, FileIndex, OpenOptions, Status};
 
 use crate::{
@@ -80,7 +82,7 @@ impl Vfs {
                 Ok(Some(known)) => opened.known = known,
                 Ok(None) => {}
                 Err(error) => {
-                    self.release(opened.handle)?;
+                    self.release(opened.handle, None)?;
                     return Err(error);
                 }
             }
@@ -92,17 +94,17 @@ impl Vfs {
     pub(crate) fn opened(&self, file: File, access: Access) -> Result<Opened> {
         let known = self.seen(file.opened_attributes());
         let shared = self.files.share(&known.attributes);
-        let number = self.open_files.insert(OpenFile { file, access, shared })?;
+        let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default() })?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data: false })
     }
 
     /// The open file behind a handle, if it was opened for reading.
-    pub(crate) fn readable(&self, handle: FileHandle) -> Result<std::sync::Arc<OpenFile>> {
+    pub(crate) fn readable(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
         self.file(handle).and_then(|open| if open.access.read { Ok(open) } else { Err(Error::BadHandle) })
     }
 
     /// The open file behind a handle, if it was opened for writing.
-    pub(crate) fn writable(&self, handle: FileHandle) -> Result<std::sync::Arc<OpenFile>> {
+    pub(crate) fn writable(&self, handle: FileHandle) -> Result<Arc<OpenFile>> {
         self.file(handle).and_then(|open| if open.access.write { Ok(open) } else { Err(Error::BadHandle) })
     }
 }

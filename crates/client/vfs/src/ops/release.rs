@@ -5,14 +5,16 @@ use std::sync::Arc;
 use crate::{error::Result, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
-    /// Closes a handle. The metadata server learns it a little later, together with other closes; calls that still run
-    /// on the handle end as they would have.
+    /// Closes a handle; its own locks go, and the lock on the whole file that `whole` owns. The metadata server
+    /// learns of the close a little later, together with others; calls that still run on the handle end as they would have.
     ///
     /// # Errors
     /// No such handle. That writes were lost, if nobody was told yet.
-    pub fn release(&self, handle: FileHandle) -> Result<()> {
+    pub fn release(&self, handle: FileHandle, whole: Option<u64>) -> Result<()> {
         let open = self.open_files.remove(handle.0)?;
+        let unlocked = self.unlock_open_file(&open, whole);
         // Whoever else still uses it closes it.
-        Ok(Arc::into_inner(open).map_or(Ok(()), |open| open.file.close())?)
+        Arc::into_inner(open).map_or(Ok(()), |open| open.file.close())?;
+        unlocked
     }
 }

@@ -14,11 +14,15 @@ impl Vfs {
         Ok(())
     }
 
-    /// One of several descriptors of an open file is closed: says whether writes are known to be lost.
+    /// One of several descriptors of an open file is closed: ranges that its process (`owner`) has locked go. Says whether
+    /// writes are known to be lost.
     ///
     /// # Errors
-    /// Once for each open file, that writes were lost.
-    pub fn flush(&self, handle: FileHandle) -> Result<()> {
-        Ok(self.file(handle)?.file.check_loss()?)
+    /// Once for each open file, that writes were lost. The locks could not be let go.
+    pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
+        let open = self.file(handle)?;
+        let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
+        open.file.check_loss()?;
+        unlocked
     }
 }

@@ -19,6 +19,7 @@ mod convert;
 mod data;
 mod directories;
 mod errors;
+mod locks;
 mod names;
 mod opens;
 mod ranges;
@@ -128,6 +129,9 @@ impl FileSystem {
                 self.set_xattr(node, (name, value), flags, acl_kill_sgid, answer)
             }
             Op::RemoveXattr { name } => self.remove_xattr(node, name, answer),
+
+            Op::TestLock(lock) => self.test_lock(&lock, answer),
+            Op::SetLock { lock, wait } => self.set_lock(&lock, wait, call.interrupt, answer),
 
             Op::Ioctl { .. } => Err(Errno::NOTTY.into()),
             _ => Err(Errno::NOSYS.into()),

@@ -48,20 +48,20 @@ impl FileSystem {
         })
     }
 
-    pub(super) fn flush(&self, handle: u64, _lock_owner: u64, answer: Answer<'_>) -> Done {
-        self.vfs.flush(FileHandle(handle))?;
+    pub(super) fn flush(&self, handle: u64, lock_owner: u64, answer: Answer<'_>) -> Done {
+        self.vfs.flush(FileHandle(handle), Some(lock_owner))?;
         answer.ok()
     }
 
-    pub(super) fn release(&self, handle: u64, _flock_owner: Option<u64>, answer: Answer<'_>) -> Done {
-        self.vfs.release(FileHandle(handle))?;
+    pub(super) fn release(&self, handle: u64, flock_owner: Option<u64>, answer: Answer<'_>) -> Done {
+        self.vfs.release(FileHandle(handle), flock_owner)?;
         answer.ok()
     }
 
     /// The kernel did not take the answer: nobody will release the handle.
     fn give_up(&self, opened: &Opened) {
         // What is lost with it was reported to nobody, since nobody has it open.
-        let _ = self.vfs.release(opened.handle);
+        let _ = self.vfs.release(opened.handle, None);
     }
 }
 

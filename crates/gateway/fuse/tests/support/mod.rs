@@ -16,6 +16,7 @@ use braid_fuse::{
         mount::{MountOptions, Mounted},
     },
 };
+#[allow(unused_imports, reason = "each test binary uses some of it")]
 pub use cluster::{Cluster, wait_for};
 
 /// One mount. Unmounted when dropped, before the cluster goes.

@@ -33,6 +33,7 @@ impl Namespace {
             }
             make::add_name(tx, &place.directory, name, file, inode.kind);
             inode.nlink += 1;
+            inode.linked = true;
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

@@ -1,0 +1,135 @@
+//! Locks of programs: on ranges of bytes (`fcntl`), and on whole files (`flock`). They are kept by the metadata server and
+//! hold for every mount; who owns one is a number that the gateway gives.
+//!
+//! ```text
+//!   a process        owns ranges; they go when it closes any descriptor of the file         flush(handle, owner)
+//!   an open file     owns ranges (OFD) or the whole file; they go with its last descriptor  release(handle, ..)
+//! ```
+//!
+//! That an open file owns a range nobody says when it is closed. But whatever a process owned through this handle went
+//! when it closed its descriptor of it: what is left then is the open file's own.
+
+use braid_client::{FileIndex, LockHolder, LockRange, LockRequest, Status};
+pub use braid_client::{LockCancelHandle as LockWait, LockSpace};
+
+use crate::{
+    error::{Error, Result},
+    files::{OpenFile, lock},
+    handles::FileHandle,
+    vfs::Vfs,
+};
+
+/// The whole file, and the bytes past it that locks may speak of.
+const ALL: (u64, u64) = (0, u64::MAX);
+
+/// A lock that somebody wants or has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lock {
+    /// Who owns it; the same for all that do not exclude each other.
+    pub owner: u64,
+    /// The process, for those who ask who is in the way.
+    pub pid: u32,
+    /// First byte.
+    pub start: u64,
+    /// Last byte, itself included.
+    pub last: u64,
+    /// Alone, or with others that are not alone either.
+    pub exclusive: bool,
+}
+
+impl Vfs {
+    /// The lock that would be in the way of this one.
+    ///
+    /// # Errors
+    /// No such handle; the cluster is not reached.
+    pub fn test_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
+        let open = self.file(handle)?;
+        Ok(self.client().test_lock(&wanted.request(open.file.index(), space))?.map(Into::into))
+    }
+
+    /// Takes a lock at once: the one in the way when there is one.
+    ///
+    /// # Errors
+    /// No such handle; the cluster is not reached, or has no room for more locks.
+    pub fn try_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
+        let open = self.file(handle)?;
+        open.locks(space, wanted.owner);
+        Ok(self.client().try_lock_range(&wanted.request(open.file.index(), space))?.map(Into::into))
+    }
+
+    /// Takes a lock and waits for it, as long as it takes.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] after [`Vfs::cancel`]; [`Status::Deadlock`]; the cluster is not reached.
+    pub fn lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock, wait: &LockWait) -> Result<()> {
+        let open = self.file(handle)?;
+        open.locks(space, wanted.owner);
+        match self.client().lock_range(&wanted.request(open.file.index(), space), wait) {
+            Err(error) if error.status() == Status::Interrupted => Err(Error::Interrupted),
+            done => Ok(done?),
+        }
+    }
+
+    /// Ends the wait for a lock from another thread.
+    ///
+    /// # Errors
+    /// The cluster is not reached: the wait ends when it is.
+    pub fn cancel(&self, wait: &LockWait) -> Result<()> {
+        Ok(self.client().cancel_lock(wait)?)
+    }
+
+    /// Lets bytes go.
+    ///
+    /// # Errors
+    /// No such handle; the cluster is not reached.
+    pub fn unlock(&self, handle: FileHandle, space: LockSpace, owner: u64, start: u64, last: u64) -> Result<()> {
+        let file = self.file(handle)?.file.index();
+        Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
+    }
+
+    /// A process has closed a descriptor of the file: all its ranges go, through whichever handle it got them.
+    pub(super) fn unlock_process(&self, open: &OpenFile, owner: u64) -> Result<()> {
+        lock(&open.lockers).remove(&owner);
+        self.unlock_all(open.file.index(), LockSpace::Range, owner)
+    }
+
+    /// The last descriptor of an open file is closed: what it owned itself goes.
+    pub(super) fn unlock_open_file(&self, open: &OpenFile, whole: Option<u64>) -> Result<()> {
+        let file = open.file.index();
+        let ranges = std::mem::take(&mut *lock(&open.lockers));
+        let ranges = ranges.into_iter().map(|owner| self.unlock_all(file, LockSpace::Range, owner));
+        let whole = whole.map_or(Ok(()), |owner| self.unlock_all(file, LockSpace::Whole, owner));
+        ranges.fold(whole, Result::and)
+    }
+
+    fn unlock_all(&self, file: FileIndex, space: LockSpace, owner: u64) -> Result<()> {
+        if !self.client().has_locks(file, owner) {
+            return Ok(());
+        }
+        let (start, last) = ALL;
+        Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
+    }
+}
+
+impl OpenFile {
+    /// Notes who has ranges locked through this handle.
+    fn locks(&self, space: LockSpace, owner: u64) {
+        if space == LockSpace::Range {
+            lock(&self.lockers).insert(owner);
+        }
+    }
+}
+
+impl Lock {
+    fn request(&self, file: FileIndex, space: LockSpace) -> LockRequest {
+        let Self { owner, pid, start, last, exclusive } = *self;
+        LockRequest { file, space, owner, pid, start, last, exclusive }
+    }
+}
+
+impl From<LockHolder> for Lock {
+    fn from(holder: LockHolder) -> Self {
+        let LockHolder { owner, pid, start, last, exclusive, .. } = holder;
+        Self { owner, pid, start, last, exclusive }
+    }
+}

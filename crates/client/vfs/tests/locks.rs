@@ -1,0 +1,114 @@
+//! Locks and appends between two mounts of one cluster.
+
+mod support;
+
+use std::thread;
+
+use braid_vfs::{Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs};
+use support::{Cluster, create, read, wait_for};
+
+fn lock(owner: u64, start: u64, last: u64) -> Lock {
+    Lock { owner, pid: owner as u32, start, last, exclusive: true }
+}
+
+fn free(vfs: &Vfs, handle: FileHandle, wanted: &Lock) -> bool {
+    vfs.test_lock(handle, LockSpace::Range, wanted).unwrap().is_none()
+}
+
+#[test]
+fn a_range_is_one_owners_until_it_lets_go_or_its_process_closes() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.mount(), cluster.mount());
+    let (file, mine) = create(&one, b"f");
+    let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
+    assert_eq!(one.try_lock(mine, LockSpace::Range, &lock(1, 0, 9)).unwrap(), None);
+    let found = two.try_lock(theirs, LockSpace::Range, &lock(1, 5, 5)).unwrap().unwrap();
+    assert_eq!((found.pid, found.start, found.last), (1, 0, 9), "the same number on another mount is another owner");
+    assert!(free(&two, theirs, &lock(1, 10, 20)));
+    assert_eq!(two.try_lock(theirs, LockSpace::Whole, &lock(1, 0, u64::MAX)).unwrap(), None, "another kind");
+    one.unlock(mine, LockSpace::Range, 1, 0, 4).unwrap();
+    assert!(free(&two, theirs, &lock(1, 0, 4)) && !free(&two, theirs, &lock(1, 5, 5)));
+    // The process has the file open a second time: closing either lets go of all.
+    let again = one.open(file, Access::READ).unwrap().handle;
+    one.flush(again, Some(1)).unwrap();
+    assert!(free(&two, theirs, &lock(1, 0, 9)));
+    // What an open file owns goes with it.
+    assert_eq!(one.try_lock(again, LockSpace::Range, &lock(99, 0, 9)).unwrap(), None);
+    assert_eq!(one.try_lock(again, LockSpace::Whole, &lock(98, 0, u64::MAX)).unwrap().unwrap().owner, 1);
+    one.flush(again, Some(1)).unwrap();
+    assert!(!free(&two, theirs, &lock(1, 0, 9)));
+    one.release(again, Some(98)).unwrap();
+    assert!(free(&two, theirs, &lock(1, 0, 9)));
+}
+
+#[test]
+fn a_wait_ends_with_the_lock_or_with_a_signal() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.mount(), cluster.mount());
+    let (file, mine) = create(&one, b"f");
+    let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
+    one.try_lock(mine, LockSpace::Range, &lock(1, 0, 9)).unwrap();
+    let (got, given_up) = (LockWait::new(), LockWait::new());
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| two.lock(theirs, LockSpace::Range, &lock(2, 0, 9), &got));
+        let stops = scope.spawn(|| two.lock(theirs, LockSpace::Range, &lock(3, 0, 9), &given_up));
+        two.cancel(&given_up).unwrap();
+        assert!(matches!(stops.join().unwrap(), Err(Error::Interrupted)));
+        one.unlock(mine, LockSpace::Range, 1, 0, 9).unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    assert!(!free(&one, mine, &lock(1, 0, 9)));
+}
+
+#[test]
+fn two_that_wait_for_each_other_are_told_so() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.mount(), cluster.mount());
+    let (file, mine) = create(&one, b"f");
+    let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
+    one.try_lock(mine, LockSpace::Range, &lock(1, 0, 0)).unwrap();
+    two.try_lock(theirs, LockSpace::Range, &lock(2, 1, 1)).unwrap();
+    let wait = LockWait::new();
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| one.lock(mine, LockSpace::Range, &lock(1, 1, 1), &wait));
+        // Which of the two comes last is told: this one, once the other waits.
+        wait_for(|| {
+            if waits.is_finished() {
+                return true;
+            }
+            let mine = LockWait::new();
+            match two.lock(theirs, LockSpace::Range, &lock(2, 0, 0), &mine) {
+                Err(error) => error.status() == Some(Status::Deadlock),
+                Ok(()) => false,
+            }
+        });
+        two.unlock(theirs, LockSpace::Range, 2, 1, 1).unwrap();
+        let _ = waits.join().unwrap();
+    });
+}
+
+#[test]
+fn appends_of_two_mounts_never_land_on_the_same_bytes() {
+    const RECORDS: usize = 100;
+    let cluster = Cluster::start(2);
+    let (one, two) = (cluster.mount(), cluster.mount());
+    let (file, mine) = create(&one, b"f");
+    let theirs = two.open(file, OpenAs::from(Access::WRITE)).unwrap().handle;
+    let append = |vfs: &Vfs, handle, byte: u8| {
+        let how = WriteAs { append: true, ..WriteAs::default() };
+        for _ in 0..RECORDS {
+            assert_eq!(vfs.write(handle, 0, &[byte; 3], how).unwrap(), 3);
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| append(&one, mine, b'a'));
+        scope.spawn(|| append(&one, mine, b'b'));
+        scope.spawn(|| append(&two, theirs, b'c'));
+    });
+    let all = read(&one, mine, 0, 10_000);
+    assert_eq!(all.len(), 9 * RECORDS);
+    assert!(all.chunks(3).all(|record| record.iter().all(|byte| *byte == record[0])));
+    for byte in b'a'..=b'c' {
+        assert_eq!(all.iter().filter(|found| **found == byte).count(), 3 * RECORDS);
+    }
+}
