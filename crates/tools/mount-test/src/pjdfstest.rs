@@ -23,6 +23,7 @@ const OTHER_FILE_SYSTEM: &str = "/dev/shm";
 /// Runs it in `dir` and counts.
 pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
     let scratch = Scratch::new()?;
+    let program = &program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
     let first = once(program, dir, &scratch, false, &[])?;
     let second = once(program, dir, &scratch, true, &[REMOUNTING])?;
     ensure!(first.len() > 300 && second.len() > 5, "pjdfstest ran {} and {} cases", first.len(), second.len());

@@ -29,7 +29,7 @@ mod words;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 pub use self::round::{Options, Played, play_round};
@@ -58,6 +58,9 @@ pub struct HistoryArgs {
     /// The longest that a call may take, in seconds
     #[arg(long, default_value_t = 45, value_name = "SECONDS")]
     pub limit: u64,
+    /// Play all rounds, also after one that is wrong
+    #[arg(long)]
+    pub keep_going: bool,
     /// Answer one of N reads with what was read there before: it must be found
     #[arg(long, value_name = "N")]
     pub plant: Option<u64>,
@@ -66,7 +69,7 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     /// The usual sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
-        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, plant: None }
+        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, keep_going: false, plant: None }
     }
 }
 
@@ -81,12 +84,17 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
         errors_allowed: false,
         durable: false,
     };
-    let mut all = Played::default();
+    let (mut all, mut wrong) = (Played::default(), Vec::new());
     for number in 0..args.rounds {
         let seed = args.seed.wrapping_add(number);
         let played = play_round(&args.dirs, seed, &options, || Ok(()));
-        all.absorb(played.with_context(|| format!("round {number}: history --seed {seed} --rounds 1"))?);
+        match played.with_context(|| format!("round {number}: history --seed {seed} --rounds 1")) {
+            Ok(played) => all.absorb(played),
+            Err(error) if args.keep_going => wrong.push(format!("{error:#}")),
+            Err(error) => return Err(error),
+        }
     }
+    ensure!(wrong.is_empty(), "{} of {} rounds are wrong:\n{}", wrong.len(), args.rounds, wrong.join("\n"));
     Ok(all)
 }
 
