@@ -88,7 +88,7 @@ impl Transport {
     pub(crate) fn recv(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         match self.tls.get() {
             None => self.recv_raw(pieces, wait),
-            Some(tls) => tls.recv(pieces, |buffer| self.recv_raw(&mut [IoSliceMut::new(buffer)], wait)),
+            Some(tls) => tls.recv(pieces, |rooms| self.recv_raw(rooms, wait)),
         }
     }
 
@@ -148,11 +148,11 @@ impl Transport {
         self.recv(&mut [IoSliceMut::new(buffer)], wait)
     }
 
-    /// Sends a beginning of `pieces`; how many bytes. `more`: further bytes follow at once.
+    /// Sends a beginning of `pieces`; how many bytes. `more`: further bytes follow at once, or [`Transport::flush`].
     pub(crate) fn send(&self, pieces: &[IoSlice<'_>], more: bool, wait: Wait) -> io::Result<usize> {
         let pieces = &pieces[..pieces.len().min(PIECES_MAX)];
         if let Some(tls) = self.tls.get() {
-            return self.repeat_tls(wait, || tls.send(pieces, |bytes| self.send_raw_now(bytes)));
+            return self.repeat_tls(wait, || tls.send(pieces, more, |bytes| self.send_raw_now(bytes)));
         }
         if sys::CAN_TRY && wait != Wait::No && fits_a_socket(pieces) {
             match sys::send(&self.socket, pieces, more, Wait::No) {
@@ -173,7 +173,7 @@ impl Transport {
                 sent => IoSlice::advance_slices(&mut pieces, sent),
             }
         }
-        self.flush(wait)
+        if more { Ok(()) } else { self.flush(wait) }
     }
 
     /// Sends `length` bytes of `file` from `offset` without copying them through this process; how many
@@ -190,12 +190,12 @@ impl Transport {
         can.then(|| self.send_timeout.apply(wait, |time| self.socket.set_write_timeout(time), send))
     }
 
-    /// Encrypts a beginning of `length` bytes where `read` puts them; how many `read` had. `None` where nothing is
-    /// encrypted. [`Transport::flush`] sends the rest.
+    /// Encrypts a beginning of `length` bytes where `read` puts them, one room after the other; how many `read` had.
+    /// `None` where nothing is encrypted. [`Transport::flush`] sends the rest.
     pub(crate) fn send_from(
         &self,
         length: usize,
-        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        mut read: impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
         wait: Wait,
     ) -> Option<io::Result<usize>> {
         let tls = self.tls.get()?;

@@ -25,7 +25,7 @@ use std::{
 
 use braid_meta::{
     Inode,
-    lease::{Asked, ClaimId, LeaseMode, LeaseOf, Table},
+    lease::{Asked, ClaimId, LeaseMode, LeaseOf, Table, Wait},
 };
 use braid_types::{
     Failure, FileIndex, MdsEpoch, SessionId, Status,
@@ -58,18 +58,13 @@ struct Board {
     table: Table,
     next_claim: u64,
     /// Calls that wait until somebody holds less of a thing.
-    waiting: BTreeMap<LeaseOf, VecDeque<Waiting>>,
+    waiting: BTreeMap<Wait, VecDeque<Waiting>>,
     /// Rises whenever somebody holds less: who decided to wait before that looks again.
     freed: u64,
     /// The `AwaitRecalls` of each session.
     awaiting: HashMap<SessionId, Awaiting>,
     /// Sessions that are on record as holders of leases.
     users: HashSet<SessionId>,
-    /// Of before a restart, and they may still believe.
-    unknown: BTreeSet<SessionId>,
-    unknown_until: Duration,
-    unsure: VecDeque<Waiting>,
-    broken: Vec<Broken>,
     /// To be done again, and whether somebody does it.
     ready: VecDeque<Waiting>,
     draining: bool,
@@ -82,19 +77,10 @@ struct Awaiting {
     seen: u64,
 }
 
-/// A session that is ended, and may still believe.
-#[derive(Debug)]
-struct Broken {
-    session: SessionId,
-    until: Duration,
-    fenced: bool,
-}
-
 /// What a call waits for.
 #[derive(Debug)]
 pub(crate) struct Blocked {
-    /// `None`: for the sessions of before a restart.
-    by: Option<LeaseOf>,
+    by: Wait,
     freed: u64,
 }
 
@@ -129,17 +115,15 @@ struct After {
 impl Leases {
     /// Those of a server that has just started, and of the sessions of before that hold some.
     pub(crate) fn new(epoch: MdsEpoch, unknown: BTreeSet<SessionId>, now: Duration) -> Self {
+        let mut table = Table::new(epoch);
+        table.restarted(unknown.clone(), now + Duration::from_millis(LEASE_BROKEN_MS));
         let board = Board {
-            table: Table::new(epoch),
+            table,
             next_claim: 0,
             waiting: BTreeMap::new(),
             freed: 0,
             awaiting: HashMap::new(),
-            users: unknown.iter().copied().collect(),
-            unknown,
-            unknown_until: now + Duration::from_millis(LEASE_BROKEN_MS),
-            unsure: VecDeque::new(),
-            broken: Vec::new(),
+            users: unknown.into_iter().collect(),
             ready: VecDeque::new(),
             draining: false,
         };
@@ -148,29 +132,11 @@ impl Leases {
 }
 
 impl Board {
-    /// Whether sessions of before a restart, others than this, may still believe.
-    fn is_unsure(&self, session: SessionId) -> bool {
-        self.unknown.iter().any(|unknown| *unknown != session)
-    }
-
-    fn is_known(&mut self, session: SessionId) {
-        if self.unknown.remove(&session) {
-            self.freed += 1;
-            self.ready.append(&mut self.unsure);
-        }
-    }
-
-    fn all_known(&mut self) {
-        self.unknown.clear();
-        self.freed += 1;
-        self.ready.append(&mut self.unsure);
-    }
-
     /// What follows from a change of the table.
     fn follow(&mut self) -> After {
-        for of in self.table.take_freed() {
+        for by in self.table.take_freed() {
             self.freed += 1;
-            if let Some(mut waiting) = self.waiting.remove(&of) {
+            if let Some(mut waiting) = self.waiting.remove(&by) {
                 self.ready.append(&mut waiting);
             }
         }
@@ -192,10 +158,7 @@ impl Board {
     }
 
     fn park(&mut self, blocked: &Blocked, waiting: Waiting) -> Result<(), Box<Waiting>> {
-        let queue = match blocked.by {
-            Some(of) => self.waiting.entry(of).or_default(),
-            None => &mut self.unsure,
-        };
+        let queue = self.waiting.entry(blocked.by).or_default();
         if queue.len() >= LEASE_QUEUE_MAX {
             return Err(Box::new(waiting));
         }
@@ -203,15 +166,14 @@ impl Board {
         Ok(())
     }
 
-    fn expire(&mut self, now: Duration) -> Vec<(Call, Option<LeaseOf>)> {
+    fn expire(&mut self, now: Duration) -> Vec<(Call, Wait)> {
         let limit = Duration::from_millis(LEASE_WAIT_MS_MAX);
-        let mut expired = Vec::new();
         let late = |(call, _): &Waiting| now.saturating_sub(call.came) > limit;
-        let queues = self.waiting.iter_mut().map(|(of, queue)| (Some(*of), queue));
-        for (of, queue) in queues.chain(std::iter::once((None, &mut self.unsure))) {
+        let mut expired = Vec::new();
+        for (by, queue) in &mut self.waiting {
             let (gone, kept): (VecDeque<_>, VecDeque<_>) = queue.drain(..).partition(late);
             *queue = kept;
-            expired.extend(gone.into_iter().map(|(call, _)| (call, of)));
+            expired.extend(gone.into_iter().map(|(call, _)| (call, *by)));
         }
         self.waiting.retain(|_, queue| !queue.is_empty());
         expired
@@ -269,11 +231,8 @@ impl MdsCore {
                 Hold { id: ClaimId(board.next_claim), of, core: self.weak() }
             });
             let by = board.table.claim(hold.id, session, needs, now);
-            let blocked = match by {
-                Some(by) => Some(Blocked { by: Some(by), freed: board.freed }),
-                None => board.is_unsure(session).then_some(Blocked { by: None, freed: board.freed }),
-            };
-            (hold, blocked)
+            let freed = board.freed;
+            (hold, by.map(|by| Blocked { by, freed }))
         });
         drop(dropped);
         call.hold = Some(hold);
@@ -286,7 +245,9 @@ impl MdsCore {
     /// Whether anybody else than the caller holds something, or may.
     pub(crate) fn is_leased(&self, call: &Call, of: LeaseOf) -> bool {
         let session = call.asker();
-        self.on_board(|board| board.is_unsure(session) || board.table.holders(of).any(|(holder, _)| holder != session))
+        self.on_board(|board| {
+            board.table.is_unsure(session) || board.table.holders(of).any(|(holder, _)| holder != session)
+        })
     }
 
     /// Claims what a look at a file's size needs: that nobody else gathers writes to it.
@@ -369,21 +330,17 @@ impl MdsCore {
                 board.next_claim += 1;
                 Hold { id: ClaimId(board.next_claim), of: vec![of], core: self.weak() }
             });
-            if board.is_unsure(session) {
-                return (hold, None, board.freed);
-            }
             let asked = board.table.ask_data(hold.id, session, of, wish, now);
-            (hold, Some(asked), board.freed)
+            (hold, asked, board.freed)
         });
         call.hold = Some(hold);
         match asked {
-            Some(Asked::Granted(mode, number)) => Ok((call, self.lessened(file, session, mode), number)),
-            Some(Asked::Waits) => Err(Flow::Lease(call, Blocked { by: Some(of), freed })),
-            Some(Asked::Full) => {
+            Asked::Granted(mode, number) => Ok((call, self.lessened(file, session, mode), number)),
+            Asked::Waits(by) => Err(Flow::Lease(call, Blocked { by, freed })),
+            Asked::Full => {
                 let why = "the server has as many leases as it can hold; the least used are recalled";
                 Err(Flow::Fail(call, Failure::new(Status::TryAgain, why)))
             }
-            None => Err(Flow::Lease(call, Blocked { by: None, freed })),
         }
     }
 
@@ -391,7 +348,7 @@ impl MdsCore {
     pub(crate) fn try_data(&self, call: &Call, file: FileIndex, wish: LeaseMode) -> (LeaseMode, u64) {
         let (of, session, now) = (LeaseOf::Data(file), call.asker(), self.now());
         let granted = self.on_board(|board| {
-            if board.is_unsure(session) || !board.users.contains(&session) {
+            if !board.users.contains(&session) {
                 return None;
             }
             board.table.try_data(session, of, wish, now)
@@ -452,7 +409,7 @@ impl MdsCore {
     /// A session waits for recalls; what it held before a restart is gone.
     pub(crate) fn park_for_recalls(&self, call: Call, session: SessionId, seen: u64) {
         let replaced = self.on_board(|board| {
-            board.is_known(session);
+            board.table.let_go(session);
             match board.recalls(session, seen) {
                 Some(answer) => Some((call, answer)),
                 None => {
@@ -475,13 +432,13 @@ impl MdsCore {
 
     /// A session of before a restart believes in no lease any more.
     pub(crate) fn has_let_go(&self, session: SessionId) {
-        self.on_board(|board| board.is_known(session));
+        self.on_board(|board| board.table.let_go(session));
     }
 
     /// A session ended, and said itself that it stopped.
     pub(crate) fn free_leases(&self, session: SessionId) {
         let awaited = self.on_board(|board| {
-            board.is_known(session);
+            board.table.let_go(session);
             board.users.remove(&session);
             board.table.end_session(session);
             board.awaiting.remove(&session)
@@ -497,7 +454,7 @@ impl MdsCore {
         let until = heard + Duration::from_millis(LEASE_BROKEN_MS);
         let awaited = self.on_board(|board| {
             if board.users.remove(&session) {
-                board.broken.push(Broken { session, until, fenced: false });
+                board.table.break_session(session, until);
             }
             board.awaiting.remove(&session)
         });
@@ -509,22 +466,13 @@ impl MdsCore {
 
     /// The fences of these sessions hold.
     pub(crate) fn leases_fenced(&self, sessions: &[SessionId]) {
-        self.on_board(|board| {
-            let of = |broken: &&mut Broken| sessions.contains(&broken.session);
-            board.broken.iter_mut().filter(of).for_each(|broken| broken.fenced = true);
-        });
+        self.on_board(|board| board.table.fenced(sessions));
     }
 
     /// Looks at the clock: who waits too long, who does not answer, whose belief is over.
     pub(crate) fn age_leases(self: &Arc<Self>, now: Duration) {
         let (expired, awaited, overdue) = self.on_board(|board| {
-            let over = |broken: &Broken| broken.fenced && now >= broken.until;
-            let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut board.broken).into_iter().partition(over);
-            board.broken = left;
-            gone.iter().for_each(|broken| board.table.end_session(broken.session));
-            if !board.unknown.is_empty() && now >= board.unknown_until {
-                board.all_known();
-            }
+            board.table.age(now);
             let wait = Duration::from_millis(AWAIT_RECALLS_MS);
             let late = |awaiting: &Awaiting| now.saturating_sub(awaiting.call.came) >= wait;
             let sessions: BTreeSet<SessionId> =
@@ -535,8 +483,8 @@ impl MdsCore {
         });
         let nothing = encode_success(&Vec::<u64>::new());
         awaited.into_iter().for_each(|awaiting| awaiting.call.responder.send(nothing.clone()));
-        for (call, of) in expired {
-            let failure = self.blame(&call, of);
+        for (call, by) in expired {
+            let failure = self.blame(&call, by);
             self.fail(call, &failure);
         }
         let overdue: Vec<SessionId> =
@@ -548,11 +496,13 @@ impl MdsCore {
     }
 
     /// Who keeps a call waiting.
-    fn blame(&self, call: &Call, of: Option<LeaseOf>) -> Failure {
+    fn blame(&self, call: &Call, by: Wait) -> Failure {
         let session = call.asker();
-        let holders: Vec<SessionId> = self.on_board(|board| match of {
-            Some(of) => board.table.holders(of).map(|(holder, _)| holder).filter(|holder| *holder != session).collect(),
-            None => board.unknown.iter().copied().collect(),
+        let holders: Vec<SessionId> = self.on_board(|board| match by {
+            Wait::For(of) => {
+                board.table.holders(of).map(|(holder, _)| holder).filter(|holder| *holder != session).collect()
+            }
+            Wait::Restart => board.table.unknown().collect(),
         });
         let names: Vec<String> = {
             let state = self.state();
@@ -562,7 +512,8 @@ impl MdsCore {
             };
             holders.iter().take(3).map(name).collect()
         };
-        let what = if of.is_some() { "does not give back its lease" } else { "may hold leases of before the restart" };
+        let what =
+            if by != Wait::Restart { "does not give back its lease" } else { "may hold leases of before the restart" };
         let who = if names.is_empty() { "another client".to_owned() } else { names.join(", ") };
         Failure::new(Status::TryAgain, format!("client {who} {what}; it is given up soon"))
     }

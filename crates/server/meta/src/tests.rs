@@ -10,6 +10,7 @@ mod property;
 mod readdir;
 mod rename;
 mod replay;
+mod unnamed;
 
 use std::sync::Arc;
 

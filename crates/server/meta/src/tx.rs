@@ -44,6 +44,7 @@ pub(crate) enum Op {
     Cluster = 20,
     Reap = 21,
     Mend = 22,
+    CreateUnnamed = 23,
 }
 
 pub(crate) struct Tx<'a> {

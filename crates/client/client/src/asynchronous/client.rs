@@ -121,6 +121,16 @@ impl<D: Driver> Client<D> {
         Ok((File::new(file)?, created))
     }
 
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
+    /// [`Client::hard_link`] from its index gave it a name.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub async fn create_unnamed(&self, at: impl ToAt + Send, options: &OpenOptions) -> Result<File<D>> {
+        let at = at.to_at();
+        File::new(self.caller.create_unnamed(&at, options).await?)
+    }
+
     /// Lists a directory.
     ///
     /// # Errors

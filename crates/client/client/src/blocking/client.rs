@@ -107,6 +107,16 @@ impl Client {
         Ok((File::new(file, Arc::clone(&self.session))?, created))
     }
 
+    /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
+    /// [`Client::hard_link`] from its index gave it a name.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub fn create_unnamed(&self, at: impl ToAt, options: &OpenOptions) -> Result<File> {
+        let file = block_on(self.caller.create_unnamed(&at.to_at(), options))?;
+        File::new(file, Arc::clone(&self.session))
+    }
+
     /// Lists a directory.
     ///
     /// # Errors

@@ -81,6 +81,12 @@ impl<D: Driver> Leasing<D> {
         lock(&self.holding).duty(now)
     }
 
+    /// Whether recalls may be awaited of this run, having seen those up to this number.
+    pub(super) fn may_await(&self, run: Run, seen: u64, now: Duration) -> bool {
+        let mut holding = lock(&self.holding);
+        holding.is_of(run) && matches!(holding.duty(now), Duty::Await(known, _) if known == seen)
+    }
+
     pub(super) fn holding(&self) -> std::sync::MutexGuard<'_, Holding> {
         lock(&self.holding)
     }

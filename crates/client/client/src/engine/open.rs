@@ -8,7 +8,7 @@ use braid_wire::{
     Rights,
     message::{
         lease::LeaseMode,
-        mds::{Create, CreateReply, Open, Opened},
+        mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
         types::{At, LayoutWish, Placement, WishedDistribution},
     },
 };
@@ -206,6 +206,16 @@ impl<D: Driver> Caller<D> {
         let (of, grant) = (LeaseOf::Data(opened.attributes.file), opened.lease.clone());
         let lease = asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
         OpenFile::new(self.clone(), show(at), rights, opened, run, lease).map(Arc::new)
+    }
+
+    /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
+    /// from its index gave it a name.
+    pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
+        let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        let call = CreateUnnamed { at: at.clone(), mode: options.mode, rights, wish: options.wish.clone() };
+        let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
+        let path = format!("unnamed file {}", opened.attributes.file);
+        OpenFile::new(self.clone(), path, rights, opened, run, None).map(Arc::new)
     }
 
     async fn open_creating(

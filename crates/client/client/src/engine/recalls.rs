@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use braid_net::Driver;
-use braid_types::limits::AWAIT_RECALLS_MS;
+use braid_types::{Status, limits::AWAIT_RECALLS_MS};
 use braid_wire::{
     Call, decode_outcome,
     message::{
@@ -75,8 +75,9 @@ impl<D: Driver> Engine<D> {
         let deadline = sent + Duration::from_millis(AWAIT_RECALLS_MS + ANSWER_MS);
         let deadline = until.map_or(deadline, |until| until.min(deadline));
         let channel = self.recall_channel(deadline).await?;
-        if self.leasing.duty(sent) != Duty::Await(seen, until) {
-            // The connection was made to another run of the server.
+        if !self.leasing.may_await(channel.run, seen, sent) {
+            // Another run of the server was met meanwhile: it takes this question for the word that all of before is
+            // dropped.
             return Ok(Vec::new());
         }
         let body = enveloped(&Envelope::PLAIN, &AwaitRecalls { seen });
@@ -101,8 +102,9 @@ impl<D: Driver> Engine<D> {
         let reply = self.open_session(&shared, &link.server, Some(&link.session), deadline).await?;
         let run = Run { session: reply.session, epoch: reply.epoch };
         if run != link.run {
-            // The server restarted, and the other connection has not noticed yet.
+            // The server restarted, and the other connection has not noticed yet: first it tells what is open.
             self.unlink(&link);
+            return Err(Error::refused(&link.server, Status::TryAgain.into()));
         }
         let channel = Arc::new(Channel { shared, run, server: link.server.clone() });
         if !self.leasing.has_ended() {

@@ -79,7 +79,7 @@ impl LeaseTicket {
 }
 
 /// A lease that the server wants back.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Recalled {
     /// What it is of.
     pub of: LeaseOf,

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
+    hash::{Hash, Hasher},
     time::Duration,
 };
 
@@ -33,7 +34,7 @@ pub enum Duty {
     Await(u64, Option<Duration>),
 }
 
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 struct Held {
     number: u64,
     mode: LeaseMode,
@@ -82,6 +83,11 @@ impl Holding {
             self.lose_all();
         }
         self.owes_dropping()
+    }
+
+    /// Whether the leases are of this run.
+    pub fn is_of(&self, run: Run) -> bool {
+        self.run == Some(run)
     }
 
     /// Whether what was believed before is not dropped yet.
@@ -254,6 +260,15 @@ impl Holding {
     fn lose_all(&mut self) {
         self.held.clear();
         self.lost += 1;
+    }
+}
+
+impl Hash for Holding {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut held: Vec<_> = self.held.iter().collect();
+        held.sort_unstable();
+        let (counts, times) = ((self.next_since, self.seen, self.floor, self.lost, self.dropped), self.believed_until);
+        (self.run, held, counts, times, &self.recalls, &self.asks).hash(state);
     }
 }
 

@@ -239,7 +239,7 @@ impl Stream {
     /// Takes a beginning of `bytes`; `Ok(0)` when there is nothing left to do.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.send(&[IoSlice::new(bytes)], |bytes| self.socket.try_write(bytes)),
+            Some(tls) => tls.send(&[IoSlice::new(bytes)], false, |bytes| self.socket.try_write(bytes)),
             None if bytes.is_empty() => Ok(0),
             None => self.socket.try_write(bytes),
         }
@@ -248,7 +248,7 @@ impl Stream {
     /// `Ok(0)` at the end of the connection.
     fn recv(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
-            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |bytes| self.socket.try_read(bytes)),
+            Some(tls) => tls.recv(&mut [IoSliceMut::new(into)], |rooms| self.socket.try_read_vectored(rooms)),
             None => self.socket.try_read(into),
         }
     }

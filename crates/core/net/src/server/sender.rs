@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::{self, IoSlice},
+    io::{self, IoSlice, IoSliceMut},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
@@ -177,14 +177,11 @@ impl FrameSender {
     ) -> (usize, Result<(), SendError>) {
         let (mut sent, mut failure) = (0, None);
         while sent < length {
-            let mut at = offset + sent as u64;
-            let read = |room: &mut [u8]| {
-                let bytes = read_at(file, room, at).map_err(|error| {
+            let read = |rooms: &mut [IoSliceMut<'_>]| {
+                read_rooms_at(file, rooms, offset + sent as u64).map_err(|error| {
                     failure = Some(error);
                     io::Error::other("the file") // not an error of the connection, whatever its kind
-                })?;
-                at += bytes as u64;
-                Ok(bytes)
+                })
             };
             match self.transport.send_from(length - sent, read, wait) {
                 None => return self.copy_file(file, offset, length, copy, wait),
@@ -249,6 +246,26 @@ fn is_of_the_file(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     let of_the_connection = [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
     !of_the_connection.contains(&error.kind())
+}
+
+/// Fills a beginning of the rooms, one after the other.
+#[cfg(target_os = "linux")]
+fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    Ok(rustix::io::preadv(file, rooms, offset)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn read_rooms_at(file: &File, rooms: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<usize> {
+    let mut read = 0;
+    for room in rooms {
+        match read_at(file, room, offset + read as u64) {
+            Ok(bytes) if bytes == room.len() => read += bytes,
+            Ok(bytes) => return Ok(read + bytes),
+            Err(error) if read == 0 => return Err(error),
+            Err(_) => break, // said again when it is read again
+        }
+    }
+    Ok(read)
 }
 
 #[cfg(unix)]

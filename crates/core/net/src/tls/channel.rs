@@ -10,9 +10,12 @@ use std::{
 };
 
 use super::{
-    open::{Opened, Opener},
+    open::{DIRECT_BYTES_MIN, Opened, Opener},
     seal::Sealer,
 };
+
+/// Sealed bytes that wait for what follows them: the header of a frame is not sent by itself.
+const HELD_BYTES_MAX: usize = 4096;
 
 /// See the module.
 pub(crate) struct Channel {
@@ -38,42 +41,71 @@ impl Channel {
     pub(crate) fn recv(
         &self,
         pieces: &mut [IoSliceMut<'_>],
-        mut recv: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        mut recv: impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut opener = lock(&self.opener);
-        if pieces.iter().all(|piece| piece.is_empty()) {
+        let wanted = pieces.iter().map(|piece| piece.len()).sum();
+        if wanted == 0 {
             return Ok(0);
         }
+        let mut direct = 0;
         loop {
-            match self.decrypt(&mut opener, pieces)? {
-                Some(bytes) => return Ok(bytes),
-                None => match opener.refill(&mut recv) {
-                    // the peer ended without saying so: the frames above know whether one is cut
-                    Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
-                    filled => filled?,
-                },
+            if let Some(bytes) = self.decrypt(&mut opener, pieces, direct)? {
+                return Ok(bytes);
+            }
+            match self.refill(&mut opener, pieces, wanted, &mut recv) {
+                // the peer ended without saying so: the frames above know whether one is cut
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(0),
+                filled => direct = filled?,
             }
         }
     }
 
-    /// As much plaintext as there is and fits; `None` when more must be received first.
-    fn decrypt(&self, opener: &mut Opener, pieces: &mut [IoSliceMut<'_>]) -> io::Result<Option<usize>> {
-        let mut done = 0;
+    /// Receives more; how much plaintext now stands in the first of `pieces`.
+    fn refill(
+        &self,
+        opener: &mut Opener,
+        pieces: &mut [IoSliceMut<'_>],
+        wanted: usize,
+        recv: &mut impl FnMut(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        match pieces.first_mut().filter(|piece| piece.len() >= DIRECT_BYTES_MIN) {
+            Some(room) => {
+                let (bytes, update_asked) = opener.refill_into(room, recv)?;
+                self.update_asked.fetch_or(update_asked, Ordering::Relaxed);
+                Ok(bytes)
+            }
+            None => {
+                opener.refill(wanted, &mut |room: &mut [u8]| recv(&mut [IoSliceMut::new(room)]))?;
+                Ok(0)
+            }
+        }
+    }
+
+    /// As much plaintext as there is and fits, with the `done` bytes that stand in the first piece; `None` when more must
+    /// be received first.
+    fn decrypt(
+        &self,
+        opener: &mut Opener,
+        pieces: &mut [IoSliceMut<'_>],
+        mut done: usize,
+    ) -> io::Result<Option<usize>> {
+        let mut at = done;
         for piece in pieces {
-            let mut at = 0;
             while at < piece.len() {
                 match opener.give(piece, at) {
                     0 => match opener.open()? {
-                        Opened::Data => {}
+                        Opened::Nothing => return Ok((done > 0).then_some(done)),
+                        Opened::End => return Ok(Some(done)),
                         Opened::Updated { asked } => {
                             self.update_asked.fetch_or(asked, Ordering::Relaxed);
                         }
-                        Opened::Nothing => return Ok((done > 0).then_some(done)),
-                        Opened::End => return Ok(Some(done)),
+                        Opened::Data => {}
                     },
                     bytes => (at, done) = (at + bytes, done + bytes),
                 }
             }
+            at = 0;
         }
         Ok(Some(done))
     }
@@ -84,37 +116,44 @@ impl Channel {
     }
 
     /// Encrypts a beginning of `pieces` and sends what `send`, which does not wait, takes; how many bytes
-    /// of plaintext were taken. What `send` did not take is sent first by the next call.
+    /// of plaintext were taken. What `send` did not take is sent first by the next call, and so is a little of which
+    /// `more` said that more follows.
     pub(crate) fn send(
         &self,
         pieces: &[IoSlice<'_>],
+        more: bool,
         send: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.seal(|sealer| sealer.take(pieces), send)
+        self.seal(|sealer| sealer.take(pieces), more, send)
     }
 
-    /// As [`Channel::send`] with plaintext that `read` puts where it is told.
+    /// As [`Channel::send`] with plaintext that `read` puts where it is told, one room after the other.
     pub(crate) fn send_from(
         &self,
         length: usize,
-        read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
         send: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        self.seal(|sealer| sealer.take_from(length, read), send)
+        self.seal(|sealer| sealer.take_from(length, read), false, send)
     }
 
     fn seal(
         &self,
         take: impl FnOnce(&mut Sealer) -> io::Result<usize>,
+        more: bool,
         mut send: impl FnMut(&[u8]) -> io::Result<usize>,
     ) -> io::Result<usize> {
         let mut sealer = lock(&self.sealer);
-        flush(&mut sealer, &mut send)?;
-        if self.update_asked.swap(false, Ordering::Relaxed) {
-            sealer.update_key()?;
+        if sealer.unsent().len() > HELD_BYTES_MAX {
             flush(&mut sealer, &mut send)?;
         }
+        if self.update_asked.swap(false, Ordering::Relaxed) {
+            sealer.update_key()?;
+        }
         let taken = take(&mut sealer)?;
+        if more && sealer.unsent().len() <= HELD_BYTES_MAX {
+            return Ok(taken);
+        }
         match flush(&mut sealer, &mut send) {
             Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
             _ => Ok(taken),

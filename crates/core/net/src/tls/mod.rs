@@ -63,9 +63,9 @@ const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
 /// RFC 8446 section 5.2: what may stand behind a header.
 const CIPHERTEXT_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + 256;
 /// Records that are made before they are sent: what stays in a processor's second cache beside the rest.
-const SEND_RECORDS: usize = 4;
-/// What one recv takes: what the peer sends at once, and the rest of a record.
-const RECEIVE_BYTES: usize = (SEND_RECORDS + 1) * (HEADER_BYTES + CIPHERTEXT_BYTES_MAX);
+const SEND_RECORDS: usize = 16;
+/// What one recv takes where records are not opened in the caller's memory.
+const RECEIVE_BYTES: usize = 5 * (HEADER_BYTES + CIPHERTEXT_BYTES_MAX);
 
 const ALERT: u8 = 21;
 const HANDSHAKE: u8 = 22;
@@ -174,7 +174,7 @@ impl Handshake {
             }
             match inbox.record()? {
                 Some(record) => feed(connection, record)?,
-                None => inbox.refill(&mut recv)?,
+                None => inbox.refill(RECEIVE_BYTES, &mut recv)?,
             }
         }
     }

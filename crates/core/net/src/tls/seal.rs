@@ -7,7 +7,10 @@
 //!
 //! Invariant: no key seals more than [`RECORDS_PER_KEY`] records.
 
-use std::io::{self, IoSlice};
+use std::{
+    array,
+    io::{self, IoSlice, IoSliceMut},
+};
 
 use ring::aead::Aad;
 
@@ -17,6 +20,10 @@ use super::{
 
 /// A third of what RFC 8446 section 5.5 allows AES-GCM; 128 GiB of full records.
 const RECORDS_PER_KEY: u64 = 1 << 23;
+/// A full record.
+const RECORD_BYTES: usize = HEADER_BYTES + PLAINTEXT_BYTES_MAX + TRAILER_BYTES;
+/// Type and tag.
+const TRAILER_BYTES: usize = 1 + TAG_BYTES;
 
 /// Makes records.
 pub(super) struct Sealer {
@@ -50,73 +57,78 @@ impl Sealer {
         }
     }
 
-    /// Seals a beginning of `pieces`, up to [`SEND_RECORDS`]; how many bytes of it. All before must be sent.
+    /// Seals a beginning of `pieces`, up to [`SEND_RECORDS`]; how many bytes of it.
     pub(super) fn take(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         let mut plain = Gather { pieces, offset: 0 };
-        self.take_from(pieces.iter().map(|piece| piece.len()).sum(), |room| Ok(plain.copy(room)))
+        let length = pieces.iter().map(|piece| piece.len()).sum();
+        self.take_from(length, |rooms| Ok(rooms.iter_mut().map(|room| plain.copy(room)).sum()))
     }
 
-    /// Seals up to `length` bytes, at most [`SEND_RECORDS`], that `read` puts where it is told; how many it had.
+    /// Seals up to `length` bytes, at most [`SEND_RECORDS`], that `read` puts into the rooms of the records one after the
+    /// other; how many it had. When it fails nothing was sealed.
     pub(super) fn take_from(
         &mut self,
         length: usize,
-        mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        read: impl FnOnce(&mut [IoSliceMut<'_>]) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        assert!(self.unsent().is_empty(), "records are sent before the next are made");
-        let mut taken = 0;
-        while taken < length.min(SEND_RECORDS * PLAINTEXT_BYTES_MAX) {
-            let want = (length - taken).min(PLAINTEXT_BYTES_MAX);
-            match self.seal(want, &mut read) {
-                Ok(0) => break,
-                Ok(bytes) => taken += bytes,
-                Err(error) if taken == 0 => return Err(error),
-                Err(_) => break, // said again when it is read again
-            }
+        if length == 0 {
+            return Ok(0);
+        }
+        self.bytes.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        if self.records_left() == 0 {
+            self.update_key()?;
+        }
+        let records = length.div_ceil(PLAINTEXT_BYTES_MAX).min(SEND_RECORDS).min(self.records_left() as usize);
+        let length = length.min(records * PLAINTEXT_BYTES_MAX);
+        let mut rooms: [_; SEND_RECORDS] = array::from_fn(|_| IoSliceMut::new(&mut []));
+        let space = self.space(length + records * (HEADER_BYTES + TRAILER_BYTES));
+        for (n, record) in space.chunks_mut(RECORD_BYTES).enumerate() {
+            let plain = PLAINTEXT_BYTES_MAX.min(length - n * PLAINTEXT_BYTES_MAX);
+            rooms[n] = IoSliceMut::new(&mut record[HEADER_BYTES..HEADER_BYTES + plain]);
+        }
+        let taken = read(&mut rooms[..records])?;
+        assert!(taken <= length, "more was read than there is room for");
+        for at in (0..taken).step_by(PLAINTEXT_BYTES_MAX) {
+            self.seal(DATA, PLAINTEXT_BYTES_MAX.min(taken - at))?;
         }
         Ok(taken)
     }
 
     /// Tells the peer that the next record has the next key.
     pub(super) fn update_key(&mut self) -> io::Result<()> {
-        self.seal_with_this_key(HANDSHAKE, KEY_UPDATE.len(), |room| {
-            room.copy_from_slice(&KEY_UPDATE);
-            Ok(KEY_UPDATE.len())
-        })?;
+        let bytes = HEADER_BYTES + KEY_UPDATE.len() + TRAILER_BYTES;
+        self.space(bytes)[HEADER_BYTES..][..KEY_UPDATE.len()].copy_from_slice(&KEY_UPDATE);
+        self.seal(HANDSHAKE, KEY_UPDATE.len())?;
         self.keys.update()
     }
 
-    fn seal(&mut self, length: usize, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
-        if self.keys.records() + 1 >= self.records_per_key {
-            self.update_key()?;
-        }
-        self.seal_with_this_key(DATA, length, read)
+    /// How many records this key may still seal before the one that announces the next.
+    fn records_left(&self) -> u64 {
+        (self.records_per_key - 1).saturating_sub(self.keys.records())
     }
 
-    fn seal_with_this_key(
-        &mut self,
-        kind: u8,
-        length: usize,
-        read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
-    ) -> io::Result<usize> {
-        let begin = self.end + HEADER_BYTES;
-        if self.bytes.len() < begin + length + 1 + TAG_BYTES {
-            self.bytes.resize(begin + length + 1 + TAG_BYTES, 0);
+    /// Room behind what is sealed.
+    fn space(&mut self, bytes: usize) -> &mut [u8] {
+        if self.bytes.len() < self.end + bytes {
+            self.bytes.resize(self.end + bytes, 0);
         }
-        let length = read(&mut self.bytes[begin..begin + length])?;
-        if length == 0 {
-            return Ok(0);
-        }
-        self.bytes[begin + length] = kind;
-        let [high, low] = ((length + 1 + TAG_BYTES) as u16).to_be_bytes();
+        &mut self.bytes[self.end..self.end + bytes]
+    }
+
+    /// Makes a record of the `length` bytes that stand where its plaintext belongs.
+    fn seal(&mut self, kind: u8, length: usize) -> io::Result<()> {
+        let (head, rest) = self.bytes[self.end..].split_at_mut(HEADER_BYTES);
+        let (inner, tag) = rest.split_at_mut(length + 1);
+        inner[length] = kind;
+        let [high, low] = ((length + TRAILER_BYTES) as u16).to_be_bytes();
         let header = [DATA, 3, 3, high, low];
-        let inner = &mut self.bytes[begin..=begin + length];
+        head.copy_from_slice(&header);
         let (key, nonce) = self.keys.next();
-        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(header), inner);
-        let tag = tag.map_err(|_| invalid("a record could not be sealed"))?;
-        self.bytes[begin - HEADER_BYTES..begin].copy_from_slice(&header);
-        self.end = begin + length + 1 + TAG_BYTES;
-        self.bytes[self.end - TAG_BYTES..self.end].copy_from_slice(tag.as_ref());
-        Ok(length)
+        let sealed = key.seal_in_place_separate_tag(nonce, Aad::from(header), inner);
+        tag[..TAG_BYTES].copy_from_slice(sealed.map_err(|_| invalid("a record could not be sealed"))?.as_ref());
+        self.end += HEADER_BYTES + length + TRAILER_BYTES;
+        Ok(())
     }
 }
 

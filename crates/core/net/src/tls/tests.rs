@@ -64,10 +64,11 @@ fn rustls_reads_what_is_sealed_and_the_other_way_round_across_new_keys() {
         let data: Vec<u8> = (0..length).map(|n| (n % 251) as u8).collect();
         let (mut sent, mut received) = (0, vec![0; length]);
         while sent < length {
-            sent += channel.send(&[IoSlice::new(&data[sent..])], send).unwrap();
+            sent += channel.send(&[IoSlice::new(&data[sent..])], false, send).unwrap();
         }
         let mut done = 0;
         while done < length {
+            let recv = |rooms: &mut [IoSliceMut<'_>]| (&client).read_vectored(rooms);
             let got = channel.recv(&mut [IoSliceMut::new(&mut received[done..])], recv).unwrap();
             assert_ne!(got, 0, "the echo ended");
             done += got;
@@ -100,7 +101,7 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
         changed[bit / 8] ^= 1 << (bit % 8);
         changed.resize(RECEIVE_BYTES, 0); // so that a longer length finds its bytes
         let (_, mut opener) = ends(&AES_128_GCM);
-        let refilled = opener.refill(&mut |room: &mut [u8]| {
+        let refilled = opener.refill(RECEIVE_BYTES, &mut |room: &mut [u8]| {
             room[..changed.len()].copy_from_slice(&changed);
             Ok(changed.len())
         });
@@ -112,11 +113,49 @@ fn a_bit_changed_anywhere_in_a_record_ends_the_channel() {
 }
 
 #[test]
+fn a_bit_changed_in_a_record_that_is_opened_in_the_callers_memory_ends_the_channel() {
+    let sealed = seal_all(&mut ends(&AES_128_GCM).0, &[IoSlice::new(&[9; 60_000])]);
+    let mut room = vec![0; 60_000];
+    for byte in (0..sealed.len()).step_by(997) {
+        let mut changed = sealed.clone();
+        changed[byte] ^= 1;
+        let (sealer, opener) = ends(&AES_128_GCM);
+        let channel = Channel::new(sealer, opener);
+        let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&changed[..]).read_vectored(rooms);
+        let error = channel.recv(&mut [IoSliceMut::new(&mut room)], &mut arrive).expect_err("a changed record");
+        assert_eq!(error.kind(), ErrorKind::InvalidData, "byte {byte}");
+        assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut room)], arrive).unwrap(), 0, "something after an error");
+    }
+}
+
+#[test]
+fn a_little_of_which_more_follows_is_sent_with_what_follows() {
+    let (sealer, opener) = ends(&AES_128_GCM);
+    let channel = Channel::new(sealer, opener);
+    let mut sent = Vec::new();
+    let mut send = |bytes: &[u8]| {
+        sent.push(bytes.to_vec());
+        Ok(bytes.len())
+    };
+    assert_eq!(channel.send(&[IoSlice::new(b"head")], true, &mut send).unwrap(), 4);
+    assert!(channel.has_unsent());
+    channel.send_from(5, |rooms| (&b"bytes"[..]).read_vectored(rooms), &mut send).unwrap();
+    assert!(!channel.has_unsent());
+    channel.send(&[IoSlice::new(b"tail")], true, &mut send).unwrap();
+    channel.flush(&mut send).unwrap();
+    assert_eq!(sent.len(), 2, "one call for the head with its bytes, and what was held back by a flush");
+    let mut room = [0; 13];
+    let mut arrive = |rooms: &mut [IoSliceMut<'_>]| (&sent.concat()[..]).read_vectored(rooms);
+    assert_eq!(channel.recv(&mut [IoSliceMut::new(&mut room)], &mut arrive).unwrap(), 13);
+    assert_eq!(&room, b"headbytestail");
+}
+
+#[test]
 fn a_record_that_comes_twice_ends_the_channel() {
     let (mut sealer, mut opener) = ends(&AES_128_GCM);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"once")]).repeat(2);
     let mut arrive = |room: &mut [u8]| (&sealed[..]).read(room);
-    opener.refill(&mut arrive).unwrap();
+    opener.refill(sealed.len(), &mut arrive).unwrap();
     assert!(matches!(opener.open(), Ok(Opened::Data)));
     assert_eq!(opener.give(&mut IoSliceMut::new(&mut [0; 4]), 0), 4);
     assert_eq!(opener.open().map(|_| ()).unwrap_err().kind(), ErrorKind::InvalidData);
@@ -128,7 +167,7 @@ fn a_file_that_cannot_be_read_costs_no_sequence_number() {
     let error = sealer.take_from(10, |_| Err(io::Error::other("a bad sector"))).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Other);
     let sealed = seal_all(&mut sealer, &[IoSlice::new(b"whole")]);
-    opener.refill(&mut |room: &mut [u8]| (&sealed[..]).read(room)).unwrap();
+    opener.refill(sealed.len(), &mut |room: &mut [u8]| (&sealed[..]).read(room)).unwrap();
     assert!(matches!(opener.open(), Ok(Opened::Data)));
 }
 
@@ -136,31 +175,32 @@ proptest! {
     #[test]
     fn what_is_sealed_is_opened_however_it_arrives(
         pieces in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..40_000), 1..5),
-        arrivals in proptest::collection::vec(1usize..50_000, 1..5),
-        rooms in proptest::collection::vec(1usize..50_000, 1..5),
+        arrivals in proptest::collection::vec(1usize..90_000, 1..5),
+        rooms in proptest::collection::vec((1usize..90_000, 0usize..40_000), 1..5),
         records_per_key in 2u64..6,
         chacha in any::<bool>(),
     ) {
-        let (mut sealer, mut opener) = ends(if chacha { &CHACHA20_POLY1305 } else { &AES_128_GCM });
+        let (mut sealer, opener) = ends(if chacha { &CHACHA20_POLY1305 } else { &AES_128_GCM });
         sealer.set_records_per_key(records_per_key);
         let slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         let sealed = seal_all(&mut sealer, &slices);
         let (mut stream, mut arrivals) = (&sealed[..], arrivals.iter().cycle());
-        let mut arrive = |room: &mut [u8]| {
-            let most = room.len().min(*arrivals.next().unwrap());
-            stream.read(&mut room[..most])
+        let mut arrive = |pieces: &mut [IoSliceMut<'_>]| {
+            let mut now = &stream[..stream.len().min(*arrivals.next().unwrap())];
+            let read = now.read_vectored(pieces)?;
+            stream = &stream[read..];
+            Ok(read)
         };
-        let (mut opened, mut room) = (Vec::new(), vec![0; *rooms.iter().max().unwrap()]);
-        let mut rooms = rooms.iter().cycle();
-        loop {
-            match opener.give(&mut IoSliceMut::new(&mut room[..*rooms.next().unwrap()]), 0) {
-                0 => match opener.open().unwrap() {
-                    Opened::Nothing if opener.refill(&mut arrive).is_err() => break,
-                    Opened::End => break,
-                    _ => {}
-                },
-                bytes => opened.extend_from_slice(&room[..bytes]),
+        let channel = Channel::new(ends(&AES_128_GCM).0, opener);
+        let mut opened = Vec::new();
+        for (first, second) in rooms.iter().cycle() {
+            let (mut first, mut second) = (vec![0; *first], vec![0; *second]);
+            let bytes = channel.recv(&mut [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)], &mut arrive).unwrap();
+            if bytes == 0 {
+                break;
             }
+            first.append(&mut second);
+            opened.extend_from_slice(&first[..bytes]);
         }
         prop_assert_eq!(opened, pieces.concat());
     }

@@ -6,6 +6,7 @@ use crate::codec::{wire_enum, wire_struct};
 
 wire_struct! {
     /// A lease that was granted.
+    #[derive(Hash)]
     pub struct LeaseGrant {
         /// What it allows; [`LeaseMode::None`] for no lease.
         mode: LeaseMode,
@@ -14,6 +15,7 @@ wire_struct! {
     }
 
     /// The server wants a lease back.
+    #[derive(Hash)]
     pub struct Recall {
         /// Its number: grants with lower ones are meant.
         number: u64,
@@ -26,6 +28,7 @@ wire_struct! {
     }
 
     /// The client gives a lease back.
+    #[derive(Hash)]
     pub struct ReturnedLease {
         /// What the lease is of.
         kind: LeaseKind,

@@ -161,6 +161,18 @@ calls! {
         /// Which.
         dir: FileIndex,
     } -> ();
+    /// Create an open file without a name (`O_TMPFILE`). Until `MakeLink` from its index gives it one, it goes when it is
+    /// closed.
+    CreateUnnamed = 0x0126 {
+        /// The directory as if in which it is made.
+        at: At,
+        /// Permission bits.
+        mode: u32,
+        /// What it is opened for.
+        rights: Rights,
+        /// Wishes about its layout.
+        wish: LayoutWish,
+    } -> Opened;
 
     /// Make a directory.
     MakeDirectory = 0x0130 {

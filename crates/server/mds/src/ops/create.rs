@@ -7,7 +7,7 @@ use braid_wire::{
     Rights,
     message::{
         lease::LeaseMode,
-        mds::{Create, CreateReply, MdsRequest},
+        mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
         types::{Attributes, LayoutWish},
     },
 };
@@ -94,6 +94,23 @@ impl MdsCore {
         let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
         let args = CreateArgs { mode: convert::mode(r.mode), exclusive, open, place };
         self.names.create(&self.change(call), slot.0, &slot.1, args)
+    }
+
+    pub(super) fn create_unnamed(&self, call: Call, r: &CreateUnnamed) -> Flow {
+        let iods = self.state().cluster.candidates();
+        let opened = session_of(&call).and_then(|session| {
+            if !r.rights.allow(Rights::WRITE) {
+                // open(2): O_TMPFILE is for files that are written.
+                return Err(Failure::new(Status::Invalid, "a file without a name is opened for writing"));
+            }
+            let directory = self.file_at(&call, &r.at, true)?;
+            let open = OpenArgs { session, access: access(r.rights) };
+            let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
+            let mode = convert::mode(r.mode);
+            let inode = self.names.create_unnamed(&self.change(&call), directory.file, mode, open, place)?;
+            self.opened(session, &inode, convert::attributes(&inode), r.rights)
+        });
+        Flow::from(call, opened)
     }
 
     fn created(&self, call: Call, made: &Created, known: Attributes, rights: Option<Rights>, lease: LeaseMode) -> Flow {

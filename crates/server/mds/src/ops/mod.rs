@@ -74,7 +74,12 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
         R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
-        R::Create(_) | R::MakeDirectory(_) | R::MakeNode(_) | R::MakeSymlink(_) | R::MakeLink(_) => Needs::change(),
+        R::Create(_)
+        | R::CreateUnnamed(_)
+        | R::MakeDirectory(_)
+        | R::MakeNode(_)
+        | R::MakeSymlink(_)
+        | R::MakeLink(_) => Needs::change(),
         R::Unlink(_) | R::RemoveDirectory(_) | R::Rename(_) => Needs::change(),
         R::SetAttributes(_) | R::PunchHole(_) | R::SetXattr(_) | R::RemoveXattr(_) | R::LayoutSet(_) => Needs::change(),
         R::LockSet(_) | R::Unlock(_) => Needs { slot: true, ..Needs::session() },
@@ -100,6 +105,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::ReadDirectory(r) => core.read_directory(call, r),
         R::Access(r) => core.access(call, r),
         R::Create(r) => core.create(call, r),
+        R::CreateUnnamed(r) => core.create_unnamed(call, r),
         R::Open(r) => core.open_file(call, r),
         R::Close(r) => core.close(call, r),
         R::RenewCapability(r) => core.renew_capability(call, r),

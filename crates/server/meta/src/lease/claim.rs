@@ -2,18 +2,19 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    hash::{Hash, Hasher},
     time::Duration,
 };
 
 use braid_types::SessionId;
 
-use super::{LeaseMode, LeaseOf, Table};
+use super::{LeaseMode, LeaseOf, Table, Wait};
 
 /// A claim, as whoever made it knows it. Never used twice by one server; the lower ones came first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClaimId(pub u64);
 
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Claim {
     pub(super) id: ClaimId,
     pub(super) session: SessionId,
@@ -25,6 +26,14 @@ pub(super) struct Claim {
 /// The claims that stand, by what they are of.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Claims(pub(super) HashMap<LeaseOf, Vec<Claim>>);
+
+impl Hash for Claims {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut claims: Vec<_> = self.0.iter().collect();
+        claims.sort_unstable();
+        claims.hash(state);
+    }
+}
 
 impl Claims {
     pub(super) fn of(&self, of: LeaseOf) -> &[Claim] {
@@ -53,19 +62,19 @@ impl Claims {
 
 impl Table {
     /// Claims things for a session, or looks at its claims again. `None` when nobody else holds what conflicts: what the
-    /// claim is for may be done. Else the first thing that is waited for.
+    /// claim is for may be done. Else something that is waited for.
     pub fn claim(
         &mut self,
         id: ClaimId,
         session: SessionId,
         needs: &[(LeaseOf, LeaseMode)],
         now: Duration,
-    ) -> Option<LeaseOf> {
-        let mut waits = None;
+    ) -> Option<Wait> {
+        let mut waits = self.is_unsure(session).then_some(Wait::Restart);
         for (of, mode) in needs {
             self.claims.put(*of, Claim { id, session, mode: *mode, asks: false });
             if self.recall_for(*of, session, *mode, now) {
-                waits = waits.or(Some(*of));
+                waits = waits.or(Some(Wait::For(*of)));
             }
         }
         waits
@@ -78,7 +87,7 @@ impl Table {
         let asked = |of: &LeaseOf| self.claims.of(*of).iter().any(|claim| claim.asks);
         let mut freed: Vec<LeaseOf> = removed.into_iter().filter(asked).collect();
         freed.sort_unstable();
-        self.free(freed);
+        self.freed.extend(freed.into_iter().map(Wait::For));
     }
 
     /// How many things are claimed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use braid_types::SessionId;
 
 use super::{
-    Asked, LeaseMode, LeaseOf, Table,
+    Asked, LeaseMode, LeaseOf, Table, Wait,
     claim::{Claim, ClaimId},
     table::Holder,
 };
@@ -35,6 +35,9 @@ impl Table {
         wish: (LeaseMode, bool),
         now: Duration,
     ) -> Asked {
+        if self.is_unsure(session) {
+            return Asked::Waits(Wait::Restart);
+        }
         let mode = self.suited(of, session, wish);
         let held = self.holder(of, session).copied();
         if held.is_none() && !self.make_room(now) {
@@ -44,7 +47,7 @@ impl Table {
         let recalled = held.is_some_and(|held| held.recalled);
         if conflicts || recalled || self.is_claimed(of, session, mode, Some(id)) {
             self.claims.put(of, Claim { id, session, mode, asks: true });
-            return Asked::Waits;
+            return Asked::Waits(Wait::For(of));
         }
         let number = self.grant(of, session, mode);
         self.unclaim(id, &[of]);
@@ -59,6 +62,9 @@ impl Table {
         wish: LeaseMode,
         now: Duration,
     ) -> Option<(LeaseMode, u64)> {
+        if self.is_unsure(session) {
+            return None;
+        }
         let mode = self.suited(of, session, (wish, false));
         let held = self.holder(of, session).copied();
         let conflicts = self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
@@ -73,7 +79,7 @@ impl Table {
     pub fn lessen(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) {
         if let Some(holder) = self.holder(of, session).copied() {
             self.set(of, Holder { mode, ..holder });
-            self.free(vec![of]);
+            self.freed.push(Wait::For(of));
         }
     }
 

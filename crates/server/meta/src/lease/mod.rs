@@ -16,9 +16,12 @@
 //!
 //! Invariants: (1) two sessions never hold modes of one thing that conflict; (2) a grant never conflicts with a claim of
 //! another session; (3) grants and recalls take their numbers from one counter, which rises over restarts; (4) a return
-//! ends nothing that was granted after it was sent: its number says; (5) every recall is told again until it is returned.
+//! ends nothing that was granted after it was sent: its number says; (5) every recall is told again until it is returned;
+//! (6) the leases of a session that was given up stand until it cannot believe in them any more; (7) while a session of
+//! before a restart may believe in leases, nothing is claimed or asked for by others.
 
 mod claim;
+mod ending;
 mod grant;
 mod table;
 #[cfg(test)]
@@ -94,13 +97,22 @@ pub struct PendingRecall {
     pub since: Duration,
 }
 
+/// What is waited for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Wait {
+    /// Others hold this, or claimed it before.
+    For(LeaseOf),
+    /// Sessions of before a restart may still believe in what nobody remembers.
+    Restart,
+}
+
 /// What a question for a data lease came to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asked {
     /// It is granted, with this mode and number.
     Granted(LeaseMode, u64),
     /// It waits: the claim stands.
-    Waits,
+    Waits(Wait),
     /// The table is full of leases that are in use.
     Full,
 }

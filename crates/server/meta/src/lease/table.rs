@@ -2,12 +2,17 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{Hash, Hasher},
     time::Duration,
 };
 
 use braid_types::{MdsEpoch, SessionId, limits::LEASES_MAX};
 
-use super::{LeaseMode, LeaseOf, PendingRecall, claim::Claims};
+use super::{
+    LeaseMode, LeaseOf, PendingRecall, Wait,
+    claim::Claims,
+    ending::{Broken, Unknown},
+};
 
 /// When there are too many leases, one in so many is recalled, those that were granted first.
 const EVICTED_OF: usize = 64;
@@ -26,7 +31,9 @@ pub struct Table {
     /// Sessions that have something new to be told.
     told: Vec<SessionId>,
     /// Things of which somebody holds less than before.
-    freed: Vec<LeaseOf>,
+    pub(super) freed: Vec<Wait>,
+    pub(super) broken: Vec<Broken>,
+    pub(super) unknown: Unknown,
 }
 
 /// One thing. Most have one holder.
@@ -37,7 +44,7 @@ pub(super) struct Lease {
 }
 
 /// One session's lease of it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Holder {
     pub(super) session: SessionId,
     /// Of the newest grant.
@@ -55,6 +62,16 @@ struct Holdings {
     recalls: BTreeMap<u64, PendingRecall>,
 }
 
+impl Hash for Table {
+    /// What decides what the table does: not in whose order it was asked.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut leases: Vec<_> = self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
+        leases.sort_unstable();
+        (self.newest, leases, &self.sessions, &self.broken, &self.unknown).hash(state);
+        self.claims.hash(state);
+    }
+}
+
 impl Holdings {
     fn recall_of(&self, of: LeaseOf) -> Option<(u64, PendingRecall)> {
         self.recalls.iter().find(|(_, recall)| recall.of == of).map(|(number, recall)| (*number, *recall))
@@ -64,6 +81,12 @@ impl Holdings {
 impl Lease {
     pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
         std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn sorted(&self) -> Vec<Holder> {
+        let mut holders: Vec<Holder> = self.holders().copied().collect();
+        holders.sort_unstable();
+        holders
     }
 
     fn holders_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
@@ -89,6 +112,8 @@ impl Table {
             writing: 0,
             told: Vec::new(),
             freed: Vec::new(),
+            broken: Vec::new(),
+            unknown: Unknown::default(),
         }
     }
 
@@ -124,7 +149,7 @@ impl Table {
     }
 
     /// Things of which somebody holds less since the last question: what waits for them is to be looked at.
-    pub fn take_freed(&mut self) -> Vec<LeaseOf> {
+    pub fn take_freed(&mut self) -> Vec<Wait> {
         std::mem::take(&mut self.freed)
     }
 
@@ -146,7 +171,7 @@ impl Table {
         let Some(holder) = self.holder(of, session).copied().filter(|holder| holder.number <= number) else { return };
         let mode = holder.mode.lessened(keep);
         self.set(of, Holder { mode, recalled: holder.recalled && !answered, ..holder });
-        self.freed.push(of);
+        self.freed.push(Wait::For(of));
     }
 
     /// A session holds nothing any more.
@@ -162,13 +187,9 @@ impl Table {
         for of in held {
             if let Some(holder) = self.holder(of, session).copied() {
                 self.set(of, Holder { mode: LeaseMode::None, ..holder });
-                self.freed.push(of);
+                self.freed.push(Wait::For(of));
             }
         }
-    }
-
-    pub(super) fn free(&mut self, freed: Vec<LeaseOf>) {
-        self.freed.extend(freed);
     }
 
     pub(super) fn holder(&self, of: LeaseOf, session: SessionId) -> Option<&Holder> {

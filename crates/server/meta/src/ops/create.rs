@@ -93,17 +93,32 @@ where
     // `existing` has checked the name, that it is free, and search permission.
     let parent = tx.directory(directory)?;
     permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
-    let default = tx.default_of(&parent)?;
-    let file = tx.new_file(directory.shard())?;
-    let mut inode = make::inode(call.who, &parent, file, FileKind::Regular, args.mode, tx.now);
-    let layout = (args.place)(default.as_ref(), file)?;
-    if !layout_fits(&layout) {
-        return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
-    }
-    inode.layout = Some(tx.share_layout(layout));
+    let mut inode = regular(tx, call, &parent, args.mode, args.place)?;
     if let Some(open) = args.open {
         // Who makes a file may open it whatever its mode says (POSIX open()).
         open::note(tx, &mut inode, open)?;
     }
     Ok(Outcome::Created(make::add(tx, make::Place { directory: parent }, name, inode)))
+}
+
+/// A new regular file with its layout, as if it were made in `parent`.
+pub(super) fn regular<P>(
+    tx: &mut Tx<'_>,
+    call: &Call<'_>,
+    parent: &Inode,
+    mode: u16,
+    place: P,
+) -> Result<Inode, Failure>
+where
+    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+{
+    let default = tx.default_of(parent)?;
+    let file = tx.new_file(parent.file.shard())?;
+    let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now);
+    let layout = place(default.as_ref(), file)?;
+    if !layout_fits(&layout) {
+        return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
+    }
+    inode.layout = Some(tx.share_layout(layout));
+    Ok(inode)
 }

@@ -7,6 +7,7 @@ use braid_types::{Failure, FileIndex, Status};
 
 use super::make;
 use crate::identity::Call;
+use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{Inode, Outcome};
 use crate::tx::Op;
@@ -26,12 +27,16 @@ impl Namespace {
             match inode.nlink {
                 // POSIX link(): EPERM for a directory.
                 _ if inode.is_directory() => return Err(Status::NotPermitted.into()),
-                // Its last name went while it was open: it does not come back.
-                0 => return Err(Status::NotFound.into()),
+                // Its last name went while it was open: it does not come back. One that never had a name (O_TMPFILE) may.
+                0 if !inode.unnamed => return Err(Status::NotFound.into()),
                 LINKS_MAX.. => return Err(Status::LinkLimit.into()),
                 _ => {}
             }
             make::add_name(tx, &place.directory, name, file, inode.kind);
+            if inode.nlink == 0 {
+                tx.batch.remove(key::orphan(file));
+                (inode.unnamed, inode.parent) = (false, directory);
+            }
             inode.nlink += 1;
             inode.linked = true;
             inode.touch(tx.now);

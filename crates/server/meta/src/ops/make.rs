@@ -102,5 +102,6 @@ pub(super) fn inode(
         next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },
         has_default: false,
         has_xattrs: false,
+        unnamed: false,
     }
 }

@@ -22,6 +22,7 @@ mod rmdir;
 mod session;
 mod symlink;
 mod unlink;
+mod unnamed;
 mod xattr;
 
 pub use attributes::{Changes, SetTime};

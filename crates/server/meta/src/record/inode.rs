@@ -186,6 +186,8 @@ pub struct Inode {
     pub has_default: bool,
     /// Whether it has extended attributes.
     pub has_xattrs: bool,
+    /// Made without a name and not given one yet: the one kind of orphan that may get a name.
+    pub unnamed: bool,
 }
 
 const SIZE_IN_OBJECTS: u8 = 1;
@@ -193,8 +195,9 @@ const HAS_DEFAULT: u8 = 2;
 const HAS_XATTRS: u8 = 4;
 const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
+const UNNAMED: u8 = 32;
 const LINKED: u8 = 64;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | LINKED;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED;
 /// The only ACL tag today: none.
 const ACL_NONE: u8 = 0;
 
@@ -225,6 +228,7 @@ impl Inode {
             | mark(self.layout.is_some(), HAS_LAYOUT)
             | mark(self.mtime_set, MTIME_SET)
             | mark(self.linked, LINKED)
+            | mark(self.unnamed, UNNAMED)
     }
 
     pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
@@ -258,6 +262,7 @@ impl Inode {
             next_cookie: from.u64()?,
             has_default: marks & HAS_DEFAULT != 0,
             has_xattrs: marks & HAS_XATTRS != 0,
+            unnamed: marks & UNNAMED != 0,
             parts: parts(&mut from)?,
             layout: if marks & HAS_LAYOUT != 0 { Some(Arc::new(layout::decode(&mut from)?)) } else { None },
         };

@@ -1,0 +1,42 @@
+//! Create a regular file without a name (`O_TMPFILE`): an orphan from its first moment, gone when nobody has it open any more,
+//! unless it is given a name before that (`link.rs`).
+
+use std::sync::Arc;
+
+use braid_layout::Layout;
+use braid_types::{Failure, FileIndex, Status};
+
+use super::create;
+use super::open::{self, OpenArgs};
+use crate::identity::{Call, Want, permit};
+use crate::key;
+use crate::namespace::Namespace;
+use crate::record::{DirectoryDefault, Inode, Outcome};
+use crate::tx::Op;
+
+impl Namespace {
+    /// Makes an open file without a name, as if it were made in `directory`: group, layout and permission are those of
+    /// a file there. `place` as in [`crate::CreateArgs`].
+    pub fn create_unnamed<P>(
+        &self,
+        call: &Call<'_>,
+        directory: FileIndex,
+        mode: u16,
+        open: OpenArgs,
+        place: P,
+    ) -> Result<Arc<Inode>, Failure>
+    where
+        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+    {
+        let outcome = self.change(call, Op::CreateUnnamed, directory, |tx| {
+            let parent = tx.directory(directory)?;
+            permit(call.who, &parent, Want::CHANGE_ENTRIES)?;
+            let mut inode = create::regular(tx, call, &parent, mode, place)?;
+            (inode.nlink, inode.unnamed) = (0, true);
+            open::note(tx, &mut inode, open)?;
+            tx.batch.put(key::orphan(inode.file), vec![1]);
+            Ok(Outcome::Created(tx.put_inode(inode)))
+        })?;
+        outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+}
