@@ -98,7 +98,7 @@ impl Reply {
     pub fn copied(self, bytes: u64) {
         let wide = self.opcode == opcode::COPY_FILE_RANGE_64;
         // The older form has 32 bits: the rest is a short copy, which callers go on from.
-        let narrow = u32::try_from(bytes).unwrap_or(u32::MAX & !0xfff);
+        let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
         let _ = self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
     }
 
