@@ -116,8 +116,9 @@ impl Pool {
     /// Whether a worker that has nothing to do stays. If so it counts as idle.
     fn stay(&self) -> bool {
         let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let surplus = self.workers() > self.demand.workers(now_ms);
-        let stay = !surplus || self.idle.load(Ordering::Acquire) == 0;
+        let (workers, idle) = (self.workers(), self.idle.load(Ordering::Acquire));
+        let surplus = workers > self.demand.workers(now_ms, workers.saturating_sub(idle));
+        let stay = !surplus || idle == 0;
         if stay {
             self.idle.fetch_add(1, Ordering::AcqRel);
         }
@@ -158,22 +159,6 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A request that is being served, also while a panic in its handler unwinds.
-struct Busy(Arc<Pool>);
-
-impl Busy {
-    fn new(pool: Arc<Pool>) -> Self {
-        pool.demand.begin();
-        Self(pool)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.demand.end();
-    }
-}
-
 /// One thread.
 struct Worker {
     pool: Arc<Pool>,
@@ -193,17 +178,18 @@ impl Worker {
     fn run(mut self) {
         while self.pool.stay() {
             let taken = self.take();
-            let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) > 1;
+            let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) - 1;
+            self.pool.demand.took(self.pool.workers().saturating_sub(others_idle));
             let Some(bytes) = taken else {
                 self.pool.finish();
                 break;
             };
-            if !others_idle && let Err(error) = self.pool.spawn() {
+            if others_idle == 0
+                && let Err(error) = self.pool.spawn()
+            {
                 tracing::warn!(%error, "no thread for another worker");
             }
-            let busy = Busy::new(Arc::clone(&self.pool));
             self.serve(bytes);
-            drop(busy);
         }
     }
 
