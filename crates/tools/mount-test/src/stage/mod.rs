@@ -1,6 +1,6 @@
 //! A cluster of processes and its mounts, for the suites.
 
-pub mod kill;
+pub(crate) mod kill;
 pub mod mount;
 
 use std::{
@@ -25,7 +25,9 @@ pub const IODS: usize = 4;
 /// A running cluster, mounted so many times.
 pub struct Stage {
     // Before the cluster: unmounting asks the servers.
+    /// The mounts.
     pub mounts: Vec<Mount>,
+    /// The servers.
     pub cluster: Cluster,
     dir: PathBuf,
 }
@@ -74,6 +76,7 @@ impl Stage {
 /// A process that may be killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
+    /// One of the cluster.
     Server(Victim),
     /// The process of this mount.
     Mount(usize),
