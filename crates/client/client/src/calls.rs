@@ -46,6 +46,9 @@ macro_rules! namespace_calls {
             fn xattr[at](name: &[u8]) -> Vec<u8>;
             /// Sets an extended attribute.
             fn set_xattr[at](name: &[u8], value: &[u8], mode: XattrMode) -> ();
+            /// Sets `system.posix_acl_access`, by who has checked that the user may, and that it is not in the file's group:
+            /// setgid goes.
+            fn set_acl_dropping_setgid[at](name: &[u8], value: &[u8]) -> ();
             /// Names of all extended attributes.
             fn xattrs[at]() -> Vec<Vec<u8>>;
             /// Removes an extended attribute.

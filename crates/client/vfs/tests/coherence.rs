@@ -247,6 +247,14 @@ fn facts(found: Option<Attributes>) -> Option<(FileIndex, u32, u32, u64)> {
 }
 
 fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], after: &Step) {
+    // What a kernel remembers of open files, before any name is looked up again.
+    for mount in mounts {
+        for (file, found) in mount.memory(|memory| memory.attributes.clone()) {
+            if let Ok(truth) = plain.lstat(file) {
+                assert_eq!(facts(Some(found)), facts(Some(truth)), "{file} {after:?}");
+            }
+        }
+    }
     for directory in directories {
         for name in b'a'..=b'd' {
             let truth = facts(plain.lstat((*directory, [name])).ok());

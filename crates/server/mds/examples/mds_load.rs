@@ -78,7 +78,7 @@ fn main() {
     };
     let first = connect();
     let session = first.call(0, 0, &OpenSession { session: None, client: "load".into() }).session;
-    let directory_file = first.call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755 }).file;
+    let directory_file = first.call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 }).file;
 
     let done = AtomicBool::new(false);
     let start = Instant::now();
@@ -102,7 +102,8 @@ fn main() {
                         let at = At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
                         let lease = LeaseMode::None;
-                        let create = Create { at, mode: 0o644, exclusive: true, truncate: false, rights, wish, lease };
+                        let create =
+                            Create { at, mode: 0o644, umask: 0, exclusive: true, truncate: false, rights, wish, lease };
                         let sequence = 10 + 2 * n;
                         let made: CreateReply = line.call(worker as u32, sequence, &create);
                         if let Some(opened) = made.opened {

@@ -1,7 +1,7 @@
 //! Between the words of the wire and the records of the namespace.
 
 use braid_meta::{
-    DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, Placement as StoredPlacement,
+    DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
@@ -98,9 +98,9 @@ pub(crate) fn special(kind: FileKind) -> Result<StoredKind, Failure> {
     }
 }
 
-/// Permission bits, setuid, setgid and sticky.
-pub(crate) fn mode(mode: u32) -> u16 {
-    (mode & 0o7777) as u16
+/// Permission bits, setuid, setgid and sticky of something new.
+pub(crate) fn mode(mode: u32, umask: u32) -> NewMode {
+    NewMode { bits: (mode & 0o7777) as u16, umask: (umask & 0o777) as u16 }
 }
 
 pub(crate) fn stored_identity(identity: &Identity) -> braid_meta::Identity {

@@ -55,7 +55,7 @@ fn create(ns: &Namespace, directory: FileIndex, from: u64, count: u64, threads: 
                     sequence += 1;
                     let replay = Replay { session: SessionId(1), slot: thread as u32, sequence };
                     let call = Call { who: &who, now: Timestamp::now(), replay: Some(replay) };
-                    let args = CreateArgs { mode: 0o644, exclusive: true, open: None, place: layout };
+                    let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place: layout };
                     ns.create(&call, directory, &name(n), args).expect("create");
                 }
             });
@@ -117,7 +117,7 @@ fn main() {
     }
     println!("list {count} entries: {:.0}/s", count as f64 / began.elapsed().as_secs_f64());
     each("sync after one create", 50, |n| {
-        let args = CreateArgs { mode: 0o644, exclusive: true, open: None, place: layout };
+        let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place: layout };
         ns.create(&call, b, &name(10 * files + n), args).expect("create");
         ns.sync().expect("sync");
     });

@@ -89,8 +89,14 @@ impl Want {
     }
 }
 
-/// Checks the permission bits: the first class that fits decides, as POSIX has it.
+/// Checks the permission bits and the access list: the first class that fits decides, as POSIX has it.
 pub fn permit(who: &Identity, inode: &Inode, want: Want) -> Result<(), Failure> {
+    if let Some(access) = inode.acl.as_ref().and_then(|acl| acl.access.as_ref())
+        && !who.is_unheld()
+        && !who.owns(inode)
+    {
+        return if access.permits(who, inode, want) { Ok(()) } else { Err(Status::PermissionDenied.into()) };
+    }
     let class = if who.owns(inode) {
         inode.mode >> 6
     } else if who.in_group(inode.group) {

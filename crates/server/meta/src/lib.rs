@@ -24,6 +24,8 @@
 //! ```
 #![deny(unsafe_code)]
 
+mod acl;
+mod acl_xattr;
 mod cache;
 mod codec;
 mod identity;
@@ -40,6 +42,7 @@ mod store;
 mod tests;
 mod tx;
 
+pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, List, Named, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};

@@ -263,6 +263,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         next_cookie: COOKIE_FIRST,
         has_default: false,
         has_xattrs: false,
+        acl: None,
         unnamed: false,
     }
 }

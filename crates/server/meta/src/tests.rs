@@ -1,5 +1,6 @@
 //! Tests of the crate as a whole, and what they share.
 
+mod acl;
 mod basics;
 mod crash;
 mod engine;
@@ -86,7 +87,7 @@ pub(crate) fn replayed(who: &Identity, slot: u32, sequence: u64) -> Call<'_> {
 }
 
 pub(crate) fn create(ns: &Namespace, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Created, Failure> {
-    ns.create(call, directory, name, CreateArgs { mode: 0o644, exclusive: true, open: None, place })
+    ns.create(call, directory, name, CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place })
 }
 
 /// The status of a failure.

@@ -57,14 +57,21 @@ impl World {
             if let Some(wrong) = self.check() {
                 return Some(wrong);
             }
-            if self.clients.iter().all(|client| client.calling.is_none() && client.wants.is_empty()) {
+            if self.clients.iter().all(|client| client.calling.is_empty() && client.wants.is_empty()) {
                 return None;
             }
             self.budget.ticks = 1;
             Event::Tick.happen(&mut self, variant);
         }
-        let stuck: Vec<_> = self.clients.iter().filter_map(|client| client.calling.as_ref()).collect();
+        let stuck: Vec<_> = self.clients.iter().flat_map(|client| &client.calling).collect();
         Some(format!("calls do not end: {stuck:?}"))
+    }
+
+    fn call_on(&mut self, who: usize) {
+        (0..self.clients[who].calling.len()).for_each(|at| self.call_again(who, at));
+        if self.clients[who].calling.is_empty() {
+            self.call(who);
+        }
     }
 
     fn rounds(&mut self, variant: Variant) {
@@ -74,13 +81,12 @@ impl World {
                     continue;
                 }
                 self.drop_all(who);
-                if !self.clients[who].awaits {
-                    self.await_recalls(who);
-                }
+                self.await_recalls(who);
                 while !self.clients[who].recalled.is_empty() {
                     self.carry_out(who, 0);
                 }
-                self.call(who);
+                self.return_again(who);
+                self.call_on(who);
             }
             for message in std::mem::take(&mut self.network) {
                 self.deliver(message, variant);

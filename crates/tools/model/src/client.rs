@@ -4,14 +4,14 @@ use std::{collections::VecDeque, time::Duration};
 
 use braid_client::lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled, Run};
 use braid_types::{MdsEpoch, SessionId};
-use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use crate::{
     scenario::Variant,
     world::{Answer, DIR, FILE, Message, START, Want, World},
 };
 
-/// A call that is under way: one at a time.
+/// A call that is under way.
 #[derive(Clone, Hash, Debug)]
 pub struct Calling {
     pub number: u32,
@@ -30,12 +30,16 @@ pub struct Client {
     pub session: u64,
     pub epoch: u64,
     pub holding: Holding,
-    pub calling: Option<Calling>,
+    pub calling: Vec<Calling>,
+    /// How many calls it has under way at a time.
+    pub at_once: usize,
     /// What it has still to do, in any order of the two clients, in this order of one.
     pub wants: VecDeque<Want>,
     /// A question for recalls is outstanding.
     pub awaits: bool,
     pub recalled: Vec<Recalled>,
+    /// What it gave back, and was lost on the way: sent again until it is answered.
+    pub unreturned: Vec<ReturnedLease>,
     /// The value of the name, as the kernel keeps it.
     pub kept: Option<u8>,
     /// Bytes of the file that it read and keeps.
@@ -47,7 +51,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, wants: &[Want]) -> Self {
+    pub fn new(number: usize, wants: &[Want], at_once: usize) -> Self {
         let mut client = Self {
             number,
             dead: false,
@@ -55,10 +59,12 @@ impl Client {
             session: number as u64 + 1,
             epoch: 1,
             holding: Holding::new(),
-            calling: None,
+            calling: Vec::new(),
+            at_once,
             wants: wants.iter().copied().collect(),
             awaits: false,
             recalled: Vec::new(),
+            unreturned: Vec::new(),
             kept: None,
             page: None,
             dirty: None,
@@ -88,30 +94,37 @@ impl Client {
 }
 
 impl World {
-    /// Sends the next call, or the one under way again.
+    /// Sends the next call.
     pub fn call(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        if client.calling.is_none() {
-            let Some(want) = client.wants.pop_front() else { return };
-            let asks = matches!(want, Want::Names | Want::Data(_));
-            let ask = asks.then(|| client.holding.ask(client.clock));
-            let ticket = client.ticket(LeaseOf::Names(DIR));
-            if want == Want::Change {
-                // Its own change: the kernel forgets what it kept of it.
-                client.kept = None;
-            }
-            client.calling = Some(Calling { number: self.next_number, want, ask, ticket });
-            self.next_number += 1;
+        let Some(want) = client.wants.pop_front() else { return };
+        let asks = matches!(want, Want::Names | Want::Data(_));
+        let ask = asks.then(|| client.holding.ask(client.clock));
+        let ticket = client.ticket(LeaseOf::Names(DIR));
+        if want == Want::Change {
+            // Its own change: the kernel forgets what it kept of it.
+            client.kept = None;
         }
+        client.calling.push(Calling { number: self.next_number, want, ask, ticket });
+        self.next_number += 1;
+        let last = client.calling.len() - 1;
+        self.call_again(who, last);
+    }
+
+    /// Sends a call that is under way again: nothing of it is on its way any more.
+    pub fn call_again(&mut self, who: usize, at: usize) {
         let client = &self.clients[who];
-        if let Some(Calling { number, want, .. }) = client.calling {
+        if let Some(Calling { number, want, .. }) = client.calling.get(at).cloned() {
             self.send(Message::Call { client: who, session: client.session, number, want });
         }
     }
 
-    /// Sends a question for recalls, when nothing else is to be done first.
+    /// Sends a question for recalls, when nothing else is to be done first and none is under way.
     pub fn await_recalls(&mut self, who: usize) {
         let client = &mut self.clients[who];
+        if client.dead || client.awaits {
+            return;
+        }
         if let Duty::Await(seen, _) = client.holding.duty(client.clock) {
             client.awaits = true;
             let (session, epoch, sent) = (client.session, client.epoch, client.clock);
@@ -148,6 +161,14 @@ impl World {
         let lease = self.clients[who].holding.carried_out(&recalled, keep);
         let session = self.clients[who].session;
         self.send(Message::Return { session, lease });
+    }
+
+    /// What was given back and lost on the way is sent again.
+    pub fn return_again(&mut self, who: usize) {
+        let session = self.clients[who].session;
+        for lease in std::mem::take(&mut self.clients[who].unreturned) {
+            self.send(Message::Return { session, lease });
+        }
     }
 
     /// A lease is given back that nobody wants.
@@ -205,7 +226,7 @@ impl World {
     pub fn die(&mut self, who: usize) {
         let client = &mut self.clients[who];
         client.dead = true;
-        (client.kept, client.page, client.calling, client.wants) = (None, None, None, VecDeque::new());
+        (client.kept, client.page, client.calling, client.wants) = (None, None, Vec::new(), VecDeque::new());
         if client.dirty.take().is_some() {
             self.acknowledged = self.daemon;
         }
@@ -229,10 +250,9 @@ impl World {
                 let client = &mut self.clients[client];
                 (client.session, client.epoch, client.awaits) = (next, epoch, false);
                 // A change of unknown fate is not done again; what asks asks anew.
-                if client.calling.as_ref().is_some_and(|calling| calling.want == Want::Change) {
-                    client.calling = None;
-                }
+                client.calling.retain(|calling| calling.want != Want::Change);
                 client.recalled.clear();
+                client.unreturned.clear();
                 client.holding.met(client.run());
             }
             _ => {}
@@ -255,7 +275,8 @@ impl World {
 
     fn answered(&mut self, who: usize, number: u32, answer: Answer, variant: Variant) {
         let client = &mut self.clients[who];
-        let Some(calling) = client.calling.take_if(|calling| calling.number == number) else { return };
+        let Some(at) = client.calling.iter().position(|calling| calling.number == number) else { return };
+        let calling = client.calling.remove(at);
         match answer {
             Answer::Grant(grant) => {
                 let number = if variant == Variant::NoNumbers { grant.number | 1 << 31 } else { grant.number };

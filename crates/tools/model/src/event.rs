@@ -1,6 +1,6 @@
 //! What may happen next.
 
-use braid_client::lease::{Duty, LeaseOf};
+use braid_client::lease::LeaseOf;
 use braid_wire::message::lease::LeaseMode;
 
 use crate::{
@@ -18,14 +18,16 @@ pub enum Event {
     Lose(usize),
     /// It arrives, and comes again later.
     Repeat(usize),
-    /// A client sends its next call, or the one under way again.
+    /// A client sends its next call.
     Call(usize),
-    /// A client asks for recalls.
-    Await(usize),
+    /// A client sends a call again that got lost.
+    CallAgain(usize, usize),
     /// A client drops what it lost.
     Drop(usize),
     /// A client carries a recall out.
     CarryOut(usize, usize),
+    /// A client gives back again what was lost on the way.
+    ReturnAgain(usize),
     /// A client gives a lease back.
     GiveBack(usize, LeaseOf),
     /// A client reads the file.
@@ -88,17 +90,18 @@ impl World {
                     _ => false,
                 })
         };
-        match &client.calling {
-            None if !client.wants.is_empty() => events.push(Event::Call(who)),
-            Some(calling) if !under_way(calling.number) => events.push(Event::Call(who)),
-            _ => {}
+        if !client.wants.is_empty() && client.calling.len() < client.at_once {
+            events.push(Event::Call(who));
         }
-        match client.holding.clone().duty(client.clock) {
-            Duty::Drop(_) => events.push(Event::Drop(who)),
-            Duty::Await(..) if !client.awaits => events.push(Event::Await(who)),
-            Duty::Await(..) => {}
+        let lost = client.calling.iter().enumerate().filter(|(_, calling)| !under_way(calling.number));
+        events.extend(lost.map(|(at, _)| Event::CallAgain(who, at)));
+        if client.is_busy() {
+            events.push(Event::Drop(who));
         }
         events.extend((0..client.recalled.len()).map(|at| Event::CarryOut(who, at)));
+        if !client.unreturned.is_empty() {
+            events.push(Event::ReturnAgain(who));
+        }
         if self.budget.returns > 0 {
             events.extend(LEASES.iter().filter(|of| client.ticket(**of).is_some()).map(|of| Event::GiveBack(who, *of)));
         }
@@ -126,8 +129,14 @@ impl World {
 }
 
 impl Event {
-    /// Lets it happen.
+    /// Lets it happen. A client that has nothing else to do first asks for recalls at once: how long that is on its way is
+    /// another event.
     pub fn happen(self, world: &mut World, variant: Variant) {
+        self.happen_alone(world, variant);
+        (0..CLIENTS).for_each(|who| world.await_recalls(who));
+    }
+
+    fn happen_alone(self, world: &mut World, variant: Variant) {
         match self {
             Self::Arrive(at) => {
                 let message = world.network.remove(at);
@@ -137,8 +146,15 @@ impl Event {
                 world.budget.losses -= 1;
                 let message = world.network.remove(at);
                 // The connection is gone with it: the client asks again.
-                if let Message::Await { client, .. } | Message::Recalls { client, .. } = message {
-                    world.clients[client].awaits = false;
+                match message {
+                    Message::Await { client, .. } | Message::Recalls { client, .. } => {
+                        world.clients[client].awaits = false;
+                    }
+                    Message::Return { session, lease } => {
+                        let owner = world.clients.iter_mut().find(|client| client.session == session && !client.dead);
+                        owner.into_iter().for_each(|client| client.unreturned.push(lease.clone()));
+                    }
+                    _ => {}
                 }
             }
             Self::Repeat(at) => {
@@ -147,9 +163,10 @@ impl Event {
                 world.deliver(message, variant);
             }
             Self::Call(who) => world.call(who),
-            Self::Await(who) => world.await_recalls(who),
+            Self::CallAgain(who, at) => world.call_again(who, at),
             Self::Drop(who) => world.drop_all(who),
             Self::CarryOut(who, at) => world.carry_out(who, at),
+            Self::ReturnAgain(who) => world.return_again(who),
             Self::GiveBack(who, of) => {
                 world.budget.returns -= 1;
                 world.give_back(who, of);

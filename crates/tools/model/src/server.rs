@@ -172,7 +172,7 @@ impl World {
             Want::Change => {
                 let needs = [(LeaseOf::Names(DIR), Mode::Write)];
                 let waits = self.server.table.claim(claim, id, &needs, clock).is_some();
-                if waits && variant == Variant::GrantWhileClaimed {
+                if !waits && variant == Variant::GrantWhileDone {
                     self.server.table.unclaim(claim, &[LeaseOf::Names(DIR)]);
                 }
                 if !waits && let Some(pending) = self.server.pending.get_mut(&number) {
@@ -231,7 +231,11 @@ impl World {
                 self.server.table.break_session(SessionId(session), until);
                 self.server.fencing.insert(session);
                 self.server.awaiting.remove(&session);
-                self.server.pending.retain(|_, pending| pending.session != session || pending.doing);
+                let of_it = |pending: &Pending| pending.session == session && !pending.doing;
+                for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
+                    let of = if pending.want == Want::Change { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                    self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
+                }
             }
         }
         self.age(variant);

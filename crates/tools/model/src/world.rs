@@ -1,6 +1,9 @@
 //! The state of everything.
 
-use std::time::Duration;
+use std::{
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    time::Duration,
+};
 
 use braid_types::{FileIndex, limits::LEASE_STOP_MS};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
@@ -98,7 +101,7 @@ pub struct World {
 impl World {
     /// Before anything happened.
     pub fn new(scenario: &Scenario) -> Self {
-        let clients = [0, 1].map(|number| Client::new(number, scenario.wants[number]));
+        let clients = [0, 1].map(|number| Client::new(number, scenario.wants[number], scenario.at_once));
         let (server, budget) = (Server::new(), scenario.budget);
         Self { server, clients, network: Vec::new(), budget, daemon: 0, acknowledged: 0, next_number: 1, broken: None }
     }
@@ -116,6 +119,7 @@ impl World {
 
     /// Who is whom does not hang on the order of messages.
     pub fn canonical(&mut self) {
-        self.network.sort_by_cached_key(|message| format!("{message:?}"));
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        self.network.sort_by_cached_key(|message| hasher.hash_one(message));
     }
 }

@@ -102,6 +102,13 @@ impl<D: Driver> Client<D> {
         Ok(Self { caller: self.caller.with_identity(identity).await? })
     }
 
+    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
+    /// default access control list takes their place. Without it modes are taken as they are.
+    #[must_use]
+    pub fn with_umask(&self, umask: u32) -> Self {
+        Self { caller: self.caller.with_umask(umask) }
+    }
+
     /// Opens a file, or makes it.
     ///
     /// # Errors

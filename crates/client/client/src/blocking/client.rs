@@ -89,6 +89,13 @@ impl Client {
         Ok(Self { caller, session: Arc::clone(&self.session) })
     }
 
+    /// A client that shares this one's connections and masks these bits out of the mode of what it makes, unless the directory's
+    /// default access control list takes their place. Without it modes are taken as they are.
+    #[must_use]
+    pub fn with_umask(&self, umask: u32) -> Self {
+        Self { caller: self.caller.with_umask(umask), session: Arc::clone(&self.session) }
+    }
+
     /// Opens a file, or makes it.
     ///
     /// # Errors

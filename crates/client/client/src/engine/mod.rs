@@ -124,11 +124,13 @@ pub struct Caller<D: Driver> {
     engine: Arc<Engine<D>>,
     /// 0: whoever the connection is; else a number of [`braid_wire::message::mds::DefineIdentity`].
     identity: u32,
+    /// What is masked out of the mode of what it makes.
+    umask: u32,
 }
 
 impl<D: Driver> Clone for Caller<D> {
     fn clone(&self) -> Self {
-        Self { engine: Arc::clone(&self.engine), identity: self.identity }
+        Self { engine: Arc::clone(&self.engine), identity: self.identity, umask: self.umask }
     }
 }
 
@@ -162,7 +164,7 @@ impl<D: Driver> Engine<D> {
 
     /// A caller with the connection's own identity.
     pub fn caller(self: &Arc<Self>) -> Caller<D> {
-        Caller { engine: Arc::clone(self), identity: 0 }
+        Caller { engine: Arc::clone(self), identity: 0, umask: 0 }
     }
 
     /// The driver.
@@ -207,7 +209,14 @@ impl<D: Driver> Caller<D> {
     /// [`Status::NotPermitted`], and as any call.
     pub async fn with_identity(&self, identity: Identity) -> Result<Self> {
         let number = self.engine.define_identity(identity).await?;
-        Ok(Self { engine: Arc::clone(&self.engine), identity: number })
+        Ok(Self { engine: Arc::clone(&self.engine), identity: number, umask: self.umask })
+    }
+
+    /// A caller that masks bits out of the mode of what it makes, unless the directory's default access control list takes
+    /// their place. That of a new client is 0: modes are taken as they are.
+    #[must_use]
+    pub fn with_umask(&self, umask: u32) -> Self {
+        Self { umask: umask & 0o777, ..self.clone() }
     }
 }
 

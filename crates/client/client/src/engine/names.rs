@@ -13,12 +13,12 @@ use crate::error::Result;
 impl<D: Driver> Caller<D> {
     /// Makes a directory.
     pub async fn mkdir(&self, at: &At, mode: u32) -> Result<Attributes> {
-        self.change("mkdir", at, MakeDirectory { at: at.clone(), mode }).await
+        self.change("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask }).await
     }
 
     /// Makes a pipe, socket or device.
     pub async fn mknod(&self, at: &At, kind: FileKind, mode: u32, device: u64) -> Result<Attributes> {
-        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, device }).await
+        self.change("mknod", at, MakeNode { at: at.clone(), kind, mode, umask: self.umask, device }).await
     }
 
     /// Makes a symbolic link to `target`.

@@ -212,7 +212,8 @@ impl<D: Driver> Caller<D> {
     /// from its index gave it a name.
     pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
-        let call = CreateUnnamed { at: at.clone(), mode: options.mode, rights, wish: options.wish.clone() };
+        let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
+        let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
         let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
         let path = format!("unnamed file {}", opened.attributes.file);
         OpenFile::new(self.clone(), path, rights, opened, run, None).map(Arc::new)
@@ -228,6 +229,7 @@ impl<D: Driver> Caller<D> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
+            umask: self.umask,
             exclusive: options.exclusive,
             truncate: options.truncate,
             rights: Some(rights),
@@ -254,8 +256,8 @@ impl<D: Driver> Caller<D> {
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
     pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
-        let lease = LeaseMode::None;
-        let call = Create { at: at.clone(), mode, exclusive, truncate: false, rights: None, wish, lease };
+        let (lease, umask) = (LeaseMode::None, self.umask);
+        let call = Create { at: at.clone(), mode, umask, exclusive, truncate: false, rights: None, wish, lease };
         self.change("create", at, call).await
     }
 }

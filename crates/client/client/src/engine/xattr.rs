@@ -17,8 +17,16 @@ impl<D: Driver> Caller<D> {
 
     /// Sets an extended attribute.
     pub async fn set_xattr(&self, at: &At, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let call = SetXattr { at: at.clone(), name: name.to_vec(), value: value.to_vec(), mode };
+        let call = SetXattr { at: at.clone(), name: name.to_vec(), value: value.to_vec(), mode, drop_setgid: false };
         self.change("set xattr of", at, call).await
+    }
+
+    /// As [`Caller::set_xattr`] of an access control list, by who has checked the user, who is not in the file's group:
+    /// setgid goes.
+    pub async fn set_acl_dropping_setgid(&self, at: &At, name: &[u8], value: &[u8]) -> Result<()> {
+        let (at, name, value) = (at.clone(), name.to_vec(), value.to_vec());
+        let call = SetXattr { at: at.clone(), name, value, mode: XattrMode::Either, drop_setgid: true };
+        self.change("set access control list of", &at, call).await
     }
 
     /// Names of all extended attributes.

@@ -113,8 +113,10 @@ calls! {
     Create = 0x0120 {
         /// Where.
         at: At,
-        /// Permission bits; the caller has applied its umask.
+        /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
         /// Fail when the name exists.
         exclusive: bool,
         /// Make an existing file empty.
@@ -168,6 +170,8 @@ calls! {
         at: At,
         /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
         /// What it is opened for.
         rights: Rights,
         /// Wishes about its layout.
@@ -180,6 +184,8 @@ calls! {
         at: At,
         /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
     } -> Attributes;
     /// Make a special file.
     MakeNode = 0x0131 {
@@ -189,6 +195,8 @@ calls! {
         kind: FileKind,
         /// Permission bits.
         mode: u32,
+        /// What the caller masks out of them, where the directory has no default access control list.
+        umask: u32,
         /// Device number.
         device: u64,
     } -> Attributes;
@@ -262,6 +270,9 @@ calls! {
         value: Vec<u8>,
         /// What if it exists or not.
         mode: XattrMode,
+        /// The caller has checked who asks, and that user is not in the file's group: setting the access control list
+        /// drops setgid.
+        drop_setgid: bool,
     } -> ();
     /// Names of all extended attributes.
     ListXattrs = 0x0152 {

@@ -73,6 +73,11 @@ impl Memory {
         self.notifier.get().unwrap()
     }
 
+    /// What is there, whatever the kernel shows.
+    pub fn content(&self, node: u64) -> Vec<u8> {
+        self.nodes.lock().unwrap()[&node].content.clone()
+    }
+
     /// Behind the kernel's back.
     pub fn set_content(&self, node: u64, content: impl Into<Vec<u8>>) {
         self.nodes.lock().unwrap().get_mut(&node).unwrap().content = content.into();
@@ -102,7 +107,10 @@ impl Memory {
         let nodes = self.nodes.lock().unwrap();
         let Node { mode, content, .. } = nodes.get(&node)?;
         let size = content.len() as u64;
-        Some(Attributes { ino: node, size, mode: *mode, links: 1, block_size: 4096, ..Attributes::default() })
+        // An ordinary user mounts it for itself.
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let base = Attributes { links: 1, block_size: 4096, ..Attributes::default() };
+        Some(Attributes { ino: node, size, mode: *mode, uid, gid, ..base })
     }
 
     fn find(&self, parent: u64, name: &[u8]) -> Option<u64> {

@@ -29,7 +29,7 @@ impl MdsCore {
         match r.changes.bytes {
             Some(size) => self.set_size(call, inode, size.0, again),
             None => {
-                let changed = self.set_others(&call, &inode, &r.changes, true);
+                let changed = self.set_others(&call, &inode, &r.changes);
                 match changed {
                     Ok(inode) => {
                         self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes)
@@ -40,26 +40,24 @@ impl MdsCore {
         }
     }
 
-    /// The record of the call goes with the size; what else is changed is absolute and may be done again.
+    /// What else is changed goes with the beginning of the intent, in one batch.
     fn set_size(&self, call: Call, inode: Arc<Inode>, size: u64, r: SetAttributes) -> Flow {
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
         }
         let file = inode.file;
         let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
-        let others = AttributeChanges { bytes: None, ..r.changes.clone() };
         let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
-        let prepared = allowed.and_then(|()| {
-            let nothing = others == AttributeChanges::none();
-            if nothing { Ok(inode) } else { self.set_others(&call, &inode, &others, false) }
-        });
-        if let Err(failure) = prepared {
-            return Flow::Fail(call, failure);
-        }
+        let others = match allowed.and_then(|()| stored(&r.changes)) {
+            Ok(others) => others,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
         let replay = call.replay();
         let request = MdsRequest::SetAttributes(r);
         let again = request.clone();
-        self.intend(call, file, IntentKind::Truncate { size }, opened, replay, request, move |core, call, done| {
+        let kind = IntentKind::Truncate { size };
+        self.intend(call, file, kind, opened, &others.clone(), replay, request, move |core, call, done| {
+            let done = core.set_times_after(&call, done, &others);
             match done {
                 // While the gate was closed nobody wrote: the size is what was asked for.
                 Intended::Now(inode) => Flow::from(call, Ok(convert::attributes(&inode))),
@@ -68,30 +66,28 @@ impl MdsCore {
         })
     }
 
-    fn set_others(
-        &self,
-        call: &Call,
-        inode: &Arc<Inode>,
-        changes: &AttributeChanges,
-        record: bool,
-    ) -> Result<Arc<Inode>, Failure> {
-        let mut change = self.change(call);
-        if !record {
-            change.replay = None;
-        }
-        let stored = Changes {
-            mode: changes.mode.map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid)).transpose()?,
-            owner: changes.uid.map(Principal::posix),
-            group: changes.gid.map(Principal::posix),
-            atime: changes.atime.as_ref().map(time),
-            mtime: changes.mtime.as_ref().map(time),
-            flags: changes.flags.map(u64::from),
-        };
-        let changed = self.names.setattr(&change, inode.file, &stored)?;
+    fn set_others(&self, call: &Call, inode: &Arc<Inode>, changes: &AttributeChanges) -> Result<Arc<Inode>, Failure> {
+        let change = self.change(call);
+        let changed = self.names.setattr(&change, inode.file, &stored(changes)?)?;
         if changes.mtime.is_some() && changed.size_in_objects {
             self.state().collector.time_was_set(inode.file, change.now);
         }
         Ok(changed)
+    }
+
+    /// A truncate sets the times itself when it is finished: those that were asked for come after it.
+    fn set_times_after(&self, call: &Call, done: Intended, changes: &Changes) -> Intended {
+        let Changes { atime, mtime, .. } = *changes;
+        let (Intended::Now(inode), Some(StoredTime::To(_))) = (&done, mtime) else { return done };
+        let root = braid_meta::Identity::root();
+        let change = braid_meta::Call { who: &root, replay: None, ..self.change(call) };
+        match self.names.setattr(&change, inode.file, &Changes { atime, mtime, ..Changes::default() }) {
+            Ok(inode) => Intended::Now(inode),
+            Err(failure) => {
+                crate::core::report("setting a time after a truncate", &failure);
+                done
+            }
+        }
     }
 
     /// Makes a file empty, for O_TRUNC.
@@ -109,7 +105,9 @@ impl MdsCore {
             Ok(inode) if inode.size == 0 && !inode.size_in_objects && inode.parts.is_empty() => then(self, call, inode),
             Ok(_) => {
                 let kind = IntentKind::Truncate { size: 0 };
-                self.intend(call, file, kind, false, None, request, |core, call, done| then(core, call, done.inode()))
+                self.intend(call, file, kind, false, &Changes::default(), None, request, |core, call, done| {
+                    then(core, call, done.inode())
+                })
             }
             Err(failure) => Flow::Fail(call, failure),
         }
@@ -123,6 +121,7 @@ impl MdsCore {
         file: FileIndex,
         kind: IntentKind,
         opened: bool,
+        changes: &Changes,
         replay: Option<braid_meta::Replay>,
         request: MdsRequest,
         then: impl FnOnce(&Self, Call, Intended) -> Flow + Send + 'static,
@@ -132,7 +131,7 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         let change = braid_meta::Call { replay, ..self.change(&call) };
-        let begun = self.names.begin_intent(&change, file, kind, opened).and_then(|intent| {
+        let begun = self.names.begin_intent_changing(&change, file, kind, opened, changes).and_then(|intent| {
             // A retry is answered from the record: its intent may be finished already.
             let stands = self.names.intent(file)?.is_some_and(|standing| standing.generation == intent.generation);
             Ok((intent, stands))
@@ -178,6 +177,18 @@ impl Intended {
             Self::Now(inode) | Self::Before(inode) => inode,
         }
     }
+}
+
+/// Everything but the size, as the namespace has it.
+fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
+    Ok(Changes {
+        mode: changes.mode.map(|mode| u16::try_from(mode).map_err(|_| Status::Invalid)).transpose()?,
+        owner: changes.uid.map(Principal::posix),
+        group: changes.gid.map(Principal::posix),
+        atime: changes.atime.as_ref().map(time),
+        mtime: changes.mtime.as_ref().map(time),
+        flags: changes.flags.map(u64::from),
+    })
 }
 
 fn time(set: &SetTime) -> StoredTime {

@@ -92,7 +92,7 @@ impl MdsCore {
         // Taken before: the closure runs under the namespace's lock, and must not take ours.
         let iods = self.state().cluster.candidates();
         let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
-        let args = CreateArgs { mode: convert::mode(r.mode), exclusive, open, place };
+        let args = CreateArgs { mode: convert::mode(r.mode, r.umask), exclusive, open, place };
         self.names.create(&self.change(call), slot.0, &slot.1, args)
     }
 
@@ -106,7 +106,7 @@ impl MdsCore {
             let directory = self.file_at(&call, &r.at, true)?;
             let open = OpenArgs { session, access: access(r.rights) };
             let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
-            let mode = convert::mode(r.mode);
+            let mode = convert::mode(r.mode, r.umask);
             let inode = self.names.create_unnamed(&self.change(&call), directory.file, mode, open, place)?;
             self.opened(session, &inode, convert::attributes(&inode), r.rights)
         });

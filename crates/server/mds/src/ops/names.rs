@@ -30,7 +30,7 @@ impl MdsCore {
         };
         let call = claimed!(self.claim(call, &[names(slot.directory)]));
         let made = Ok(slot).and_then(|slot| {
-            let made = self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode))?;
+            let made = self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
             Ok(convert::attributes(&made))
         });
         Flow::from(call, made)
@@ -44,7 +44,7 @@ impl MdsCore {
         };
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         let made = Ok(kind).and_then(|kind| {
-            let args = NodeArgs { kind, mode: convert::mode(r.mode), rdev: r.device };
+            let args = NodeArgs { kind, mode: convert::mode(r.mode, r.umask), rdev: r.device };
             let made = self.names.mknod(&self.change(&call), slot.0, &slot.1, args)?;
             Ok(convert::attributes(&made))
         });

@@ -1,7 +1,7 @@
 //! Punch a hole: an intent, as a truncate is (I5).
 
 use braid_meta::{
-    IntentKind,
+    Changes, IntentKind,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{Failure, Status};
@@ -30,7 +30,7 @@ impl MdsCore {
         let replay = call.replay();
         let request = MdsRequest::PunchHole(r.clone());
         let again = request.clone();
-        self.intend(call, r.file, kind, true, replay, request, move |core, call, done| {
+        self.intend(call, r.file, kind, true, &Changes::default(), replay, request, move |core, call, done| {
             core.attributes_of(call, done.inode(), || again, |attributes| attributes)
         })
     }

@@ -34,7 +34,7 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
-        let set = self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode);
+        let set = self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid);
         Flow::from(call, set)
     }
 

@@ -17,7 +17,7 @@ use super::world::{World, at, create};
 fn names_links_and_attributes() {
     let mut world = World::new(2);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     client.create("d/f");
     client.call(MakeSymlink { at: at("d/ln"), target: b"f".to_vec() }).unwrap();
     assert_eq!(client.call(ReadLink { at: at("d/ln") }).unwrap(), b"f");
@@ -27,7 +27,13 @@ fn names_links_and_attributes() {
     client.call(Access { at: at("d/f"), mask: 6 }).unwrap();
     assert_eq!(client.call(Access { at: at("d/f"), mask: 1 }).unwrap_err().status, Status::PermissionDenied);
     client
-        .call(SetXattr { at: at("d/f"), name: b"user.k".to_vec(), value: b"v".to_vec(), mode: XattrMode::Either })
+        .call(SetXattr {
+            at: at("d/f"),
+            name: b"user.k".to_vec(),
+            value: b"v".to_vec(),
+            mode: XattrMode::Either,
+            drop_setgid: false,
+        })
         .unwrap();
     assert_eq!(client.call(GetXattr { at: at("d/f"), name: b"user.k".to_vec() }).unwrap(), b"v");
     assert_eq!(client.call(ListXattrs { at: at("d/f") }).unwrap(), [b"user.k".to_vec()]);
@@ -61,10 +67,10 @@ fn a_listing_resumes_by_cookie_and_meets_every_name_once() {
 fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
     let mut world = World::new(4);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     let wish = LayoutWish { distribution: Some(WishedDistribution::Single), ..LayoutWish::none() };
     client.call(LayoutSet { at: at("d"), wish: wish.clone() }).unwrap();
-    client.call(MakeDirectory { at: at("d/child"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d/child"), mode: 0o755, umask: 0 }).unwrap();
     let plain = Create { wish: LayoutWish::none(), rights: None, ..create("d/child/f") };
     let file = client.call(plain).unwrap().attributes.file;
     let shown = client.call(LayoutShow { at: At::file(file) }).unwrap();
@@ -96,7 +102,7 @@ fn create_opens_what_is_there_and_makes_without_opening() {
     let found = client.call(Create { exclusive: false, ..create("f") }).unwrap();
     assert!(!found.created && found.opened.is_some());
     assert_eq!(found.attributes.file, made.attributes.file);
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     let directory = client.call(Create { exclusive: false, ..create("d") }).unwrap_err();
     assert_eq!(directory.status, Status::IsDirectory);
 }
@@ -126,7 +132,7 @@ fn common_calls_and_the_map() {
 fn fsck_sees_files_names_and_strays() {
     let mut world = World::new(2);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     let opened = client.create("d/f");
     world.write(&opened, 9000).unwrap();
     client.close(&opened);

@@ -33,10 +33,13 @@ fn a_ticket_is_its_user_whatever_its_messages_say() {
     let define = DefineIdentity { number: 1, identity: Identity::root() };
     assert_eq!(user.call_as(Envelope::PLAIN, define).unwrap_err().status, Status::NotPermitted);
     let as_root = Envelope { identity: 1, ..user.next() };
-    let refused = user.call_as(as_root, MakeDirectory { at: at("d"), mode: 0o755 }).unwrap_err();
+    let refused = user.call_as(as_root, MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap_err();
     assert_eq!(refused.status, Status::NotPermitted);
-    assert_eq!(user.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap_err().status, Status::PermissionDenied);
-    agent.call(MakeDirectory { at: at("open"), mode: 0o777 }).unwrap();
+    assert_eq!(
+        user.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap_err().status,
+        Status::PermissionDenied
+    );
+    agent.call(MakeDirectory { at: at("open"), mode: 0o777, umask: 0 }).unwrap();
     let changes = braid_wire::message::mds::AttributeChanges {
         mode: Some(0o777),
         ..braid_wire::message::mds::AttributeChanges::none()
@@ -133,7 +136,7 @@ fn roles_are_what_their_keys_prove() {
 fn rights_of_a_key_hold_read_only_squash_and_subtree() {
     let mut world = World::new(1);
     let root = world.client();
-    root.call(MakeDirectory { at: at("sub"), mode: 0o777 }).unwrap();
+    root.call(MakeDirectory { at: at("sub"), mode: 0o777, umask: 0 }).unwrap();
     root.create("secret");
     root.create("sub/inside");
     let key = world.key(KeyRights { read_only: true, ..KeyRights::full() });

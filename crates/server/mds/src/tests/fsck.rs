@@ -46,7 +46,7 @@ fn plant_lost_name(world: &World, client: &Client, directory: FileIndex, name: &
 fn a_wrong_link_count_is_told_and_set_right_only_when_told() {
     let mut world = World::new(1);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     client.close(&client.create("d/f"));
     client.call(MakeLink { from: at("d/f"), to: at("again") }).unwrap();
     plant_links(&world, &client, "d/f", 7);
@@ -72,8 +72,8 @@ fn a_wrong_link_count_is_told_and_set_right_only_when_told() {
 fn a_directory_that_no_name_leads_to_comes_back_under_lost_and_found_with_all_that_is_in_it() {
     let mut world = World::new(1);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
-    client.call(MakeDirectory { at: at("d/sub"), mode: 0o700 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
+    client.call(MakeDirectory { at: at("d/sub"), mode: 0o700, umask: 0 }).unwrap();
     client.close(&client.create("d/sub/f"));
     let (lost, file) = (client.stat("d").unwrap().file, client.stat("d/sub/f").unwrap().file);
     plant_lost_name(&world, &client, FileIndex::ROOT, "d");
@@ -124,7 +124,7 @@ fn names_that_come_and_go_during_the_check_are_no_problem_and_are_not_mended() {
     let mut world = World::new(1);
     let client = world.client();
     for name in ["a", "b"] {
-        client.call(MakeDirectory { at: at(name), mode: 0o755 }).unwrap();
+        client.call(MakeDirectory { at: at(name), mode: 0o755, umask: 0 }).unwrap();
         (0..50).for_each(|n| client.close(&client.create(&format!("{name}/{n}"))));
     }
     let done = AtomicBool::new(false);
@@ -136,7 +136,7 @@ fn names_that_come_and_go_during_the_check_are_no_problem_and_are_not_mended() {
                 client.call(Unlink { at: at(&from) }).unwrap();
                 let mode = RenameMode::Replace;
                 client.call(Rename { from: at(&other), to: at(&from), mode }).unwrap();
-                client.call(MakeDirectory { at: at("a/sub"), mode: 0o755 }).unwrap();
+                client.call(MakeDirectory { at: at("a/sub"), mode: 0o755, umask: 0 }).unwrap();
                 client.call(RemoveDirectory { at: at("a/sub") }).unwrap();
                 client.close(&client.create("b/new"));
                 client.call(Unlink { at: at("b/new") }).unwrap();

@@ -82,7 +82,7 @@ fn without_a_daemon_a_file_is_refused_and_a_directory_is_not() {
     let mut world = World::new(0);
     let client = world.client();
     assert_eq!(client.call(super::world::create("f")).unwrap_err().status, Status::NoIods);
-    client.call(braid_wire::message::mds::MakeDirectory { at: super::world::at("d"), mode: 0o755 }).unwrap();
+    client.call(braid_wire::message::mds::MakeDirectory { at: super::world::at("d"), mode: 0o755, umask: 0 }).unwrap();
 }
 
 #[test]

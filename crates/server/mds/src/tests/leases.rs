@@ -67,7 +67,7 @@ fn file_at(client: &Client, path: &str) -> FileIndex {
 }
 
 fn make_directory(client: &Client, path: &str) -> FileIndex {
-    client.call(MakeDirectory { at: at(path), mode: 0o755 }).unwrap().file
+    client.call(MakeDirectory { at: at(path), mode: 0o755, umask: 0 }).unwrap().file
 }
 
 /// A world with the directories `a`, `b` and `a/sub`, the file `a/f`, and a holder of the names leases of all.
@@ -119,8 +119,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     let (a, b, sub) = (s.a, s.b, s.sub);
     assert_eq!(s.recalled_for(create("a/new")), [a]);
     assert_eq!(s.recalled_for(Create { rights: None, ..create("a/plain") }), [a]);
-    assert_eq!(s.recalled_for(MakeDirectory { at: at("a/dir"), mode: 0o755 }), [a]);
-    let fifo = MakeNode { at: at("a/fifo"), kind: FileKind::Fifo, mode: 0o644, device: 0 };
+    assert_eq!(s.recalled_for(MakeDirectory { at: at("a/dir"), mode: 0o755, umask: 0 }), [a]);
+    let fifo = MakeNode { at: at("a/fifo"), kind: FileKind::Fifo, mode: 0o644, umask: 0, device: 0 };
     assert_eq!(s.recalled_for(fifo), [a]);
     assert_eq!(s.recalled_for(MakeSymlink { at: at("a/symlink"), target: b"f".to_vec() }), [a]);
     assert_eq!(s.recalled_for(Unlink { at: at("a/fifo") }), [a]);
@@ -135,7 +135,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(chmod("a")), [a], "its own attributes are its own lease's, not its parent's");
     let truncate = AttributeChanges { bytes: Some(ByteCount(7)), ..AttributeChanges::none() };
     assert_eq!(s.recalled_for(SetAttributes { at: at("a/f"), follow: true, changes: truncate }), [a]);
-    let set = SetXattr { at: at("a/f"), name: b"user.x".to_vec(), value: b"1".to_vec(), mode: XattrMode::Either };
+    let (name, value) = (b"user.x".to_vec(), b"1".to_vec());
+    let set = SetXattr { at: at("a/f"), name, value, mode: XattrMode::Either, drop_setgid: false };
     assert_eq!(s.recalled_for(set), [a]);
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
@@ -157,7 +158,7 @@ fn what_changes_nothing_recalls_nothing() {
     assert_eq!(s.recalled_for(read), []);
     assert_eq!(s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }), [], "it is there already");
     assert_eq!(s.recalled_for(ReadDirectory { dir: s.a, cookie: 0, bytes_max: 4096, with_attributes: true }), []);
-    assert_eq!(s.recalled_for(MakeDirectory { at: at("b/other"), mode: 0o755 }), [s.b]);
+    assert_eq!(s.recalled_for(MakeDirectory { at: at("b/other"), mode: 0o755, umask: 0 }), [s.b]);
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn retried<M: WireCall + Clone>(world: &mut World, client: &Client, message: M) 
 fn world() -> (World, Client) {
     let mut world = World::new(2);
     let client = world.client();
-    client.call(MakeDirectory { at: at("d"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d"), mode: 0o755, umask: 0 }).unwrap();
     let opened = client.create("d/f");
     client.close(&opened);
     (world, client)
@@ -35,9 +35,9 @@ fn world() -> (World, Client) {
 #[test]
 fn every_call_that_makes_a_name_is_answered_from_its_record() {
     let (mut world, client) = world();
-    let (a, b, client) = retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700 });
+    let (a, b, client) = retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700, umask: 0 });
     assert_eq!(a.file, b.file);
-    let node = MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, device: 0 };
+    let node = MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, umask: 0, device: 0 };
     let (a, b, client) = retried(&mut world, &client, node);
     assert_eq!(a.file, b.file);
     let (a, b, client) = retried(&mut world, &client, MakeSymlink { at: at("d/ln"), target: b"f".to_vec() });
@@ -50,7 +50,7 @@ fn every_call_that_makes_a_name_is_answered_from_its_record() {
 #[test]
 fn every_call_that_takes_a_name_away_is_answered_from_its_record() {
     let (mut world, client) = world();
-    client.call(MakeDirectory { at: at("d/sub"), mode: 0o755 }).unwrap();
+    client.call(MakeDirectory { at: at("d/sub"), mode: 0o755, umask: 0 }).unwrap();
     let (_, _, client) = retried(&mut world, &client, RemoveDirectory { at: at("d/sub") });
     let rename = Rename { from: at("d/f"), to: at("d/h"), mode: RenameMode::Replace };
     let (_, _, client) = retried(&mut world, &client, rename);
@@ -99,7 +99,13 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
     assert_eq!((a.mode, a.change), (b.mode, b.change), "changed once");
     let (a, b, client) = retried(&mut world, &client, set_size("d/f", 9000));
     assert_eq!((a.bytes, a.size_generation), (b.bytes, b.size_generation), "cut once");
-    let set = SetXattr { at: at("d/f"), name: b"user.a".to_vec(), value: b"1".to_vec(), mode: XattrMode::Create };
+    let set = SetXattr {
+        at: at("d/f"),
+        name: b"user.a".to_vec(),
+        value: b"1".to_vec(),
+        mode: XattrMode::Create,
+        drop_setgid: false,
+    };
     let (_, _, client) = retried(&mut world, &client, set);
     let (_, _, client) = retried(&mut world, &client, RemoveXattr { at: at("d/f"), name: b"user.a".to_vec() });
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };

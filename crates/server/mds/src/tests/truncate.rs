@@ -1,11 +1,13 @@
 //! Truncate and punch, killed between any two steps (I5). ADR 0004 numbers them.
 
-use braid_types::{ByteCount, FileOffset, IodId, Status};
+use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
 use braid_wire::{
     Rights,
     message::{
         lease::LeaseMode,
-        mds::{Envelope, Open, Opened, PunchHole, RenewCapability, Stat},
+        mds::{
+            AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat,
+        },
     },
 };
 
@@ -198,4 +200,54 @@ fn the_largest_size_is_a_file_and_one_more_is_not() {
     let largest = braid_types::limits::FILE_BYTES_MAX;
     assert_eq!(client.truncate("f", largest).unwrap().bytes, ByteCount(largest));
     assert_eq!(client.truncate("f", largest + 1).unwrap_err().status, Status::TooLarge);
+}
+
+#[test]
+fn a_truncate_with_other_changes_does_all_of_them_or_none() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 5000).unwrap();
+    client.close(&opened);
+    world.settle();
+    let changes = |uid| AttributeChanges {
+        bytes: Some(ByteCount(100)),
+        mode: Some(0o600),
+        uid: Some(uid),
+        mtime: Some(SetTime { time: Some(Timestamp { seconds: 77, nanos: 123_456_789 }) }),
+        ..AttributeChanges::none()
+    };
+    let set = |uid| SetAttributes { at: at("f"), follow: true, changes: changes(uid) };
+    let user = client.define(0x1000);
+    let chmod = AttributeChanges { mode: Some(0o666), ..AttributeChanges::none() };
+    client.call(SetAttributes { at: at("f"), follow: true, changes: chmod }).unwrap();
+    let refused = client.call_as(Envelope { identity: user, ..client.next() }, set(5)).unwrap_err();
+    assert_eq!(refused.status, Status::NotPermitted, "it may write the file, and not give it away");
+    let before = client.stat("f").unwrap();
+    assert_eq!((before.bytes, before.mode, before.uid), (ByteCount(5000), 0o666, 0));
+
+    world.iods.hold();
+    let pending = client.begin(1, set(5));
+    world.restart();
+    let client = client.reclaim(&mut world).unwrap();
+    assert!(!pending.has_come(), "the server died on the way");
+    world.pass(2000);
+    let after = client.stat("f").unwrap();
+    assert_eq!((after.bytes, after.mode, after.uid), (ByteCount(100), 0o600, 5), "what was begun is done, all of it");
+}
+
+#[test]
+fn a_time_that_is_set_with_a_size_is_the_time_that_is_told() {
+    let mut world = World::new(1);
+    let client = world.client();
+    client.call(create("f")).unwrap();
+    let time = Timestamp { seconds: -77, nanos: 123_456_789 };
+    let changes = AttributeChanges {
+        bytes: Some(ByteCount(100)),
+        mtime: Some(SetTime { time: Some(time) }),
+        ..AttributeChanges::none()
+    };
+    let set = client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    assert_eq!((set.mtime, set.bytes), (time, ByteCount(100)));
+    assert!(set.ctime.seconds >= 1_000_000, "that is the server's");
 }

@@ -575,6 +575,7 @@ pub fn create(path: &str) -> Create {
     Create {
         at: at(path),
         mode: 0o644,
+        umask: 0,
         exclusive: true,
         truncate: false,
         rights: Some(Rights::READ_WRITE),

@@ -41,16 +41,7 @@ impl Namespace {
         let outcome = self.change(call, Op::SetAttributes, file, |tx| {
             let old = tx.inode(file)?;
             let mut new = (*old).clone();
-            own(call.who, &old, &mut new, changes)?;
-            mode(call.who, &old, &mut new, changes)?;
-            times(call, &old, &mut new, changes)?;
-            if let Some(flags) = changes.flags {
-                // No flag has a meaning yet (I10).
-                if flags != 0 {
-                    return Err(Failure::new(Status::Unsupported, "no attribute flag is defined"));
-                }
-                owner_only(call.who, &old)?;
-            }
+            apply(call, &old, &mut new, changes)?;
             new.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(new)))
         })?;
@@ -58,7 +49,22 @@ impl Namespace {
     }
 }
 
-fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
+/// All changes, each asked about as if it were alone.
+pub(super) fn apply(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Changes) -> Result<(), Failure> {
+    own(call.who, old, new, changes)?;
+    mode(call.who, old, new, changes)?;
+    times(call, old, new, changes)?;
+    if let Some(flags) = changes.flags {
+        // No flag has a meaning yet (I10).
+        if flags != 0 {
+            return Err(Failure::new(Status::Unsupported, "no attribute flag is defined"));
+        }
+        owner_only(call.who, old)?;
+    }
+    Ok(())
+}
+
+pub(super) fn owner_only(who: &Identity, inode: &Inode) -> Result<(), Failure> {
     if who.is_unheld() || who.owns(inode) { Ok(()) } else { Err(Status::NotPermitted.into()) }
 }
 

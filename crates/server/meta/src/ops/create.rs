@@ -7,6 +7,7 @@ use braid_types::{Failure, FileIndex, Status};
 
 use super::open::{self, OpenArgs};
 use super::{make, name};
+use crate::acl::NewMode;
 use crate::identity::{Call, Want, permit};
 use crate::namespace::Namespace;
 use crate::record::{DirectoryDefault, FileKind, Inode, Outcome, layout_fits};
@@ -14,8 +15,8 @@ use crate::tx::{Op, Tx};
 
 /// How a file is made. `P` decides its layout.
 pub struct CreateArgs<P> {
-    /// Permission bits; the caller has applied its umask.
-    pub mode: u16,
+    /// Permission bits.
+    pub mode: NewMode,
     /// Fail when the name exists (`O_EXCL`).
     pub exclusive: bool,
     /// Open it too, also one that exists.
@@ -106,7 +107,7 @@ pub(super) fn regular<P>(
     tx: &mut Tx<'_>,
     call: &Call<'_>,
     parent: &Inode,
-    mode: u16,
+    mode: NewMode,
     place: P,
 ) -> Result<Inode, Failure>
 where

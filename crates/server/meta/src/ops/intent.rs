@@ -13,7 +13,7 @@ use std::sync::Arc;
 use braid_types::limits::FILE_BYTES_MAX;
 use braid_types::{Failure, FileIndex, ShardId, SizeGeneration, Status};
 
-use super::attributes;
+use super::attributes::{self, Changes};
 use crate::identity::{Call, Want, permit};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
@@ -30,6 +30,19 @@ impl Namespace {
         kind: IntentKind,
         opened: bool,
     ) -> Result<Intent, Failure> {
+        self.begin_intent_changing(call, file, kind, opened, &Changes::default())
+    }
+
+    /// As [`Namespace::begin_intent`], with other attributes changed in the same batch: an intent that was begun is carried out,
+    /// so that all is changed or nothing. The intent itself sets the times when it is finished.
+    pub fn begin_intent_changing(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        kind: IntentKind,
+        opened: bool,
+        changes: &Changes,
+    ) -> Result<Intent, Failure> {
         let outcome = self.change(call, Op::BeginIntent, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
             check(&inode, kind)?;
@@ -39,6 +52,8 @@ impl Namespace {
             if inode.size_generation.0 != 0 && tx.get(&key::intent(file))?.is_some() {
                 return Err(Failure::new(Status::TryAgain, "another truncate of the file is under way"));
             }
+            let old = inode.clone();
+            attributes::apply(call, &old, &mut inode, changes)?;
             inode.size_generation.0 += 1;
             if !call.who.is_unheld() {
                 attributes::clear_set_ids(&mut inode);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, SizeGeneration, Status, Timestamp};
 
 use super::name;
+use crate::acl::{Acl, NewMode};
 use crate::identity::{Call, Identity, Want, permit};
 use crate::namespace::COOKIE_FIRST;
 use crate::record::{Entry, FileKind, Inode, Parts, Principal};
@@ -65,12 +66,12 @@ pub(super) fn inode(
     parent: &Inode,
     file: FileIndex,
     kind: FileKind,
-    mode: u16,
+    mode: NewMode,
     now: Timestamp,
 ) -> Inode {
     let inherits = parent.mode & 0o2000 != 0;
     let group = if inherits { parent.group } else { Principal::posix(who.gid) };
-    let mut mode = mode & 0o7777;
+    let (mut mode, acl) = permissions(parent, kind, mode);
     if kind == FileKind::Directory && inherits {
         mode |= 0o2000;
     } else if mode & 0o2010 == 0o2010 && !who.is_unheld() && !who.in_group(group) {
@@ -102,6 +103,17 @@ pub(super) fn inode(
         next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },
         has_default: false,
         has_xattrs: false,
+        acl,
         unnamed: false,
     }
+}
+
+/// IEEE 1003.1e draft 17, 23.1.4: a default list of the directory takes the place of the umask. Symbolic links have none.
+fn permissions(parent: &Inode, kind: FileKind, mode: NewMode) -> (u16, Option<Arc<Acl>>) {
+    let bits = mode.bits & 0o7777;
+    let default = parent.acl.as_ref().and_then(|acl| acl.default.as_ref()).filter(|_| kind != FileKind::Symlink);
+    let Some(default) = default else { return (bits & !(mode.umask & 0o777), None) };
+    let (permissions, access) = default.inherited(bits).split();
+    let handed_on = (kind == FileKind::Directory).then(|| default.clone());
+    (bits & 0o7000 | permissions, Acl { access, default: handed_on }.kept())
 }

@@ -6,6 +6,7 @@ use braid_types::limits::LINKS_MAX;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::make;
+use crate::acl::NewMode;
 use crate::identity::Call;
 use crate::key;
 use crate::namespace::Namespace;
@@ -14,7 +15,14 @@ use crate::tx::Op;
 
 impl Namespace {
     /// Makes a directory. It picks a shard of its own and inherits the default layout and placement.
-    pub fn mkdir(&self, call: &Call<'_>, parent: FileIndex, name: &[u8], mode: u16) -> Result<Arc<Inode>, Failure> {
+    pub fn mkdir(
+        &self,
+        call: &Call<'_>,
+        parent: FileIndex,
+        name: &[u8],
+        mode: impl Into<NewMode>,
+    ) -> Result<Arc<Inode>, Failure> {
+        let mode = mode.into();
         let outcome = self.change(call, Op::Mkdir, parent, |tx| {
             let place = make::free_name(tx, call, parent, name)?;
             if place.directory.nlink >= LINKS_MAX {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, Status};
 
 use super::make;
+use crate::acl::NewMode;
 use crate::identity::Call;
 use crate::namespace::Namespace;
 use crate::record::{FileKind, Inode, Outcome};
@@ -16,7 +17,7 @@ pub struct NodeArgs {
     /// Fifo, socket or device.
     pub kind: FileKind,
     /// Permission bits.
-    pub mode: u16,
+    pub mode: NewMode,
     /// Device number, for devices; else ignored.
     pub rdev: u64,
 }

@@ -8,6 +8,7 @@ use braid_types::{Failure, FileIndex, Status};
 
 use super::create;
 use super::open::{self, OpenArgs};
+use crate::acl::NewMode;
 use crate::identity::{Call, Want, permit};
 use crate::key;
 use crate::namespace::Namespace;
@@ -21,13 +22,14 @@ impl Namespace {
         &self,
         call: &Call<'_>,
         directory: FileIndex,
-        mode: u16,
+        mode: impl Into<NewMode>,
         open: OpenArgs,
         place: P,
     ) -> Result<Arc<Inode>, Failure>
     where
         P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
     {
+        let mode = mode.into();
         let outcome = self.change(call, Op::CreateUnnamed, directory, |tx| {
             let parent = tx.directory(directory)?;
             permit(call.who, &parent, Want::CHANGE_ENTRIES)?;

@@ -5,6 +5,9 @@ use std::ops::ControlFlow;
 use braid_types::limits::{NAME_BYTES_MAX, XATTR_LIST_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
 use braid_types::{Failure, FileIndex, Status};
 
+use super::attributes;
+use crate::acl::{self, List, Which};
+use crate::acl_xattr;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
@@ -26,6 +29,11 @@ impl Namespace {
     /// The value of an extended attribute.
     pub fn xattr(&self, who: &Identity, file: FileIndex, name: &[u8]) -> Result<Vec<u8>, Failure> {
         let inode = self.inode(file)?;
+        if let Some(which) = Which::of(name) {
+            return acl::list_of(&inode, which)
+                .map(|list| acl_xattr::encode(&list))
+                .ok_or_else(|| Status::NoAttribute.into());
+        }
         check(who, &inode, name, Want::READ)?;
         let value = if inode.has_xattrs { self.store.get(&key::xattr(file, name))? } else { None };
         value.ok_or_else(|| Status::NoAttribute.into())
@@ -36,10 +44,14 @@ impl Namespace {
         let inode = self.inode(file)?;
         let mut names = if inode.has_xattrs { self.xattr_names(file)? } else { Vec::new() };
         names.retain(|name| who.is_root() || !name.starts_with(b"trusted."));
+        let lists = [(Which::Access, acl::ACCESS_NAME), (Which::Default, acl::DEFAULT_NAME)];
+        let lists = lists.into_iter().filter(|(which, _)| acl::list_of(&inode, *which).is_some());
+        names.extend(lists.map(|(_, name)| name.to_vec()));
         Ok(names)
     }
 
-    /// Sets an extended attribute of at most 64 KiB.
+    /// Sets an extended attribute of at most 64 KiB. `drop_setgid`: the caller has checked who asks, and the access list that
+    /// is set is that of a file of a group that it is not in.
     pub fn set_xattr(
         &self,
         call: &Call<'_>,
@@ -47,7 +59,11 @@ impl Namespace {
         name: &[u8],
         value: &[u8],
         mode: XattrMode,
+        drop_setgid: bool,
     ) -> Result<(), Failure> {
+        if let Some(which) = Which::of(name) {
+            return self.set_list(call, file, which, acl_xattr::decode(value)?, drop_setgid);
+        }
         self.change(call, Op::SetXattr, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
             check(call.who, &inode, name, Want::WRITE)?;
@@ -72,6 +88,9 @@ impl Namespace {
 
     /// Removes an extended attribute.
     pub fn remove_xattr(&self, call: &Call<'_>, file: FileIndex, name: &[u8]) -> Result<(), Failure> {
+        if let Some(which) = Which::of(name) {
+            return self.set_list(call, file, which, None, false);
+        }
         self.change(call, Op::RemoveXattr, file, |tx| {
             let mut inode = (*tx.inode(file)?).clone();
             check(call.who, &inode, name, Want::WRITE)?;
@@ -80,6 +99,32 @@ impl Namespace {
             }
             tx.batch.remove(key::xattr(file, name));
             inode.has_xattrs = self.xattr_names(file)?.len() > 1;
+            inode.touch(tx.now);
+            tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Sets or removes a list; Linux asks neither whether it was there nor `XATTR_CREATE`.
+    fn set_list(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        which: Which,
+        list: Option<List>,
+        drop_setgid: bool,
+    ) -> Result<(), Failure> {
+        self.change(call, Op::SetXattr, file, |tx| {
+            let mut inode = (*tx.inode(file)?).clone();
+            acl::check_kind(&inode, which, list.is_none())?;
+            attributes::owner_only(call.who, &inode)?;
+            let drops = which == Which::Access && list.is_some();
+            acl::set(&mut inode, which, list);
+            // Linux posix_acl_update_mode(): as with chmod, nobody keeps sgid for a group that it is not in.
+            if drops && (drop_setgid || !call.who.is_unheld() && !call.who.in_group(inode.group)) {
+                inode.mode &= !0o2000;
+            }
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)
@@ -104,8 +149,9 @@ impl Namespace {
     }
 }
 
-/// The rules of Linux's xattr(7): `user.` as the permission bits say, on files and directories only; `trusted.` root's;
-/// `security.` and `system.` read by all, written by root.
+/// `system.` names that mean nothing here are refused: what they would say would not hold. Else
+/// the rules of Linux's xattr(7): `user.` as the permission bits say, on files and directories only; `trusted.` root's;
+/// `security.` read by all, written by root.
 fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), Failure> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX || name.contains(&0) {
         return Err(Status::Range.into());
@@ -120,7 +166,7 @@ fn check(who: &Identity, inode: &Inode, name: &[u8], want: Want) -> Result<(), F
         }
         return permit(who, inode, want);
     }
-    let known = [&b"trusted."[..], b"security.", b"system."].iter().any(|prefix| name.starts_with(prefix));
+    let known = [&b"trusted."[..], b"security."].iter().any(|prefix| name.starts_with(prefix));
     match (known, who.is_unheld(), writes || name.starts_with(b"trusted.")) {
         (false, ..) => Err(Status::Unsupported.into()),
         (true, true, _) | (true, false, false) => Ok(()),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use braid_layout::Layout;
 use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
 
-use super::{RecordError, layout};
+use super::{RecordError, acl, layout};
+use crate::acl::Acl;
 use crate::codec::{Decoder, Encoder};
 use crate::ops::Fetch;
 
@@ -186,6 +187,8 @@ pub struct Inode {
     pub has_default: bool,
     /// Whether it has extended attributes.
     pub has_xattrs: bool,
+    /// Access control lists; `None` where the mode says all.
+    pub acl: Option<Arc<Acl>>,
     /// Made without a name and not given one yet: the one kind of orphan that may get a name.
     pub unnamed: bool,
 }
@@ -198,13 +201,12 @@ const MTIME_SET: u8 = 16;
 const UNNAMED: u8 = 32;
 const LINKED: u8 = 64;
 const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED;
-/// The only ACL tag today: none.
-const ACL_NONE: u8 = 0;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
-        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(ACL_NONE);
+        let tag = if self.acl.is_some() { acl::TAG_POSIX } else { acl::TAG_NONE };
+        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(tag);
         for principal in [self.owner, self.group] {
             out.u8(principal.kind as u8).u64(principal.id);
         }
@@ -216,6 +218,9 @@ impl Inode {
         out.u16(self.parts.0.len() as u16).raw(&self.parts.0);
         if let Some(layout) = &self.layout {
             layout::encode(&mut out, layout);
+        }
+        if let Some(lists) = &self.acl {
+            acl::encode(&mut out, lists);
         }
         out.finish()
     }
@@ -235,8 +240,8 @@ impl Inode {
         let mut from = Decoder::new("inode", VERSION, bytes)?;
         let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
         let mode = from.u16()?;
-        let (marks, acl) = (from.u8()?, from.u8()?);
-        if marks & !MARKS != 0 || acl != ACL_NONE || mode > 0o7777 {
+        let (marks, tag) = (from.u8()?, from.u8()?);
+        if marks & !MARKS != 0 || tag > acl::TAG_POSIX || mode > 0o7777 {
             return Err(from.broken());
         }
         let inode = Self {
@@ -265,6 +270,7 @@ impl Inode {
             unnamed: marks & UNNAMED != 0,
             parts: parts(&mut from)?,
             layout: if marks & HAS_LAYOUT != 0 { Some(Arc::new(layout::decode(&mut from)?)) } else { None },
+            acl: if tag == acl::TAG_POSIX { Some(Arc::new(acl::decode(&mut from)?)) } else { None },
         };
         from.finish()?;
         Ok(inode)

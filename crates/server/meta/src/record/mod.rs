@@ -1,6 +1,7 @@
 //! Records of the metadata store: what each holds and its bytes (`docs/format-meta.md`). Each begins with a version
 //! byte; a version, tag or flag that is not understood is an error, never a guess (I10).
 
+mod acl;
 mod cluster;
 mod default;
 mod entry;

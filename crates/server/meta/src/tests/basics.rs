@@ -82,7 +82,7 @@ fn special_files_keep_their_device_and_only_root_makes_devices() {
     let (_, ns) = memory();
     let (root, user) = (Identity::root(), user(5));
     let dir = ns.mkdir(&call(&root), ROOT, b"dev", 0o777).unwrap().file;
-    let node = |kind, rdev| NodeArgs { kind, mode: 0o600, rdev };
+    let node = |kind, rdev| NodeArgs { kind, mode: 0o600.into(), rdev };
     let made = ns.mknod(&call(&root), dir, b"null", node(FileKind::CharDevice, 0x103)).unwrap();
     assert_eq!((made.kind, made.rdev), (FileKind::CharDevice, 0x103));
     assert_eq!(status(ns.mknod(&call(&user), dir, b"sda", node(FileKind::BlockDevice, 1))), Status::NotPermitted);
@@ -163,7 +163,7 @@ fn extended_attributes_are_set_listed_replaced_and_go_with_the_file() {
     let root = Identity::root();
     let before = store.dump().len();
     let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
-    let set = |name: &[u8], mode| ns.set_xattr(&call(&root), file, name, b"v", mode);
+    let set = |name: &[u8], mode| ns.set_xattr(&call(&root), file, name, b"v", mode, false);
     set(b"user.b", XattrMode::Create).unwrap();
     set(b"user.a", XattrMode::Either).unwrap();
     assert_eq!(status(set(b"user.a", XattrMode::Create)), Status::Exists);
@@ -197,7 +197,7 @@ fn children_inherit_layout_and_placement_of_their_directory() {
         seen = default.cloned();
         Ok(layout(1))
     };
-    ns.create(&call(&root), sub, b"f", CreateArgs { mode: 0o644, exclusive: true, open: None, place }).unwrap();
+    ns.create(&call(&root), sub, b"f", CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place }).unwrap();
     assert_eq!(seen, Some(default));
     ns.set_directory_default(&call(&root), dir, None).unwrap();
     assert_eq!(ns.directory_default(dir).unwrap(), None);

@@ -53,7 +53,7 @@ fn churn(ns: &Namespace, state: &mut u64, steps: usize) {
         let mode = [RenameMode::Replace, RenameMode::Exchange][draw(2) as usize];
         let args = OpenArgs { session: SessionId(1), access: Access::WRITE };
         let open = (draw(2) == 0).then_some(args);
-        let created = CreateArgs { mode: 0o644, exclusive: true, open, place };
+        let created = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
         let _refused_or_done = match draw(7) {
             0 | 1 => ns.create(call, dirs[0], &names[0], created).map(drop),
             2 => ns.mkdir(call, ROOT, format!("d{}", draw(4)).as_bytes(), 0o755).map(drop),

@@ -46,7 +46,7 @@ fn refusals(ns: &Namespace, name: &[u8]) -> Vec<Status> {
     let refusals = vec![
         status(create(ns, call, ROOT, name)),
         status(ns.mkdir(call, ROOT, name, 0o755)),
-        status(ns.mknod(call, ROOT, name, NodeArgs { kind: FileKind::Fifo, mode: 0o600, rdev: 0 })),
+        status(ns.mknod(call, ROOT, name, NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 })),
         status(ns.symlink(call, ROOT, name, b"target")),
         status(ns.link(call, held.file, ROOT, name)),
         status(ns.unlink(call, ROOT, name)),

@@ -56,7 +56,7 @@ fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids()
     let root = Identity::root();
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o777).unwrap().file;
     let before = store.committed();
-    let args = CreateArgs { mode: 0o444, exclusive: true, open: Some(args(Access::WRITE)), place };
+    let args = CreateArgs { mode: 0o444.into(), exclusive: true, open: Some(args(Access::WRITE)), place };
     let made = ns.create(&call(&user), dir, b"f", args).unwrap().inode;
     assert_eq!(store.committed().0, before.0 + 1);
     assert!(made.size_in_objects);
@@ -166,7 +166,7 @@ fn a_removed_directory_that_is_no_ones_takes_its_records_with_it() {
     let before = keys(&store);
     let dir = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
     ns.set_directory_default(&call(&root), dir, Some(&DirectoryDefault::default())).unwrap();
-    ns.set_xattr(&call(&root), dir, b"user.x", b"1", crate::XattrMode::Either).unwrap();
+    ns.set_xattr(&call(&root), dir, b"user.x", b"1", crate::XattrMode::Either, false).unwrap();
     ns.rmdir(&call(&root), ROOT, b"d").unwrap();
     assert_eq!(keys(&store), before);
     assert_eq!(status(create(&ns, &call(&root), dir, b"late")), Status::StaleHandle);

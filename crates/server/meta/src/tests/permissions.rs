@@ -90,7 +90,7 @@ fn a_setgid_directory_hands_its_group_on() {
     assert_eq!((file.owner.id, file.group.id), (5, 7));
     let sub = ns.mkdir(&call(&user), dir, b"sub", 0o755).unwrap();
     assert_eq!((sub.group.id, sub.mode), (7, 0o2755));
-    let args = CreateArgs { mode: 0o2775, exclusive: true, open: None, place };
+    let args = CreateArgs { mode: 0o2775.into(), exclusive: true, open: None, place };
     let tool = ns.create(&call(&user), dir, b"tool", args).unwrap().inode;
     assert_eq!(tool.mode, 0o775, "no executable of a group that its maker is not in");
 }
@@ -138,7 +138,7 @@ fn times_now_need_write_permission_and_others_ownership() {
     let (_, ns) = memory();
     let (owner, writer, reader) = (user(5), Identity { uid: 6, gid: 6, groups: vec![5], checked: false }, user(8));
     let dir = directory(&ns, 7, 0o777);
-    let args = CreateArgs { mode: 0o664, exclusive: true, open: None, place };
+    let args = CreateArgs { mode: 0o664.into(), exclusive: true, open: None, place };
     let file = ns.create(&call(&owner), dir, b"f", args).unwrap().inode.file;
     let now = Changes { atime: Some(crate::SetTime::Now), mtime: Some(crate::SetTime::Now), ..Changes::default() };
     let then = Changes { mtime: Some(crate::SetTime::To(at(1))), ..Changes::default() };
@@ -171,7 +171,7 @@ fn trusted_attributes_are_seen_by_root_alone() {
     let (root, owner) = (Identity::root(), user(5));
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let set = |who, name: &[u8]| ns.set_xattr(&call(who), file, name, b"v", XattrMode::Either);
+    let set = |who, name: &[u8]| ns.set_xattr(&call(who), file, name, b"v", XattrMode::Either, false);
     set(&root, b"trusted.t").unwrap();
     set(&owner, b"user.u").unwrap();
     assert_eq!(status(set(&owner, b"trusted.t")), Status::NotPermitted);
@@ -217,7 +217,7 @@ fn who_was_checked_elsewhere_inherits_the_group_of_a_setgid_directory() {
 fn who_was_checked_elsewhere_sees_trusted_attributes_listed_only_as_root() {
     let (_, ns) = memory();
     let file = create(&ns, &call(&Identity::root()), ROOT, b"f").unwrap().inode.file;
-    ns.set_xattr(&call(&checked(5)), file, b"trusted.a", b"1", XattrMode::Either).unwrap();
+    ns.set_xattr(&call(&checked(5)), file, b"trusted.a", b"1", XattrMode::Either, false).unwrap();
     assert_eq!(ns.list_xattrs(&checked(5), file).unwrap(), Vec::<Vec<u8>>::new());
     assert_eq!(ns.list_xattrs(&checked(0), file).unwrap(), [b"trusted.a"]);
 }

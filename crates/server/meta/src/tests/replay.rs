@@ -25,17 +25,17 @@ fn every_operation() -> Vec<Step> {
     vec![
         step("create", |ns, call| create(ns, call, ROOT, b"new")),
         step("create and open", |ns, call| {
-            let args = CreateArgs { mode: 0o644, exclusive: true, open: Some(OPEN), place };
+            let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: Some(OPEN), place };
             ns.create(call, ROOT, b"opened", args)
         }),
         step("mkdir", |ns, call| ns.mkdir(call, ROOT, b"newdir", 0o755)),
         step("mknod", |ns, call| {
-            ns.mknod(call, ROOT, b"pipe", NodeArgs { kind: FileKind::Fifo, mode: 0o600, rdev: 0 })
+            ns.mknod(call, ROOT, b"pipe", NodeArgs { kind: FileKind::Fifo, mode: 0o600.into(), rdev: 0 })
         }),
         step("symlink", |ns, call| ns.symlink(call, ROOT, b"sym", b"target")),
         step("link", move |ns, call| ns.link(call, file, ROOT, b"hard")),
         step("setattr", move |ns, call| ns.setattr(call, file, &Changes { mode: Some(0o600), ..Changes::default() })),
-        step("set_xattr", move |ns, call| ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create)),
+        step("set_xattr", move |ns, call| ns.set_xattr(call, file, b"user.x", b"1", XattrMode::Create, false)),
         step("remove_xattr", move |ns, call| ns.remove_xattr(call, file, b"user.x")),
         step("open", move |ns, call| ns.open_file(call, file, OPEN)),
         step("begin_intent", move |ns, call| ns.begin_intent(call, file, IntentKind::Truncate { size: 5 }, false)),
