@@ -39,7 +39,7 @@ impl Stage {
         let dir = dir.canonicalize()?;
         let cluster = Cluster::start(braid, &dir, IODS)?;
         let (mds, key) = cluster.contact();
-        let point = |at: usize| dir.join(format!("mount{at}"));
+        let point = |at: usize| dir.join(format!("m{at}"));
         let mounts = (0..mounts).map(|at| Mount::start(braid, point(at), &mds, &key, &[])).collect::<Result<_>>()?;
         Ok(Self { mounts, cluster, dir })
     }
