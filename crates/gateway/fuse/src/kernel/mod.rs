@@ -19,6 +19,7 @@
 pub mod abi;
 mod clone;
 mod connection;
+mod demand;
 mod device;
 mod encode;
 mod features;

@@ -4,16 +4,18 @@
 //!   idle: blocked in read(2) of the device
 //!     | a request
 //!     v
-//!   nobody else idle? spawn one first ── serve (may wait) ── enough idle? end : idle
+//!   nobody else idle? spawn one first ── serve (may wait) ── more than the load wants? end : idle
 //! ```
 //!
 //! 1. After a request was taken and before it is served, some worker idles, or the cap is reached: the
 //!    kernel's next request is taken at once, whatever the handler waits for.
-//! 2. Workers end only when `idle_max` others idle.
+//! 2. A worker ends only while another idles, and without having been counted as idle: who then takes a
+//!    request sees that it was the last.
 //! 3. Each worker owns its buffers as long as it lives: no memory is taken on the way of a request.
 
 use super::abi::{BUFFER_HEADER_BYTES, opcode};
 use super::clone::clone_device;
+use super::demand::Demand;
 use super::device::Device;
 use super::init::Agreed;
 use super::interrupt::Interrupts;
@@ -23,6 +25,7 @@ use rustix::io::Errno;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Workers at most: each that waits holds a thread, and 1,024 waiting ones are a cluster in trouble. The
 /// next request then waits in the kernel.
@@ -33,16 +36,14 @@ pub const WORKERS_MAX: usize = 1024;
 pub struct PoolOptions {
     /// Threads at most.
     pub workers_max: usize,
-    /// Idle ones that are kept.
-    pub idle_max: usize,
-    /// A descriptor of its own for each worker (`FUSE_DEV_IOC_CLONE`).
+    /// A descriptor of its own for each worker (`FUSE_DEV_IOC_CLONE`). Not faster on few cores (docs/adr/0010).
     pub clone_fd: bool,
 }
 
 impl Default for PoolOptions {
     /// As measured: docs/adr/0010.
     fn default() -> Self {
-        Self { workers_max: WORKERS_MAX, idle_max: 4, clone_fd: false }
+        Self { workers_max: WORKERS_MAX, clone_fd: false }
     }
 }
 
@@ -54,6 +55,8 @@ pub(super) struct Pool {
     dialect: Dialect,
     request_bytes_max: usize,
     options: PoolOptions,
+    began: Instant,
+    demand: Demand,
     idle: AtomicUsize,
     workers: AtomicUsize,
     full: AtomicBool,
@@ -75,6 +78,8 @@ impl Pool {
             dialect: agreed.dialect(),
             request_bytes_max: usize::try_from(agreed.request_bytes_max).unwrap_or(usize::MAX),
             options,
+            began: Instant::now(),
+            demand: Demand::default(),
             idle: AtomicUsize::new(0),
             workers: AtomicUsize::new(0),
             full: AtomicBool::new(false),
@@ -102,10 +107,21 @@ impl Pool {
     }
 
     /// As `wait`, for a time; whether it ended.
-    pub(super) fn wait_for(&self, time: std::time::Duration) -> bool {
+    pub(super) fn wait_for(&self, time: Duration) -> bool {
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = self.end.wait_timeout_while(ended, time, |ended| !*ended);
         *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Whether a worker that has nothing to do stays. If so it counts as idle.
+    fn stay(&self) -> bool {
+        let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let surplus = self.workers() > self.demand.workers(now_ms);
+        let stay = !surplus || self.idle.load(Ordering::Acquire) == 0;
+        if stay {
+            self.idle.fetch_add(1, Ordering::AcqRel);
+        }
+        stay
     }
 
     fn spawn(self: &Arc<Self>) -> std::io::Result<()> {
@@ -142,6 +158,22 @@ impl fmt::Debug for Pool {
     }
 }
 
+/// A request that is being served, also while a panic in its handler unwinds.
+struct Busy(Arc<Pool>);
+
+impl Busy {
+    fn new(pool: Arc<Pool>) -> Self {
+        pool.demand.begin();
+        Self(pool)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.demand.end();
+    }
+}
+
 /// One thread.
 struct Worker {
     pool: Arc<Pool>,
@@ -159,23 +191,19 @@ impl Worker {
     }
 
     fn run(mut self) {
-        loop {
-            if self.pool.idle.fetch_add(1, Ordering::AcqRel) >= self.pool.options.idle_max.max(1) {
-                self.pool.idle.fetch_sub(1, Ordering::AcqRel);
-                break;
-            }
+        while self.pool.stay() {
             let taken = self.take();
-            let idle_before = self.pool.idle.fetch_sub(1, Ordering::AcqRel);
+            let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) > 1;
             let Some(bytes) = taken else {
                 self.pool.finish();
                 break;
             };
-            if idle_before == 1
-                && let Err(error) = self.pool.spawn()
-            {
+            if !others_idle && let Err(error) = self.pool.spawn() {
                 tracing::warn!(%error, "no thread for another worker");
             }
+            let busy = Busy::new(Arc::clone(&self.pool));
             self.serve(bytes);
+            drop(busy);
         }
     }
 

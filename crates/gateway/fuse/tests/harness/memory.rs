@@ -73,6 +73,11 @@ impl Memory {
         self.notifier.get().unwrap()
     }
 
+    /// What is there, whatever the kernel shows.
+    pub fn content(&self, node: u64) -> Vec<u8> {
+        self.nodes.lock().unwrap()[&node].content.clone()
+    }
+
     /// Behind the kernel's back.
     pub fn set_content(&self, node: u64, content: impl Into<Vec<u8>>) {
         self.nodes.lock().unwrap().get_mut(&node).unwrap().content = content.into();

@@ -1,8 +1,9 @@
 //! `cargo xtask up`: the main job, from nothing, on real data.
 //!
-//! Builds `braid`, starts a metadata server and four I/O daemons in one process, stores a directory tree
-//! and one large file, reads both back, compares every byte, shows where the stripes lie, and says what to
-//! type next. With `--once` it stops the cluster and removes what it made.
+//! Builds `braid`, starts a metadata server and four I/O daemons in one process, mounted where this user
+//! may, stores a directory tree and one large file, reads both back, compares every byte, copies the tree
+//! through the mount with `cp` and compares again, shows where the stripes lie, and says what to type next.
+//! With `--once` it stops the cluster, which unmounts, and removes what it made.
 
 use std::{
     fs::{self, File},
@@ -47,6 +48,7 @@ pub fn run(args: &[String]) -> Result<bool> {
         home.stop(&braid);
     }
     let facts = outcome?;
+    ensure!(!options.once || !home.mounted(), "{} is still mounted after braid down", home.mount().display());
     if options.json {
         println!("{}", serde_json::to_string_pretty(&facts)?);
     } else if !options.once {
@@ -103,6 +105,16 @@ impl Home {
         fs::create_dir_all(&root).with_context(|| format!("making {}", root.display()))?;
         ensure!(fs::read_dir(&root)?.next().is_none(), "{} is not empty; try: --dir with a new one", root.display());
         Ok(Self { cluster: root.join("cluster"), root })
+    }
+
+    /// Where the cluster is mounted.
+    fn mount(&self) -> PathBuf {
+        self.cluster.join("mnt")
+    }
+
+    fn mounted(&self) -> bool {
+        let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        table.lines().any(|line| line.split(' ').nth(1).is_some_and(|point| Path::new(point) == self.mount()))
     }
 
     /// Stops the cluster and removes everything; both are tried whatever happened before.
@@ -175,6 +187,7 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
             (compared.bytes + bytes) >> 20
         ),
     );
+    let through_mount = through_mount(home, options, (tree, &name), &big)?;
     home.braid(braid, &["fsck"], options)?;
     home.braid(braid, &["status"], options)?;
     Ok(json!({
@@ -183,8 +196,29 @@ fn main_job(braid: &Path, home: &Home, options: &Options) -> Result<Value> {
             "bytes": compared.bytes, "put_seconds": put_tree, "get_seconds": get_tree },
         "big_file": { "bytes": bytes, "put_seconds": put_big, "get_seconds": get_big },
         "every_byte_came_back": true,
+        "through_the_mount": through_mount,
         "cluster": if options.once { Value::Null } else { json!(cluster) },
     }))
+}
+
+/// The same files through the mount: what was put is seen, and what `cp` copies in is the same when it is read.
+fn through_mount(home: &Home, options: &Options, (tree, name): (&Path, &str), big: &Path) -> Result<Value> {
+    if !home.mounted() {
+        say(options, "not mounted (that needs root, or fusermount3): nothing is tried through a mount");
+        return Ok(Value::Null);
+    }
+    let mount = home.mount();
+    compare_trees(tree, &mount.join(name))?;
+    let read = Instant::now();
+    compare_files(big, &mount.join("big.bin"))?;
+    let read = read.elapsed().as_secs_f64();
+    let copy = mount.join("copied");
+    say(options, &format!("$ cp -a {} {}", tree.display(), copy.display()));
+    let copied =
+        timed(|| Process::new("cp").args(["-a".as_ref(), tree.as_os_str(), copy.as_os_str()]).limit(STEP_LIMIT).run())?;
+    let compared = compare_trees(tree, &copy)?;
+    say(options, &format!("every byte came back through the mount too: {} files", compared.files + 1));
+    Ok(json!({ "point": mount, "cp_seconds": copied, "big_file_read_seconds": read }))
 }
 
 fn timed(step: impl FnOnce() -> Result<Finished>) -> Result<f64> {
@@ -313,6 +347,9 @@ fn next_steps(braid: &Path, home: &Home) {
     let folder = braid.parent().unwrap_or(braid).display();
     let cluster = home.cluster.display();
     println!("\nThe cluster runs on, in {cluster}. What to type next:\n");
+    if home.mounted() {
+        println!("  ls -l {cluster}/mnt         # it is mounted there: cp, tar, git, anything");
+    }
     println!("  export BRAID_CONFIG={cluster}/braid.toml PATH=\"{folder}:$PATH\"");
     println!("  braid ls -l /");
     println!("  braid put FILE /            # store something of yours");

@@ -8,7 +8,11 @@ use std::path::Path;
 
 /// Mounts; the device to serve. `None`: only root may.
 pub(super) fn mount(options: &MountOptions, point: &Path, root_mode: u32) -> Result<Option<OwnedFd>, MountError> {
-    let device = open_device().map_err(MountError::NoDevice)?;
+    let device = match open_device() {
+        // The helper opens it with root's rights.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => return Ok(None),
+        device => device.map_err(MountError::NoDevice)?,
+    };
     let kind = format!("fuse.{}", options.subtype);
     let data = data(options, device.as_raw_fd(), root_mode);
     match rustix::mount::mount(options.source.as_str(), point, kind, options.flags(), data.as_c_str()) {

@@ -39,15 +39,15 @@ const OF_FSTAB: &[&str] =
     &["defaults", "auto", "noauto", "user", "users", "owner", "group", "nouser", "nofail", "_netdev", "relatime"];
 
 impl MountOptions {
-    /// As a cluster's file system should be mounted: everyone may use it, the kernel checks permissions,
-    /// and no other machine's set-user-id program or device counts here.
+    /// As a cluster's file system should be mounted: everyone may use it (where root mounts it), the kernel
+    /// checks permissions, and no other machine's set-user-id program or device counts here.
     pub fn new(source: impl Into<String>, point: impl Into<PathBuf>) -> Self {
         Self {
             point: point.into(),
             source: source.into(),
             subtype: SUBTYPE.to_owned(),
             read_only: false,
-            allow_other: true,
+            allow_other: rustix::process::geteuid().is_root(),
             default_permissions: true,
             suid: false,
             dev: false,

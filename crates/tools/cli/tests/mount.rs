@@ -1,0 +1,261 @@
+//! `braid mount` and `braid umount`: what a user meets, also when servers or the mount itself are killed.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::Path,
+    process::{Child, ExitStatus, Stdio},
+    sync::mpsc,
+    time::Duration,
+};
+
+use harness::{Cluster, Processes, braid, noise, text};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Nothing here takes this long; a test that would hang fails instead.
+const LONG: Duration = Duration::from_secs(60);
+
+/// Whether this machine mounts; says why not.
+fn can_mount() -> bool {
+    let able = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
+    if !able {
+        println!("skipped: mounting needs root and /dev/fuse");
+    }
+    able
+}
+
+/// The type and source of what is mounted there.
+fn mounted(point: &Path) -> Option<(String, String)> {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    let found = table.lines().map(|line| line.split(' ').collect::<Vec<_>>()).rfind(|line| Path::new(line[1]) == point);
+    found.map(|line| (line[2].to_owned(), line[0].to_owned()))
+}
+
+/// A mount in the foreground, so that its process is at hand.
+struct Foreground(Child);
+
+impl Foreground {
+    fn start(config: &str, point: &Path) -> Self {
+        let mut command = braid();
+        command.args(["--json", "--config", config, "--timeout", "3s", "mount", "--foreground"]).arg(point);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
+        assert!(line.starts_with('{'), "{line}");
+        Self(child)
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    fn ended(mut self) -> Option<ExitStatus> {
+        let (done, waiting) = mpsc::channel();
+        std::thread::spawn(move || done.send(self.0.wait().unwrap()));
+        waiting.recv_timeout(LONG).ok()
+    }
+}
+
+fn unmount(point: &Path, lazy: bool) -> std::process::Output {
+    braid().arg("umount").args(lazy.then_some("--lazy")).arg(point).output().unwrap()
+}
+
+#[test]
+fn up_mounts_by_itself_and_down_unmounts() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(2);
+    let point = cluster.path().join("mnt");
+    assert_eq!(mounted(&point).map(|(kind, _)| kind).as_deref(), Some("fuse.braid"));
+    let content = noise(3_000_000);
+    fs::create_dir(point.join("dir")).unwrap();
+    fs::write(point.join("dir/file"), &content).unwrap();
+    assert_eq!(fs::read(point.join("dir/file")).unwrap(), content);
+    let back = cluster.dir.path().join("back");
+    cluster.ok(&["get", "/dir/file", back.to_str().unwrap()]);
+    assert_eq!(fs::read(back).unwrap(), content, "the library sees the same");
+    cluster.restart_after(|| assert_eq!(mounted(&point), None));
+    assert_eq!(fs::read(point.join("dir/file")).unwrap(), content);
+}
+
+#[test]
+fn no_mount_means_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = dir.path().join("cluster");
+    let up = braid().arg("up").arg(&cluster).args(["--port", "0", "--iods", "1", "--detach", "--no-mount"]).output();
+    let (up, down) = (up.unwrap(), || braid().arg("down").arg(&cluster).output().unwrap());
+    assert_eq!((up.status.success(), mounted(&cluster.join("mnt"))), (true, None), "{}", text(&up));
+    assert!(down().status.success());
+}
+
+#[test]
+fn a_mount_returns_when_it_can_be_used_and_two_see_the_same() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(2);
+    let points = ["a", "b"].map(|name| cluster.dir.path().join(name));
+    for point in &points {
+        fs::create_dir(point).unwrap();
+        cluster.ok(&["mount", point.to_str().unwrap()]);
+    }
+    fs::write(points[0].join("file"), "from a").unwrap();
+    assert_eq!(fs::read(points[1].join("file")).unwrap(), b"from a");
+    let again = cluster.run(&["mount", points[0].to_str().unwrap()]);
+    assert!(text(&again).contains("mounted already") && text(&again).contains("try: braid umount"), "{}", text(&again));
+    for point in &points {
+        let output = unmount(point, false);
+        assert!(output.status.success(), "{}", text(&output));
+        assert_eq!(mounted(point), None);
+    }
+    assert_eq!(unmount(&points[0], false).status.code(), Some(3), "there is nothing to unmount");
+}
+
+#[test]
+fn a_mount_that_fails_says_so_on_the_terminal_and_leaves_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.dir.path().join("point");
+    cluster.fails(&["mount", point.to_str().unwrap()], 3, "try: mkdir -p");
+    fs::create_dir(&point).unwrap();
+    cluster.fails(&["--mds", "127.0.0.1:1", "--timeout", "1s", "mount", point.to_str().unwrap()], 5, "127.0.0.1:1");
+    cluster.fails(&["mount", "-o", "writeback", point.to_str().unwrap()], 2, "no such option; try: ro");
+    assert_eq!(mounted(&point), None);
+}
+
+#[test]
+fn a_read_only_mount_changes_nothing() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.dir.path().join("point");
+    fs::create_dir(&point).unwrap();
+    fs::write(cluster.path().join("mnt/file"), "content").unwrap();
+    cluster.ok(&["mount", "-o", "ro,noatime,_netdev", point.to_str().unwrap()]);
+    assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
+    assert_eq!(fs::write(point.join("new"), "x").unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    assert!(unmount(&point, false).status.success());
+}
+
+#[test]
+fn the_helper_of_mount_takes_a_line_of_fstab() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let (helper, point) = (cluster.dir.path().join("mount.braid"), cluster.dir.path().join("point"));
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_braid"), &helper).unwrap();
+    fs::create_dir(&point).unwrap();
+    let config = cluster.path().join("braid.toml");
+    // By its own name, as mount(8) calls what it finds in /sbin.
+    let output = std::process::Command::new(&helper)
+        .arg0("/sbin/mount.braid")
+        .args([config.as_os_str(), point.as_os_str()])
+        .args(["-o", "rw,_netdev,timeout=5s"])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    assert_eq!(mounted(&point), Some(("fuse.braid".into(), config.to_str().unwrap().into())));
+    assert!(unmount(&point, false).status.success());
+}
+
+#[test]
+fn a_mount_whose_process_is_killed_is_cleaned_by_umount() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.dir.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let config = cluster.path().join("braid.toml");
+    let mount = Foreground::start(config.to_str().unwrap(), &point);
+    mount.signal(Signal::KILL);
+    assert!(mount.ended().is_some());
+    assert!(fs::metadata(&point).is_err(), "nobody serves it");
+    cluster.fails(&["mount", point.to_str().unwrap()], 1, "try: braid umount");
+    let output = unmount(&point, false);
+    assert!(output.status.success(), "{}", text(&output));
+    cluster.ok(&["mount", point.to_str().unwrap()]);
+    assert!(unmount(&point, false).status.success());
+}
+
+#[test]
+fn a_mount_in_use_names_who_uses_it_and_goes_lazily() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.path().join("mnt");
+    let held = fs::File::create(point.join("held")).unwrap();
+    let output = unmount(&point, false);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).contains(&format!("({})", std::process::id())), "{}", text(&output));
+    assert!(text(&output).contains("try: braid umount --lazy"), "{}", text(&output));
+    assert!(unmount(&point, true).status.success());
+    assert_eq!(mounted(&point), None);
+    drop(held);
+}
+
+/// Servers that are there when it begins.
+fn servers() -> (Processes, std::path::PathBuf) {
+    let mut servers = Processes::start();
+    let (disk, point) = (servers.dir.path().join("disk"), servers.dir.path().join("point"));
+    servers.add_iod(&disk);
+    fs::create_dir(&point).unwrap();
+    (servers, point)
+}
+
+#[test]
+fn a_termination_ends_a_mount_while_servers_are_dead_and_files_open() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, point) = servers();
+    let mount = Foreground::start(&servers.config, &point);
+    let held = fs::File::create(point.join("held")).unwrap();
+    servers.mds.0.kill().unwrap();
+    servers.iods[0].0.kill().unwrap();
+    mount.signal(Signal::TERM);
+    assert!(mount.ended().is_some_and(|status| status.success()));
+    assert_eq!(mounted(&point), None);
+    assert!(held.metadata().is_err());
+}
+
+#[test]
+fn umount_works_while_servers_are_dead() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, point) = servers();
+    let mount = Foreground::start(&servers.config, &point);
+    fs::write(point.join("file"), "content").unwrap();
+    servers.mds.0.kill().unwrap();
+    servers.iods[0].0.kill().unwrap();
+    let output = unmount(&point, false);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(mount.ended().is_some_and(|status| status.success()));
+}
+
+#[test]
+fn a_process_that_waits_for_a_dead_server_can_be_killed() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, point) = servers();
+    let mount = Foreground::start(&servers.config, &point);
+    servers.mds.0.kill().unwrap();
+    let waiting = std::process::Command::new("stat").arg(point.join("file")).stderr(Stdio::null()).spawn().unwrap();
+    let waiting = Foreground(waiting);
+    waiting.signal(Signal::KILL);
+    assert!(waiting.ended().is_some());
+    mount.signal(Signal::TERM);
+    assert!(mount.ended().is_some_and(|status| status.success()));
+    assert_eq!(mounted(&point), None);
+}
