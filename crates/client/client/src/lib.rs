@@ -11,10 +11,11 @@ pub mod engine;
 mod error;
 mod fork;
 mod keyfile;
+pub mod lease;
 mod place;
 pub mod plan;
 
-pub use blocking::{Client, File, Listing};
+pub use blocking::{Client, File, Leases, Listing};
 pub use braid_layout::{Distribution, Extent, Layout, Pattern, View};
 pub use braid_net::TlsPolicy;
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
@@ -31,4 +32,5 @@ pub use config::{Config, Credential, Proof, Source, SourceBox};
 pub use engine::{LockCancelHandle, OpenOptions};
 pub use error::{Error, Result};
 pub use keyfile::KeyFile;
+pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
 pub use place::ToAt;

@@ -132,6 +132,7 @@ mod tests {
             change: 0,
             flags: 0,
             size_generation: Default::default(),
+            shared: false,
         }
     }
 

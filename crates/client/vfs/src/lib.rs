@@ -22,8 +22,10 @@
 mod error;
 mod files;
 mod handles;
+mod kept;
 mod known;
 mod ops;
+mod promise;
 mod users;
 mod vfs;
 
@@ -33,7 +35,7 @@ pub use braid_client::{
 };
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
-pub use known::{Known, Looked};
+pub use known::{Keep, Kept, Known, Looked};
 pub use ops::{
     allocate::Allocation,
     create::NewFile,
@@ -44,5 +46,6 @@ pub use ops::{
     room::Room,
     write::WriteAs,
 };
+pub use promise::Keeper;
 pub use users::User;
 pub use vfs::Vfs;

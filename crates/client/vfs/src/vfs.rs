@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use braid_client::{Attributes, Client};
+use braid_client::{Attributes, Client, FileIndex};
 
 use crate::{
     error::Result,
     files::{Files, OpenFile},
     handles::{FileHandle, Handles},
-    known::Known,
+    kept::Mark,
+    known::{Keep, Known},
     ops::directory::OpenDirectory,
+    promise::{Holder, Promise},
     users::Users,
 };
 
@@ -35,6 +37,7 @@ pub struct Vfs {
     pub(crate) open_files: Handles<OpenFile>,
     pub(crate) open_directories: Handles<OpenDirectory>,
     pub(crate) files: Arc<Files>,
+    pub(crate) holder: Arc<Holder>,
 }
 
 impl Vfs {
@@ -44,7 +47,9 @@ impl Vfs {
     /// # Errors
     /// The metadata server is not reached.
     pub fn new(client: Client) -> Result<Self> {
+        let holder = Holder::new(&client);
         Ok(Self {
+            holder,
             users: Users::new(client)?,
             open_files: Handles::default(),
             open_directories: Handles::default(),
@@ -64,5 +69,56 @@ impl Vfs {
     pub(crate) fn seen(&self, attributes: Attributes) -> Known {
         self.files.see(&attributes);
         Known::now(attributes)
+    }
+
+    /// Attributes that came just now, asked for under a promise.
+    pub(crate) fn kept_under(&self, attributes: Attributes, promise: &Arc<Promise>, mark: Mark) -> Known {
+        self.files.see(&attributes);
+        let keep = self.holder.cache.keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
+        Known { attributes, keep }
+    }
+
+    /// The promise that the attributes of a file would be kept under, if it is held: that of the directory of its one
+    /// name, or a directory's own.
+    pub(crate) fn promise_of(&self, file: FileIndex) -> Option<Arc<Promise>> {
+        match self.holder.cache.parent(file) {
+            Some(above) => self.holder.promise(above),
+            None => self.holder.held_promise(file),
+        }
+    }
+
+    /// This mount has changed the bytes or attributes of a file.
+    pub(crate) fn changed(&self, file: FileIndex) {
+        self.holder.cache.change(&[file]);
+    }
+
+    /// This mount made something under a name, or tried to: it and its attributes are kept, if nothing came between.
+    pub(crate) fn made(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        made: braid_client::Result<Attributes>,
+        under: (Option<Arc<Promise>>, Mark),
+    ) -> Result<Known> {
+        let (cache, (promise, mark)) = (&self.holder.cache, under);
+        let holds = |promise: &Promise| self.holder.holds(promise);
+        let keep = match (&made, promise) {
+            (Ok(found), Some(promise)) => cache.keep_found(&promise, mark, name, found, holds),
+            _ => Keep::default(),
+        };
+        match keep.name {
+            // The directory has another time now.
+            Some(_) => cache.change(&[directory]),
+            // What is remembered of the name is of before, or whether it was made is not known.
+            None => cache.change_name(directory, name),
+        }
+        let attributes = made?;
+        self.files.see(&attributes);
+        Ok(Known { attributes, keep })
+    }
+
+    /// Before something is made: the promise of its directory, if it is held, and the moment.
+    pub(crate) fn before(&self, directory: FileIndex) -> (Option<Arc<Promise>>, Mark) {
+        (self.holder.held_promise(directory), self.holder.cache.mark())
     }
 }

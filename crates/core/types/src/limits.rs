@@ -75,6 +75,24 @@ pub const LOCK_WAIT_MS_MAX: u32 = 8_000;
 /// A client session that was silent for this long is ended and fenced, in milliseconds.
 pub const SESSION_SILENT_MS: u64 = 60_000;
 
+/// A client believes in its leases for this long after it sent the last renewal that was answered, in milliseconds.
+pub const LEASE_STOP_MS: u64 = 10_000;
+/// The metadata server's side of [`LEASE_STOP_MS`], since it last heard the client: twice as long covers clock drift,
+/// scheduling, and the time that a mount needs to empty the kernel's caches.
+pub const LEASE_BROKEN_MS: u64 = 2 * LEASE_STOP_MS;
+/// A client that does not give a recalled lease back within this time is ended and fenced, in milliseconds. With the
+/// wait for the fence or for [`LEASE_BROKEN_MS`] whoever waits for it is served within the 30 s of I8.
+pub const RECALL_MS: u64 = 10_000;
+/// The server answers an `AwaitRecalls` after this long, also when there is nothing to say: two that are lost in a row
+/// end nobody's belief.
+pub const AWAIT_RECALLS_MS: u64 = 3_000;
+/// Recalls in one answer (I9).
+pub const RECALLS_MAX: usize = 1024;
+/// Leases given back in one message, so that the server's lock is free in between (I9).
+pub const LEASES_RETURNED_MAX: usize = 1024;
+/// Leases of one server (I9); beyond it the least used are recalled.
+pub const LEASES_MAX: usize = 1_000_000;
+
 /// Virtual shards in use by a new cluster.
 pub const SHARDS_DEFAULT: u16 = 64;
 /// Object directories of one I/O daemon: `file index mod 1024` (the 2008 paper's hash).

@@ -62,7 +62,7 @@ fn golden_vectors_of_every_message_are_unchanged() {
 
 /// The table of messages as `docs/format-messages.md` has it.
 fn messages_page() -> String {
-    use crate::message::{fields_text, iod::*, lock::*, mds::*, types::*, *};
+    use crate::message::{fields_text, iod::*, lease::*, lock::*, mds::*, types::*, *};
     let mut page = String::from(
         "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
          [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
@@ -119,6 +119,9 @@ fn messages_page() -> String {
         FsckNamespaceReply,
         FsckProblem,
         FsckMend,
+        LeaseGrant,
+        Recall,
+        ReturnedLease,
         ReadReply,
         ObjectEnd,
         WriteReply,
@@ -151,6 +154,8 @@ fn messages_page() -> String {
         RenameMode,
         XattrMode,
         FsckProblemKind,
+        LeaseKind,
+        LeaseMode,
         SeekWhat,
     );
     page += "\n## Statuses (u16)\n\n| number | name | errno | meaning |\n|---|---|---|---|\n";

@@ -14,6 +14,7 @@ use braid_types::{ByteCount, ClusterUuid, IodId, WriteVerifier};
 use braid_wire::{
     Call, Credential, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
     message::{
+        lease::LeaseMode,
         mds::{
             Close, Create, CreateReply, Envelope, Heartbeat, KeyAdd, KeyRights, MakeDirectory, OpenSession, RegisterIod,
         },
@@ -100,8 +101,9 @@ fn main() {
                     for n in 0..each {
                         let at = At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
+                        let lease = LeaseMode::None;
                         let create =
-                            Create { at, mode: 0o644, umask: 0, exclusive: true, truncate: false, rights, wish };
+                            Create { at, mode: 0o644, umask: 0, exclusive: true, truncate: false, rights, wish, lease };
                         let sequence = 10 + 2 * n;
                         let made: CreateReply = line.call(worker as u32, sequence, &create);
                         if let Some(opened) = made.opened {

@@ -10,7 +10,10 @@ use braid_net::server::Responder;
 use braid_types::{Failure, FileIndex, SessionId};
 use braid_wire::{Wire, encode_success, message::mds::Envelope};
 
-use crate::connection::Connection;
+use crate::{
+    connection::Connection,
+    lease::{Blocked, Hold},
+};
 
 /// A call that was admitted.
 #[derive(Debug)]
@@ -24,9 +27,16 @@ pub(crate) struct Call {
     /// When it came, on the server's monotonic clock.
     pub(crate) came: Duration,
     pub(crate) responder: Responder,
+    /// What it keeps others from holding, until it is answered.
+    pub(crate) hold: Option<Hold>,
 }
 
 impl Call {
+    /// The session that asks, also where the call needs none; 0, which is nobody's, on a connection without one.
+    pub(crate) fn asker(&self) -> SessionId {
+        self.session.or_else(|| self.connection.bound()).unwrap_or_default()
+    }
+
     /// What makes a retry known to the store.
     pub(crate) fn replay(&self) -> Option<Replay> {
         let Envelope { slot, sequence, .. } = self.envelope;
@@ -43,6 +53,8 @@ pub(crate) enum Flow {
     Later,
     /// It waits until the file's gate opens, then begins again.
     Gate(Call, FileIndex),
+    /// It waits until somebody gives a lease back, then begins again.
+    Lease(Call, Blocked),
     /// It failed.
     Fail(Call, Failure),
 }

@@ -59,6 +59,11 @@ impl Pulse {
         self.heard_ms.store(now.as_millis() as u64, Ordering::Relaxed);
     }
 
+    /// When it was last heard.
+    pub(crate) fn heard(&self, now: Duration) -> Duration {
+        now.saturating_sub(Duration::from_millis(self.silent_ms(now)))
+    }
+
     pub(crate) fn silent_ms(&self, now: Duration) -> u64 {
         (now.as_millis() as u64).saturating_sub(self.heard_ms.load(Ordering::Relaxed))
     }
@@ -139,6 +144,11 @@ impl Connection {
         }
         pulse.hear(now);
         Ok(pulse.session)
+    }
+
+    /// The session that it belongs to, alive or not.
+    pub(crate) fn bound(&self) -> Option<SessionId> {
+        self.session.get().map(|pulse| pulse.session)
     }
 
     pub(crate) fn check_role(&self, wanted: &[Role]) -> Result<(), Failure> {

@@ -2,14 +2,57 @@
 
 use braid_meta::{
     DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, Placement as StoredPlacement,
+    lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
-use braid_types::{ByteCount, Failure, Status};
+use braid_types::{ByteCount, Failure, FileIndex, Status};
 use braid_wire::message::{
     FileKind,
+    lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
     types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
 };
 
-/// What a client sees of an inode.
+/// What a wished or returned lease allows; claims have no word on the wire.
+pub(crate) fn lease_mode(mode: LeaseMode) -> Result<StoredMode, Failure> {
+    match mode {
+        LeaseMode::None => Ok(StoredMode::None),
+        LeaseMode::Read => Ok(StoredMode::Read),
+        LeaseMode::Write => Ok(StoredMode::Write),
+        LeaseMode::Shared => Ok(StoredMode::Shared),
+        _ => Err(Status::Unsupported.into()),
+    }
+}
+
+pub(crate) fn granted(mode: StoredMode, number: u64) -> LeaseGrant {
+    LeaseGrant { mode: wire_lease_mode(mode), number }
+}
+
+fn wire_lease_mode(mode: StoredMode) -> LeaseMode {
+    match mode {
+        StoredMode::None | StoredMode::Look => LeaseMode::None,
+        StoredMode::Read => LeaseMode::Read,
+        StoredMode::Write => LeaseMode::Write,
+        StoredMode::Shared => LeaseMode::Shared,
+    }
+}
+
+pub(crate) fn lease_of(kind: LeaseKind, file: FileIndex) -> Result<LeaseOf, Failure> {
+    match kind {
+        LeaseKind::Names => Ok(LeaseOf::Names(file)),
+        LeaseKind::Data => Ok(LeaseOf::Data(file)),
+        _ => Err(Status::Unsupported.into()),
+    }
+}
+
+pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
+    let (kind, file) = match recall.of {
+        LeaseOf::Names(file) => (LeaseKind::Names, file),
+        LeaseOf::Data(file) => (LeaseKind::Data, file),
+    };
+    Recall { number, kind, file, keep: wire_lease_mode(recall.keep) }
+}
+
+/// What a client sees of an inode. Whether it is `shared` is told with care where somebody knows who asks: this errs on
+/// the safe side.
 pub(crate) fn attributes(inode: &Inode) -> Attributes {
     Attributes {
         file: inode.file,
@@ -28,6 +71,7 @@ pub(crate) fn attributes(inode: &Inode) -> Attributes {
         change: inode.change,
         flags: inode.flags as u32,
         size_generation: inode.size_generation,
+        shared: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked) || inode.size_in_objects,
     }
 }
 

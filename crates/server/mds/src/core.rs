@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Invariants: (1) no lock is held while an I/O daemon, the log or a waiter is called; (2) lock order:
-//! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; (3) everything that waits is in a bounded queue and has an end (I8, I9).
+//! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; the leases' own last; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
     collections::HashMap,
@@ -27,8 +27,8 @@ use braid_wire::Secret;
 
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter,
-    ending::Ending, environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents, lock::Locks,
-    metrics::Counters, session::Sessions,
+    ending::Ending, environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents,
+    lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
 };
 
 /// The metadata server.
@@ -44,6 +44,8 @@ pub struct MdsCore {
     pub(crate) gated: AtomicUsize,
     /// See `reclaim.rs`.
     pub(crate) in_doubt: AtomicBool,
+    /// See `lease.rs`.
+    pub(crate) leases: Leases,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -78,6 +80,7 @@ impl MdsCore {
         uuid: ClusterUuid,
         names: Namespace,
         in_doubt: bool,
+        leases: Leases,
         state: State,
     ) -> Arc<Self> {
         let epoch = names.epoch();
@@ -92,6 +95,7 @@ impl MdsCore {
             started,
             gated: AtomicUsize::new(0),
             in_doubt: AtomicBool::new(in_doubt),
+            leases,
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),
@@ -127,6 +131,10 @@ impl MdsCore {
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn weak(&self) -> Weak<Self> {
+        self.me.clone()
     }
 
     /// Itself, to be kept by what goes on later; `None` while it is being dropped.

@@ -42,22 +42,27 @@ impl MdsCore {
     /// Ends a session that says so itself.
     pub(crate) fn end_at_once(self: &Arc<Self>, id: SessionId) {
         if self.state().cut_off(id) {
+            self.free_leases(id);
             self.close_all(&[id], false);
         }
     }
 
     /// Ends sessions that can no more be trusted to have stopped.
     pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
-        let (fence, sessions) = {
+        let now = self.now();
+        let (fence, sessions, heard) = {
             let mut state = self.state();
+            let heard: Vec<_> =
+                ids.iter().filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now)))).collect();
             let sessions: Vec<SessionId> = ids.iter().copied().filter(|id| state.cut_off(*id)).collect();
             if sessions.is_empty() {
                 return;
             }
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
             state.endings.push(Ending { fence, sessions: sessions.clone(), after_grace: false });
-            (fence, sessions)
+            (fence, sessions, heard)
         };
+        heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
         self.counters.fenced.fetch_add(sessions.len() as u64, Ordering::Relaxed);
         tracing::warn!(count = sessions.len(), fence, "sessions end and are fenced");
         self.push_fence(fence, sessions);
@@ -120,6 +125,7 @@ impl MdsCore {
             holding
         };
         for ending in holding {
+            self.leases_fenced(&ending.sessions);
             self.close_all(&ending.sessions, ending.after_grace);
         }
     }

@@ -23,6 +23,7 @@ mod force;
 mod gate;
 mod heard;
 mod intents;
+mod lease;
 mod lock;
 mod metrics;
 mod objects;

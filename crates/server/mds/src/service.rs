@@ -86,7 +86,7 @@ impl MdsCore {
         };
         let Some(id) = session.filter(|_| envelope.sequence != 0) else {
             let connection = connection.clone();
-            return self.run(Call { connection, envelope, session, who, came: now, responder }, request);
+            return self.run(Call { connection, envelope, session, who, came: now, responder, hold: None }, request);
         };
         let admission = match self.state().sessions.live_mut(id) {
             Some(live) => live.admit(envelope.slot, envelope.sequence, responder),
@@ -95,7 +95,7 @@ impl MdsCore {
         match admission {
             Admission::Do(responder) => {
                 let connection = connection.clone();
-                self.run(Call { connection, envelope, session, who, came: now, responder }, request);
+                self.run(Call { connection, envelope, session, who, came: now, responder, hold: None }, request);
             }
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
             Admission::Joined => {}
@@ -115,6 +115,7 @@ impl MdsCore {
             Flow::Answer(call, body) => self.answer(call, body),
             Flow::Fail(call, failure) => self.fail(call, &failure),
             Flow::Later => {}
+            Flow::Lease(call, blocked) => self.park(&blocked, (call, request)),
             Flow::Gate(call, file) => {
                 let parked = self.state().gates.wait(file, (call, request));
                 match parked.map_err(|back| *back) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use braid_meta::{Inode, Parts};
+use braid_meta::{Fetch, Inode, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
 use braid_wire::{
     encode_success,
@@ -18,6 +18,7 @@ use crate::{
     convert,
     core::{MdsCore, State},
     fan_out::Replies,
+    lease::claimed,
     objects::{self, Answer, Found},
 };
 
@@ -47,15 +48,18 @@ impl MdsCore {
         again: impl FnOnce() -> MdsRequest,
         then: impl FnOnce(&Self, Call, Attributes) -> Flow + Send + 'static,
     ) -> Flow {
+        let call = claimed!(self.look(call, inode.file));
         if self.is_gated(inode.file) {
             return Flow::Gate(call, inode.file);
         }
         let recorded = !inode.size_in_objects;
         if !self.asks_for_size(&inode) {
-            return then(self, call, convert::attributes(&inode));
+            let shared = self.is_shared(&call, &inode, true);
+            return then(self, call, Attributes { shared, ..convert::attributes(&inode) });
         }
         if let Some(attributes) = self.heard(&inode) {
-            return then(self, call, attributes);
+            let shared = self.is_shared(&call, &inode, true);
+            return then(self, call, Attributes { shared, ..attributes });
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = again();
@@ -66,20 +70,21 @@ impl MdsCore {
                 _ if core.is_gated(file) => Flow::Gate(call, file),
                 Some((inode, found)) if recorded && !core.is_superseded(&inode) => {
                     match core.resolve_doubt(&inode, found) {
-                        Ok(attributes) => then(core, call, attributes),
+                        Ok(attributes) => then(core, call, Attributes { shared: true, ..attributes }),
                         Err(failure) => Flow::Fail(call, failure),
                     }
                 }
                 Some((inode, Ok(found))) if !core.is_superseded(&inode) => {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
                     let mut state = core.state();
-                    let attributes = state.merged(&inode, &found);
+                    let merged = state.merged(&inode, &found);
                     if alone {
                         // A mark that a restart left behind ends when somebody looks.
                         state.collector.add(file);
                     }
                     drop(state);
-                    then(core, call, attributes)
+                    let shared = core.is_shared(&call, &inode, false);
+                    then(core, call, Attributes { shared, ..merged })
                 }
                 Some((_, Ok(_))) => return core.run(call, request),
                 Some((_, Err(failure))) => Flow::Fail(call, failure),
@@ -203,16 +208,9 @@ impl Said {
 impl State {
     /// Attributes as the objects make them.
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
-        let mut attributes = convert::attributes(inode);
-        attributes.bytes = ByteCount(found.fetch.size);
+        let mtime = self.written_at(inode, found.fetch.mtime);
+        let mut attributes = convert::attributes(&inode.as_found(&Fetch { mtime, ..found.fetch.clone() }));
         attributes.bytes_used = ByteCount(found.bytes_used);
-        if let Some(mtime) = self.written_at(inode, found.fetch.mtime) {
-            attributes.mtime = mtime;
-            attributes.ctime = attributes.ctime.max(mtime);
-            // Writes do not pass the server: the counter moves with what they did, never back.
-            let nanos = (mtime.seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(mtime.nanos));
-            attributes.change = attributes.change.max(nanos);
-        }
         attributes
     }
 

@@ -17,6 +17,7 @@ use crate::{
     force::Forcer,
     gate::Gates,
     intents::Intents,
+    lease::Leases,
     lock::Locks,
     session::{Owner, Sessions},
 };
@@ -49,11 +50,10 @@ impl MdsCore {
         let names = Namespace::open(store, config.namespace)?;
         let identity = names.cluster();
         let now = env.clock.monotonic();
-        let recorded: HashMap<_, _> = names
-            .sessions()?
-            .into_iter()
-            .map(|record| (record.session, Owner { key: record.key, user: record.user }))
-            .collect();
+        let sessions = names.sessions()?;
+        let leasing = sessions.iter().filter(|record| record.leases).map(|record| record.session).collect();
+        let recorded: HashMap<_, _> =
+            sessions.into_iter().map(|record| (record.session, Owner { key: record.key, user: record.user })).collect();
         let waits = !recorded.is_empty() || !names.orphans()?.is_empty();
         let epoch = names.epoch();
         let in_doubt = !recorded.is_empty();
@@ -78,7 +78,8 @@ impl MdsCore {
             ticks: 0,
             daemon_back: false,
         };
-        let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, state);
+        let leases = Leases::new(epoch, leasing, now);
+        let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, leases, state);
         core.recover_intents()?;
         core.state().deleter.queued();
         Ok(core)

@@ -37,6 +37,7 @@ impl MdsCore {
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
         me.expire_lock_waits(now);
+        me.age_leases(now);
         me.count_files(now);
     }
 

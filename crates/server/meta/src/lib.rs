@@ -31,6 +31,7 @@ mod codec;
 mod identity;
 mod key;
 mod layouts;
+pub mod lease;
 mod names;
 mod namespace;
 mod opens;

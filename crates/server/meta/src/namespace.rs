@@ -248,6 +248,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         size: 0,
         size_in_objects: false,
         mtime_set: false,
+        linked: false,
         size_generation: Default::default(),
         rdev: 0,
         layout: None,

@@ -71,6 +71,10 @@ impl Opens {
         opens.filter(|open| open.writers > 0).map(|open| open.session).collect()
     }
 
+    pub(crate) fn of_file(&self, file: FileIndex) -> &[OpenFile] {
+        self.0.get(&file).map(Vec::as_slice).unwrap_or_default()
+    }
+
     pub(crate) fn files_of(&self, session: SessionId) -> Vec<OpenFile> {
         self.0.values().flatten().filter(|open| open.session == session).copied().collect()
     }

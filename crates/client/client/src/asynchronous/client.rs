@@ -89,6 +89,10 @@ impl<D: Driver> Client<D> {
         self.caller.engine().shut_down().await;
     }
 
+    pub(super) fn caller(&self) -> &Caller<D> {
+        &self.caller
+    }
+
     /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key
     /// may vouch for others.
     ///

@@ -16,6 +16,7 @@ use crate::{
     calls::file_calls,
     engine::{FileView, OpenFile},
     error::Result,
+    lease::LeaseTicket,
 };
 
 /// An open file. It has no cursor, over which calls that run at the same time would fight: [`File::cursor`] has.
@@ -44,6 +45,11 @@ impl<D: Driver> File<D> {
     /// Which file.
     pub fn index(&self) -> FileIndex {
         self.file.file()
+    }
+
+    /// The data lease that came with it, if one was wished and nothing conflicted.
+    pub fn lease(&self) -> Option<LeaseTicket> {
+        self.file.lease()
     }
 
     /// Where its parts lie.

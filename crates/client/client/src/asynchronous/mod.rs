@@ -3,6 +3,7 @@
 mod client;
 mod cursor;
 mod file;
+mod leases;
 
 pub use client::Client;
 pub use cursor::Cursor;

@@ -75,6 +75,10 @@ impl Client {
         Self { session: Arc::new(Farewell(caller.clone())), caller }
     }
 
+    pub(super) fn caller(&self) -> &Caller<Blocking> {
+        &self.caller
+    }
+
     /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key
     /// may vouch for others.
     ///

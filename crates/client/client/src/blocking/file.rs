@@ -15,6 +15,7 @@ use crate::{
     calls::file_calls,
     engine::{FileView, OpenFile, gate::lock},
     error::Result,
+    lease::LeaseTicket,
 };
 
 /// An open file: [`Read`], [`Write`] and [`Seek`] with a cursor, and calls at positions that leave it alone.
@@ -49,6 +50,11 @@ impl File {
     /// Which file.
     pub fn index(&self) -> FileIndex {
         self.file.file()
+    }
+
+    /// The data lease that came with it, if one was wished and nothing conflicted.
+    pub fn lease(&self) -> Option<LeaseTicket> {
+        self.file.lease()
     }
 
     /// Where its parts lie.

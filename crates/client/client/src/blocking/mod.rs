@@ -3,10 +3,12 @@
 mod block_on;
 mod client;
 mod file;
+mod leases;
 mod listing;
 mod service;
 
 pub(crate) use block_on::block_on;
 pub use client::Client;
 pub use file::File;
+pub use leases::Leases;
 pub use listing::Listing;

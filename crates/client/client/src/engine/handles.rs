@@ -33,10 +33,12 @@ const REFUSED: &str = "the metadata server restarted and could not take the open
 const ENDED: &str = "the session that had the file open has ended; what was not synced may be lost";
 
 /// One run of the metadata server, as one session knows it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub(crate) session: SessionId,
-    pub(crate) epoch: MdsEpoch,
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Run {
+    /// The session.
+    pub session: SessionId,
+    /// The run.
+    pub epoch: MdsEpoch,
 }
 
 /// An open file as the metadata server knows it.

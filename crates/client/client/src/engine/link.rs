@@ -129,12 +129,13 @@ impl<D: Driver> Engine<D> {
         };
         *lock(&self.session) = Some(Arc::clone(&session));
         let run = Run { session: reply.session, epoch: reply.epoch };
+        self.leasing.met(run);
         let link = Link { shared, session, server, run, identities: Mutex::new(HashSet::new()) };
         self.reclaim(&link, deadline).await?;
         Ok(link)
     }
 
-    async fn open_session(
+    pub(super) async fn open_session(
         &self,
         shared: &D::Shared,
         server: &str,
@@ -149,7 +150,7 @@ impl<D: Driver> Engine<D> {
             .map_err(|failure| Error::refused(server, failure))
     }
 
-    fn mds_endpoint(&self) -> Result<Endpoint> {
+    pub(super) fn mds_endpoint(&self) -> Result<Endpoint> {
         let proof = self.config.credential.proof()?;
         let addresses = if self.config.mds.is_empty() { proof.mds } else { self.config.mds.clone() };
         if addresses.is_empty() {

@@ -94,7 +94,7 @@ impl<D: Driver> Engine<D> {
         self.call_answered(identity, call, kind, deadline).await.map(|(reply, _)| reply)
     }
 
-    async fn call_answered<C: Call + Sync>(
+    pub(crate) async fn call_answered<C: Call + Sync>(
         self: &Arc<Self>,
         identity: u32,
         call: &C,

@@ -28,6 +28,7 @@ mod held_locks;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
+mod leases;
 mod link;
 mod list;
 mod lock;
@@ -39,6 +40,7 @@ mod owed;
 mod pool;
 mod read;
 mod read_strip;
+mod recalls;
 mod reclaim;
 mod service;
 mod session;
@@ -63,9 +65,11 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
+pub use handles::Run;
 pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
+pub use recalls::Notice;
 pub use service::TICK;
 pub use view::FileView;
 
@@ -77,6 +81,7 @@ use crate::{
 use gate::{Gate, lock};
 use handles::Handles;
 use held_locks::HeldLocks;
+use leases::Leasing;
 use link::Link;
 use pool::Pool;
 use session::Session;
@@ -101,6 +106,7 @@ pub struct Engine<D: Driver> {
     next_ticket: AtomicU64,
     /// How many wait for a lock now.
     lock_waits: AtomicU64,
+    leasing: Leasing<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
 }
@@ -151,6 +157,7 @@ impl<D: Driver> Engine<D> {
             locks: HeldLocks::default(),
             next_ticket: AtomicU64::new(1),
             lock_waits: AtomicU64::new(0),
+            leasing: Leasing::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
         })

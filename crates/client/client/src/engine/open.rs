@@ -7,13 +7,17 @@ use braid_types::Status;
 use braid_wire::{
     Rights,
     message::{
+        lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
         types::{At, LayoutWish, Placement, WishedDistribution},
     },
 };
 
-use super::{Caller, OpenFile, handles::Run, mds_call::Kind, show};
-use crate::error::{Error, Result};
+use super::{Caller, OpenFile, handles::Run, leases::Asking, mds_call::Kind, show};
+use crate::{
+    error::{Error, Result},
+    lease::LeaseOf,
+};
 
 /// Permission bits of a new file, unless [`OpenOptions::mode`] says otherwise. The caller's umask is its own affair.
 const MODE_DEFAULT: u32 = 0o644;
@@ -39,6 +43,7 @@ pub struct OpenOptions {
     truncate: bool,
     mode: u32,
     wish: LayoutWish,
+    lease: LeaseMode,
 }
 
 impl Default for OpenOptions {
@@ -58,6 +63,7 @@ impl OpenOptions {
             truncate: false,
             mode: MODE_DEFAULT,
             wish: LayoutWish::none(),
+            lease: LeaseMode::None,
         }
     }
 
@@ -133,6 +139,12 @@ impl OpenOptions {
         self
     }
 
+    /// The data lease that is to come with the open file, where nothing conflicts: see `Leases`.
+    pub fn lease(mut self, mode: LeaseMode) -> Self {
+        self.lease = mode;
+        self
+    }
+
     fn rights(&self) -> Result<Rights> {
         match (self.read, self.write) {
             (true, true) => Ok(Rights::READ_WRITE),
@@ -159,20 +171,41 @@ impl<D: Driver> Caller<D> {
     /// Opens a file, or makes it.
     pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
+        let asking = self.asking_with_open(options);
+        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
-            let (opened, _, run) = self.open_creating(at, options, rights).await?;
+            let (opened, _, run) = self.open_creating(at, options, rights, lease).await?;
             (opened, run)
         } else {
-            self.open_existing(at, options, rights).await?
+            self.open_existing(at, options, rights, lease).await?
         };
-        OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)
+        self.opened(at, rights, opened, run, asking)
     }
 
     /// Opens a file, or makes it; tells whether this call made it.
     pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
-        let (opened, created, run) = self.open_creating(at, options, rights).await?;
-        Ok((OpenFile::new(self.clone(), show(at), rights, opened, run).map(Arc::new)?, created))
+        let asking = self.asking_with_open(options);
+        let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
+        let (opened, created, run) = self.open_creating(at, options, rights, lease).await?;
+        Ok((self.opened(at, rights, opened, run, asking)?, created))
+    }
+
+    fn asking_with_open(&self, options: &OpenOptions) -> Option<Asking<'_, D>> {
+        if options.lease == LeaseMode::None { None } else { self.engine.asking() }
+    }
+
+    fn opened(
+        &self,
+        at: &At,
+        rights: Rights,
+        opened: Opened,
+        run: Run,
+        asking: Option<Asking<'_, D>>,
+    ) -> Result<Arc<OpenFile<D>>> {
+        let (of, grant) = (LeaseOf::Data(opened.attributes.file), opened.lease.clone());
+        let lease = asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
+        OpenFile::new(self.clone(), show(at), rights, opened, run, lease).map(Arc::new)
     }
 
     /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
@@ -183,10 +216,16 @@ impl<D: Driver> Caller<D> {
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
         let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
         let path = format!("unnamed file {}", opened.attributes.file);
-        OpenFile::new(self.clone(), path, rights, opened, run).map(Arc::new)
+        OpenFile::new(self.clone(), path, rights, opened, run, None).map(Arc::new)
     }
 
-    async fn open_creating(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, bool, Run)> {
+    async fn open_creating(
+        &self,
+        at: &At,
+        options: &OpenOptions,
+        rights: Rights,
+        lease: LeaseMode,
+    ) -> Result<(Opened, bool, Run)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
@@ -195,14 +234,21 @@ impl<D: Driver> Caller<D> {
             truncate: options.truncate,
             rights: Some(rights),
             wish: options.wish.clone(),
+            lease,
         };
         let (CreateReply { created, opened, .. }, run) = self.answered("create", at, call, Kind::Once).await?;
         let missing = || Error::new(Status::Malformed, "the server made the file and did not open it");
         Ok((opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?, created, run))
     }
 
-    async fn open_existing(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<(Opened, Run)> {
-        let call = Open { at: at.clone(), rights, truncate: options.truncate };
+    async fn open_existing(
+        &self,
+        at: &At,
+        options: &OpenOptions,
+        rights: Rights,
+        lease: LeaseMode,
+    ) -> Result<(Opened, Run)> {
+        let call = Open { at: at.clone(), rights, truncate: options.truncate, lease };
         // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record.
         let kind = if options.write { Kind::Once } else { Kind::Free };
         self.answered("open", at, call, kind).await
@@ -210,7 +256,8 @@ impl<D: Driver> Caller<D> {
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
     pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
-        let call = Create { at: at.clone(), mode, umask: self.umask, exclusive, truncate: false, rights: None, wish };
+        let (lease, umask) = (LeaseMode::None, self.umask);
+        let call = Create { at: at.clone(), mode, umask, exclusive, truncate: false, rights: None, wish, lease };
         self.change("create", at, call).await
     }
 }

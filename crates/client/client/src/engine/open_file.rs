@@ -27,6 +27,7 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
+    lease::LeaseTicket,
     plan::FileMap,
 };
 
@@ -43,6 +44,7 @@ pub struct OpenFile<D: Driver> {
     pub(crate) unsynced: Unsynced,
     /// A daemon said so (I4): for good.
     fenced: AtomicBool,
+    lease: Option<LeaseTicket>,
 }
 
 /// What the metadata server last said about the file, ready for use.
@@ -59,7 +61,14 @@ pub(crate) struct Grant<D: Driver> {
 
 impl<D: Driver> OpenFile<D> {
     /// A file that `run` of the metadata server opened.
-    pub(crate) fn new(caller: Caller<D>, shown: String, rights: Rights, opened: Opened, run: Run) -> Result<Self> {
+    pub(crate) fn new(
+        caller: Caller<D>,
+        shown: String,
+        rights: Rights,
+        opened: Opened,
+        run: Run,
+        lease: Option<LeaseTicket>,
+    ) -> Result<Self> {
         let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights };
         let handles = &caller.engine.handles;
         let handle = match handles.add(run, Handle::new(run, caller.identity, named)) {
@@ -82,12 +91,18 @@ impl<D: Driver> OpenFile<D> {
             stale: AtomicBool::new(false),
             unsynced: Unsynced::default(),
             fenced: AtomicBool::new(false),
+            lease,
         })
     }
 
     /// Which file.
     pub fn file(&self) -> FileIndex {
         self.handle.file
+    }
+
+    /// The data lease that came with it, if one was wished and nothing conflicted.
+    pub fn lease(&self) -> Option<LeaseTicket> {
+        self.lease
     }
 
     /// The path that it was opened by.

@@ -62,7 +62,8 @@ impl<D: Driver> Engine<D> {
         let deadline = self.attempt(deadline);
         let defined = self.ensure_identity(link, identity, deadline).await;
         defined.map_err(|attempt| attempt.into_error(&link.server))?;
-        let call = Reclaim { opens: some.iter().map(|(_, named)| named.clone()).collect(), complete };
+        let leases = self.leasing.may_believe();
+        let call = Reclaim { opens: some.iter().map(|(_, named)| named.clone()).collect(), complete, leases };
         let body = enveloped(&Envelope { identity, ..Envelope::PLAIN }, &call);
         let answer = self.driver.call(&link.shared, Reclaim::OP, &body, deadline).await?;
         let refused = decode_outcome::<Vec<u64>>(&answer.body)

@@ -18,6 +18,7 @@ use braid_wire::{
 use super::{
     Engine,
     gate::lock,
+    handles::Run,
     link::{Link, enveloped},
     mds_call::Kind,
 };
@@ -114,6 +115,7 @@ impl<D: Driver> Engine<D> {
         });
         if let Some(session) = session {
             lock(&self.service).renewed = Some((session.id, now));
+            self.leasing.renewed(Run { session: session.id, epoch: reply.epoch }, now, self.driver.now());
             if session.epoch() != reply.epoch {
                 self.relink(deadline).await?;
             }
@@ -127,6 +129,7 @@ impl<D: Driver> Engine<D> {
         if self.check_process().is_err() {
             return;
         }
+        self.leasing.end();
         let link = lock(&self.link).take();
         if let Some(link) = link {
             let deadline = self.driver.now().saturating_add(FAREWELL.min(self.config.timeout));

@@ -8,6 +8,7 @@ use braid_wire::{
     Credential, Decoder, Rights, Wire, encode_failure, encode_success,
     message::{
         FileKind,
+        lease::LeaseGrant,
         mds::{
             Create, CreateReply, Envelope, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
             RenewReply,
@@ -198,6 +199,7 @@ impl Cluster {
             layout: file.layout.clone(),
             existing_parts: file.existing_parts.clone(),
             capability: self.capability(file, rights, session),
+            lease: LeaseGrant::NONE,
         })
     }
 
@@ -264,6 +266,7 @@ fn attributes(file: FileIndex, kind: FileKind, bytes: u64) -> Attributes {
         change: 1,
         flags: 0,
         size_generation: SizeGeneration(1),
+        shared: false,
     }
 }
 

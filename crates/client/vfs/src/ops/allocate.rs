@@ -1,6 +1,6 @@
 //! Room for a range, holes, zeros.
 
-use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
 
 /// What is done with a range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +26,18 @@ impl Vfs {
     /// The handle is not open for writing; no space, with the daemon.
     pub fn allocate(&self, handle: FileHandle, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
         let open = self.writable(handle)?;
-        if let Allocation::Punch | Allocation::Zero { .. } = what {
-            self.seen(open.file.punch_hole(offset, bytes)?);
-        }
-        if let Allocation::Reserve { keep_size } | Allocation::Zero { keep_size } = what {
-            open.file.allocate(offset, bytes, keep_size)?;
-        }
-        Ok(())
+        let done = allocate(&open, offset, bytes, what);
+        self.changed(open.file.index());
+        done
     }
+}
+
+fn allocate(open: &OpenFile, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
+    if let Allocation::Punch | Allocation::Zero { .. } = what {
+        open.file.punch_hole(offset, bytes)?;
+    }
+    if let Allocation::Reserve { keep_size } | Allocation::Zero { keep_size } = what {
+        open.file.allocate(offset, bytes, keep_size)?;
+    }
+    Ok(())
 }

@@ -1,6 +1,6 @@
 //! Attributes of a file.
 
-use braid_client::FileIndex;
+use braid_client::{FileIndex, FileKind};
 
 use crate::{error::Result, handles::FileHandle, known::Known, vfs::Vfs};
 
@@ -10,10 +10,27 @@ impl Vfs {
     /// # Errors
     /// The file is gone; the cluster is not reached.
     pub fn attributes(&self, file: FileIndex, handle: Option<FileHandle>) -> Result<Known> {
+        if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
+            return Ok(known);
+        }
+        let promise = self.promise_of(file);
+        let mark = self.holder.cache.mark();
         let attributes = match handle {
             Some(handle) => self.file(handle)?.file.attributes()?,
             None => self.client().lstat(file)?,
         };
-        Ok(self.seen(attributes))
+        match promise {
+            Some(promise) => Ok(self.kept_under(attributes, &promise, mark)),
+            None if attributes.kind == FileKind::Directory => self.attributes_of_directory(attributes),
+            None => Ok(self.seen(attributes)),
+        }
+    }
+
+    /// It turns out that it is a directory: asked again under its own promise, if that is to be had.
+    fn attributes_of_directory(&self, found: braid_client::Attributes) -> Result<Known> {
+        match self.holder.promise(found.file) {
+            Some(own) => self.attributes_under(found.file, &own),
+            None => Ok(self.seen(found)),
+        }
     }
 }

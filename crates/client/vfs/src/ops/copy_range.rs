@@ -20,6 +20,7 @@ impl Vfs {
         while done < bytes {
             let room = buffer.len().min((bytes - done) as usize);
             let piece = copy_piece(&source, from.1 + done, &target, to.1 + done, &mut buffer[..room]);
+            self.changed(target.file.index());
             let copied = match piece {
                 Err(error) if done == 0 => return Err(error.into()),
                 Err(_) => break,

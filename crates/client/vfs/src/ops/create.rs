@@ -44,10 +44,19 @@ impl Vfs {
         let at = (directory, name(wanted)?);
         let options = new.access.options().write(true).create_new(true).mode(new.mode & !new.umask);
         for _ in 0..ATTEMPTS_MAX {
+            let before = self.before(directory);
             match self.users.creator(user)?.create(at, &options) {
-                Ok((file, _)) => return Ok((self.opened(file, new.access)?, true)),
-                Err(error) if error.status() == Status::Exists && !new.exclusive => {}
-                Err(error) => return Err(error.into()),
+                Ok((file, _)) => {
+                    let known = self.made(directory, wanted, Ok(file.opened_attributes()), before)?;
+                    return Ok((self.opened(file, new.access, Some(known))?, true));
+                }
+                Err(error) => {
+                    let taken = error.status() == Status::Exists;
+                    let refused = self.made(directory, wanted, Err(error), before);
+                    if !taken || new.exclusive {
+                        refused?;
+                    }
+                }
             }
             if let Some(opened) = self.open_existing(user, at, new)? {
                 return Ok((opened, false));
@@ -66,7 +75,12 @@ impl Vfs {
         };
         let truncate = new.truncate && new.access.write;
         match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
-            Ok(file) => self.opened(file, new.access).map(Some),
+            Ok(file) => {
+                if truncate {
+                    self.changed(found);
+                }
+                self.opened(file, new.access, None).map(Some)
+            }
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) => {
                 Err(Error::LookAgain)

@@ -4,7 +4,13 @@
 
 use braid_client::{DirectoryEntry, FileIndex};
 
-use crate::{error::Result, handles::DirectoryHandle, vfs::Vfs};
+use crate::{
+    error::Result,
+    handles::DirectoryHandle,
+    known::{Keep, Kept},
+    promise::Promise,
+    vfs::Vfs,
+};
 
 /// What the metadata server counts for an entry beside its name.
 const ENTRY_BYTES: usize = 64;
@@ -24,8 +30,10 @@ pub struct Stretch {
     pub entries: Vec<DirectoryEntry>,
     /// Whether the listing ends here.
     pub end: bool,
-    /// Whether names and attributes may be remembered until a recall says otherwise.
-    pub cacheable: bool,
+    /// Under what entries may be remembered, if the stretch is handed out by [`Vfs::hand_out`].
+    pub keep: Keep,
+    /// What of each entry, in their order.
+    pub kept: Vec<Kept>,
 }
 
 impl Vfs {
@@ -50,9 +58,21 @@ impl Vfs {
     ) -> Result<Stretch> {
         let directory = self.open_directories.find(handle.0)?.file;
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
+        let promise = if with_attributes { self.holder.promise(directory) } else { None };
+        let mark = self.holder.cache.mark();
         let reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
         reply.entries.iter().filter_map(|entry| entry.attributes.as_ref()).for_each(|seen| self.files.see(seen));
-        Ok(Stretch { entries: reply.entries, end: reply.end, cacheable: false })
+        let holds = |promise: &Promise| self.holder.holds(promise);
+        let mut stretch = Stretch { entries: reply.entries, end: reply.end, keep: Keep::default(), kept: Vec::new() };
+        for entry in &stretch.entries {
+            let keep = match (&promise, &entry.attributes) {
+                (Some(promise), Some(found)) => self.holder.cache.keep_found(promise, mark, &entry.name, found, holds),
+                _ => Keep::default(),
+            };
+            stretch.kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
+        }
+        stretch.keep = Keep { name: promise.clone(), attributes: promise };
+        Ok(stretch)
     }
 
     /// The directory above, for `..`.

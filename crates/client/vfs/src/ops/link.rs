@@ -11,6 +11,9 @@ impl Vfs {
     /// # Errors
     /// The name is taken; the file is a directory; the cluster refuses or is not reached.
     pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
-        Ok(self.seen(self.client().hard_link(file, (directory, name(wanted)?))?))
+        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let linked = self.client().hard_link(file, at);
+        self.changed(file);
+        self.made(directory, wanted, linked, before)
     }
 }

@@ -1,9 +1,16 @@
 //! What a name in a directory leads to.
 
-use braid_client::{FileIndex, Status};
+use std::sync::Arc;
+
+use braid_client::{Attributes, FileIndex, FileKind, Status};
 
 use super::name;
-use crate::{error::Result, known::Looked, vfs::Vfs};
+use crate::{
+    error::Result,
+    known::{Keep, Known, Looked},
+    promise::Promise,
+    vfs::Vfs,
+};
 
 impl Vfs {
     /// What `wanted` in the directory leads to; a symbolic link is not followed. `.` and `..` are understood.
@@ -11,10 +18,43 @@ impl Vfs {
     /// # Errors
     /// The directory is gone or none; a name of more than 255 bytes; the cluster is not reached.
     pub fn look_up(&self, directory: FileIndex, wanted: &[u8]) -> Result<Looked> {
-        match self.client().lstat((directory, name(wanted)?)) {
-            Ok(attributes) => Ok(Looked::Found(self.seen(attributes))),
-            Err(error) if error.status() == Status::NotFound => Ok(Looked::Absent { cacheable: false }),
+        let name = name(wanted)?;
+        if matches!(name, b"." | b"..") {
+            return Ok(Looked::Found(self.seen(self.client().lstat((directory, name))?)));
+        }
+        if let Some(looked) = self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise)) {
+            return Ok(looked);
+        }
+        let (promise, mark) = (self.holder.promise(directory), self.holder.cache.mark());
+        let holds = |promise: &Promise| self.holder.holds(promise);
+        match self.client().lstat((directory, name)) {
+            Ok(found) => {
+                self.files.see(&found);
+                let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));
+                self.with_own(found, keep.unwrap_or_default()).map(Looked::Found)
+            }
+            Err(error) if error.status() == Status::NotFound => {
+                let kept = promise.filter(|promise| self.holder.cache.keep_absent(promise, mark, name, holds));
+                Ok(Looked::Absent(Keep { name: kept, attributes: None }))
+            }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Attributes of a directory are under its own promise: the first time they are asked for again, with it.
+    fn with_own(&self, found: Attributes, keep: Keep) -> Result<Known> {
+        if found.kind != FileKind::Directory || keep.name.is_none() {
+            return Ok(Known { attributes: found, keep });
+        }
+        let Some(own) = self.holder.promise(found.file) else { return Ok(Known { attributes: found, keep }) };
+        let known = self.attributes_under(found.file, &own)?;
+        Ok(Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } })
+    }
+
+    /// The attributes of a file, kept under a promise that was held before this.
+    pub(super) fn attributes_under(&self, file: FileIndex, promise: &Arc<Promise>) -> Result<Known> {
+        let mark = self.holder.cache.mark();
+        let attributes = self.client().lstat(file)?;
+        Ok(self.kept_under(attributes, promise, mark))
     }
 }

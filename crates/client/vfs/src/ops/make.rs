@@ -18,8 +18,9 @@ impl Vfs {
         mode: u32,
         umask: u32,
     ) -> Result<Known> {
-        let at = (directory, name(wanted)?);
-        Ok(self.seen(self.users.creator(user)?.mkdir(at, mode & !umask)?))
+        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let made = self.users.creator(user)?.mkdir(at, mode & !umask);
+        self.made(directory, wanted, made, before)
     }
 
     /// Makes a file, pipe, socket or device without opening it.
@@ -38,12 +39,12 @@ impl Vfs {
         device: u64,
     ) -> Result<Known> {
         let (at, client) = ((directory, name(wanted)?), self.users.creator(user)?);
-        let mode = mode & !umask;
+        let (mode, before) = (mode & !umask, self.before(directory));
         let made = match kind {
-            FileKind::File => client.touch(at, mode, true, LayoutWish::none())?.attributes,
-            _ => client.mknod(at, kind, mode, device)?,
+            FileKind::File => client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes),
+            _ => client.mknod(at, kind, mode, device),
         };
-        Ok(self.seen(made))
+        self.made(directory, wanted, made, before)
     }
 
     /// Makes a symbolic link.
@@ -51,6 +52,8 @@ impl Vfs {
     /// # Errors
     /// The name is taken; the target is too long; the cluster refuses or is not reached.
     pub fn make_symlink(&self, user: User, directory: FileIndex, wanted: &[u8], target: &[u8]) -> Result<Known> {
-        Ok(self.seen(self.users.creator(user)?.symlink((directory, name(wanted)?), target)?))
+        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let made = self.users.creator(user)?.symlink(at, target);
+        self.made(directory, wanted, made, before)
     }
 }

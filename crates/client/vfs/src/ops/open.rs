@@ -74,9 +74,14 @@ impl Vfs {
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
             self.client().truncate(file, 0)?;
+            self.changed(file);
         }
         let options = how.access.options().truncate(how.truncate && how.access.write);
-        let mut opened = self.opened(self.client().open(file, &options)?, how.access)?;
+        let opened = self.client().open(file, &options)?;
+        if how.truncate && how.access.write {
+            self.changed(file);
+        }
+        let mut opened = self.opened(opened, how.access, None)?;
         if how.truncate && how.kill_privileges {
             match self.kill_privileges(&*self.file(opened.handle)?) {
                 Ok(Some(known)) => opened.known = known,
@@ -91,8 +96,8 @@ impl Vfs {
     }
 
     /// Gives an open file its handle.
-    pub(crate) fn opened(&self, file: File, access: Access) -> Result<Opened> {
-        let known = self.seen(file.opened_attributes());
+    pub(crate) fn opened(&self, file: File, access: Access, known: Option<Known>) -> Result<Opened> {
+        let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
         let shared = self.files.share(&known.attributes);
         let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default() })?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data: false })

@@ -1,8 +1,12 @@
 //! Changes of attributes. A size cuts the file or extends it with zeros.
 
-use braid_client::{AttributeChanges, FileIndex, FileKind};
+use std::sync::Arc;
 
-use crate::{error::Result, files::without_privileges, handles::FileHandle, known::Known, vfs::Vfs};
+use braid_client::{AttributeChanges, Attributes, FileIndex, FileKind};
+
+use crate::{
+    error::Result, files::without_privileges, handles::FileHandle, kept::Mark, known::Known, promise::Promise, vfs::Vfs,
+};
 
 impl Vfs {
     /// Changes attributes, all in one call. A size through a handle that is open for writing needs no permission of the
@@ -20,14 +24,37 @@ impl Vfs {
         if kill_privileges && changes.mode.is_none() {
             changes.mode = self.mode_to_be(file)?;
         }
+        let (promise, mark) = (self.promise_of(file), self.holder.cache.mark());
+        let attributes = self.set_now(file, handle, changes);
+        self.changed_since(file, attributes?, promise, mark)
+    }
+
+    /// What the change answered is what is known of the file, unless somebody changed it meanwhile.
+    fn changed_since(
+        &self,
+        file: FileIndex,
+        attributes: Attributes,
+        promise: Option<Arc<Promise>>,
+        mark: Mark,
+    ) -> Result<Known> {
+        let alone = self.holder.cache.is_unchanged(file, mark);
+        self.changed(file);
+        let now = self.holder.cache.mark();
+        Ok(match promise.filter(|_| alone) {
+            Some(promise) => self.kept_under(attributes, &promise, now),
+            None => self.seen(attributes),
+        })
+    }
+
+    fn set_now(&self, file: FileIndex, handle: Option<FileHandle>, changes: AttributeChanges) -> Result<Attributes> {
         if let (Some(handle), Some(bytes)) = (handle, changes.bytes) {
             let open = self.file(handle)?;
             let only_size = AttributeChanges { bytes: Some(bytes), ..AttributeChanges::none() } == changes;
             if open.access.write && only_size {
-                return Ok(self.seen(open.file.set_len(bytes.0)?));
+                return Ok(open.file.set_len(bytes.0)?);
             }
         }
-        Ok(self.seen(self.client().set_attributes(file, false, changes)?))
+        Ok(self.client().set_attributes(file, false, changes)?)
     }
 
     fn mode_to_be(&self, file: FileIndex) -> Result<Option<u32>> {

@@ -11,7 +11,9 @@ impl Vfs {
     /// # Errors
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
-        Ok(self.client().unlink((directory, name(wanted)?))?)
+        let done = self.client().unlink((directory, name(wanted)?));
+        self.holder.cache.change_name(directory, wanted);
+        Ok(done?)
     }
 
     /// Removes an empty directory.
@@ -19,6 +21,8 @@ impl Vfs {
     /// # Errors
     /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
-        Ok(self.client().rmdir((directory, name(wanted)?))?)
+        let done = self.client().rmdir((directory, name(wanted)?));
+        self.holder.cache.change_name(directory, wanted);
+        Ok(done?)
     }
 }

@@ -25,7 +25,12 @@ impl Vfs {
         if how.kill_privileges {
             self.kill_privileges(&open)?;
         }
-        let written = if how.append { self.append(&open, bytes)? } else { open.file.write_at(bytes, offset)? };
+        let written = match how.append {
+            true => self.append(&open, bytes),
+            false => open.file.write_at(bytes, offset).map_err(Into::into),
+        };
+        self.changed(open.file.index());
+        let written = written?;
         if how.durable {
             open.file.sync()?;
         }
@@ -37,6 +42,6 @@ impl Vfs {
     pub(super) fn kill_privileges(&self, open: &OpenFile) -> Result<Option<Known>> {
         let Some(mode) = open.shared.mode_without_privileges() else { return Ok(None) };
         let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
-        Ok(Some(self.seen(self.client().set_attributes(open.file.index(), false, changes)?)))
+        Ok(Some(self.set_attributes(open.file.index(), None, changes, false)?))
     }
 }

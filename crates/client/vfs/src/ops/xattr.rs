@@ -37,7 +37,12 @@ impl Vfs {
     pub fn set_xattr(&self, file: FileIndex, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.set_layout_xattr(file, value, mode),
-            name => Ok(self.client().set_xattr(file, name, value, mode)?),
+            name => {
+                let done = self.client().set_xattr(file, name, value, mode);
+                // An ACL changes the mode, too.
+                self.changed(file);
+                Ok(done?)
+            }
         }
     }
 
@@ -48,7 +53,11 @@ impl Vfs {
     pub fn remove_xattr(&self, file: FileIndex, name: &[u8]) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.remove_layout_xattr(file),
-            name => Ok(self.client().remove_xattr(file, name)?),
+            name => {
+                let done = self.client().remove_xattr(file, name);
+                self.changed(file);
+                Ok(done?)
+            }
         }
     }
 }

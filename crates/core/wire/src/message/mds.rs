@@ -12,6 +12,7 @@ use braid_types::{
 
 use super::{
     FileKind, calls,
+    lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, Space},
 };
@@ -72,6 +73,9 @@ calls! {
         opens: Vec<ReclaimedOpen>,
         /// Whether this was all, of every identity: what else the server has on record as open is closed.
         complete: bool,
+        /// Whether the client may still hold leases that an earlier run of the server granted. It says that it has let go
+        /// of them all by its first [`AwaitRecalls`] of this epoch.
+        leases: bool,
     } -> Vec<u64>;
 
     /// Attributes.
@@ -121,6 +125,8 @@ calls! {
         rights: Option<Rights>,
         /// Wishes about its layout.
         wish: LayoutWish,
+        /// The data lease that is wished with it, if nothing conflicts.
+        lease: LeaseMode,
     } -> CreateReply;
     /// Open an existing file.
     Open = 0x0121 {
@@ -130,6 +136,8 @@ calls! {
         rights: Rights,
         /// Make it empty.
         truncate: bool,
+        /// The data lease that is wished with it, if nothing conflicts.
+        lease: LeaseMode,
     } -> Opened;
     /// Close handles. Unknown ones are ignored.
     Close = 0x0122 {
@@ -414,6 +422,32 @@ calls! {
         /// At most `RECLAIM_LOCKS_MAX`.
         locks: Vec<LockRequest>,
     } -> Vec<u32>;
+    /// Ask for the names lease of a directory; the grant's number, or `None` when something is in its way: it is never
+    /// waited for.
+    LeaseNames = 0x01b0 {
+        /// The directory.
+        dir: FileIndex,
+    } -> Option<u64>;
+    /// Ask for a data lease of a file; waits, bounded, while it is recalled from others.
+    LeaseData = 0x01b1 {
+        /// The file.
+        file: FileIndex,
+        /// What is wished: more than is granted, where others use the file too.
+        mode: LeaseMode,
+        /// Nothing less than the mode will do.
+        alone: bool,
+    } -> LeaseGrant;
+    /// What the server wants back, once there is something: recalls with higher numbers than `seen`, the lowest first,
+    /// and none when a while has passed. The first in an epoch says that the client has let go of every lease of before.
+    AwaitRecalls = 0x01b2 {
+        /// Number of the newest recall that the client has taken in from this run of the server; 0 for none.
+        seen: u64,
+    } -> Vec<Recall>;
+    /// Give leases back, recalled or not. A repetition changes nothing.
+    ReturnLeases = 0x01b3 {
+        /// At most `LEASES_RETURNED_MAX`.
+        leases: Vec<ReturnedLease>,
+    } -> ();
 }
 
 wire_struct! {
@@ -497,6 +531,8 @@ wire_struct! {
         existing_parts: Vec<u8>,
         /// The signed capability.
         capability: Vec<u8>,
+        /// The data lease that came with it, if one was wished and nothing conflicted.
+        lease: LeaseGrant,
     }
 
     /// Changes of attributes; `None` leaves one alone.

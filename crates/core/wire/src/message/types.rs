@@ -62,6 +62,9 @@ wire_struct! {
         flags: u32,
         /// Rises with every truncate and punch.
         size_generation: SizeGeneration,
+        /// Not to be kept under the names lease of its directory: it has several names or none, somebody else has it
+        /// open for writing, or its size is not settled yet.
+        shared: bool,
     }
 
     /// One entry of a listing.

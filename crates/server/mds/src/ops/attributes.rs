@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use braid_meta::{Changes, Inode, IntentKind, Principal, SetTime as StoredTime};
+use braid_meta::{
+    Changes, Inode, IntentKind, Principal, SetTime as StoredTime,
+    lease::{LeaseMode, LeaseOf},
+};
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::mds::{AttributeChanges, MdsRequest, SetAttributes, SetTime};
 
@@ -10,6 +13,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    lease::{claimed, names_of},
 };
 
 impl MdsCore {
@@ -18,6 +22,9 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
+        let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
+        needs.extend(r.changes.bytes.map(|_| (LeaseOf::Data(inode.file), LeaseMode::Shared)));
+        let call = claimed!(self.claim(call, &needs));
         let again = r.clone();
         match r.changes.bytes {
             Some(size) => self.set_size(call, inode, size.0, again),

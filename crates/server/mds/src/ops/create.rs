@@ -1,11 +1,12 @@
 //! Create: name, inode, layout, open and mark in one batch (I5, I7).
 
 use braid_layout::Layout;
-use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs};
+use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs, lease::LeaseOf};
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::{
     Rights,
     message::{
+        lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
         types::{Attributes, LayoutWish},
     },
@@ -16,6 +17,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    lease::{claimed, names},
     placement::{Candidate, Choice},
 };
 
@@ -27,11 +29,20 @@ impl MdsCore {
             Ok(slot) => (slot.directory, slot.name),
             Err(failure) => return Flow::Fail(call, failure),
         };
+        // A name that is taken already is only opened: that changes nothing of the directory.
+        let taken = !r.exclusive
+            && self.is_leased(&call, LeaseOf::Names(slot.0))
+            && self.names.lookup(&call.who, slot.0, &slot.1).is_ok();
+        if taken {
+            return self.find_file(call, slot, r);
+        }
+        let call = claimed!(self.claim(call, &[names(slot.0)]));
         // First as if the name were free: what is not there needs no daemon asked.
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
-                let attributes = convert::attributes(&made.inode);
-                self.created(call, &made, attributes, r.rights)
+                // Nobody else knows of it.
+                let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
+                self.created(call, &made, attributes, r.rights, r.lease)
             }
             Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
             Err(failure) => Flow::Fail(call, failure),
@@ -48,9 +59,15 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
+        let needs = match r.rights {
+            Some(rights) => self.needs_of_open(&call, &inode, rights, r.truncate),
+            None if r.truncate => self.needs_of_open(&call, &inode, Rights::WRITE, true),
+            None => Vec::new(),
+        };
+        let call = claimed!(self.claim(call, &needs));
         let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
         let go_on = move |core: &Self, call: Call, attributes| match core.make_file(&call, &slot, &request, false) {
-            Ok(made) => core.created(call, &made, attributes, request.rights),
+            Ok(made) => core.created(call, &made, attributes, request.rights, request.lease),
             Err(failure) => Flow::Fail(call, failure),
         };
         if r.truncate {
@@ -96,14 +113,18 @@ impl MdsCore {
         Flow::from(call, opened)
     }
 
-    fn created(&self, call: Call, made: &Created, known: Attributes, rights: Option<Rights>) -> Flow {
+    fn created(&self, call: Call, made: &Created, known: Attributes, rights: Option<Rights>, lease: LeaseMode) -> Flow {
         let now = convert::attributes(&made.inode);
-        let attributes = Attributes { bytes: known.bytes, bytes_used: known.bytes_used, mtime: known.mtime, ..now };
+        let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+        let shared = if made.created { false } else { self.is_shared(&call, &made.inode, settled) };
+        let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
         let opened = rights.map(|rights| {
             let session = session_of(&call)?;
-            self.opened(session, &made.inode, attributes.clone(), rights)
+            let opened = self.opened(session, &made.inode, attributes.clone(), rights)?;
+            Ok(self.with_lease(&call, opened, lease))
         });
-        let reply = opened.transpose().map(|opened| CreateReply { attributes, created: made.created, opened });
+        let opened: Result<_, Failure> = opened.transpose();
+        let reply = opened.map(|opened| CreateReply { attributes, created: made.created, opened });
         Flow::from(call, reply)
     }
 

@@ -13,6 +13,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    lease::{claimed, names_of},
     placement,
 };
 
@@ -36,7 +37,12 @@ impl MdsCore {
     }
 
     pub(super) fn layout_set(&self, call: Call, r: &LayoutSet) -> Flow {
-        let set = self.file_at(&call, &r.at, true).and_then(|inode| {
+        let inode = match self.file_at(&call, &r.at, true) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let set = Ok(inode).and_then(|inode| {
             if inode.is_directory() {
                 self.set_default(&call, &inode, &r.wish)
             } else {

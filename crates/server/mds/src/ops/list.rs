@@ -37,12 +37,19 @@ impl MdsCore {
             Ok(page) => page,
             Err(failure) => return Flow::Fail(call, failure),
         };
+        let mut page = page;
+        for listed in &mut page.entries {
+            // What somebody else gathers, and what may be half of a truncate, is left out: whoever wants it asks for it.
+            let left_out = |inode: &Arc<Inode>| self.is_gathered(&call, inode.file) || self.is_gated(inode.file);
+            listed.inode = listed.inode.take().filter(|inode| !left_out(inode));
+        }
         let marked = |listed: &ListedEntry| listed.inode.clone().filter(|inode| self.asks_for_size(inode));
         let mut known = BTreeMap::new();
         let mut written: Vec<Arc<Inode>> = page.entries.iter().filter_map(marked).collect();
         written.retain(|inode| match self.heard(inode) {
             Some(attributes) if !self.is_gated(inode.file) => {
-                known.insert(inode.file, Some(attributes));
+                let shared = self.is_shared(&call, inode, true);
+                known.insert(inode.file, Some(Attributes { shared, ..attributes }));
                 false
             }
             _ => true,
@@ -57,7 +64,9 @@ impl MdsCore {
                 // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks for the
                 // one file and gets the reason.
                 let true_now = !core.is_gated(inode.file);
-                (inode.file, found.ok().filter(|_| true_now).map(|found| core.state().merged(&inode, &found)))
+                let shared = core.is_shared(&call, &inode, false);
+                let found = found.ok().filter(|_| true_now);
+                (inode.file, found.map(|found| Attributes { shared, ..core.state().merged(&inode, &found) }))
             }));
             core.settle(Flow::Answer(call, encode_success(&reply(page, &known))), request);
         });

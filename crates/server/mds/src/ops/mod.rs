@@ -9,6 +9,7 @@ mod fsync;
 mod iods;
 mod keys;
 mod layout;
+mod lease;
 mod list;
 mod lock;
 mod look;
@@ -71,6 +72,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
             Needs { change: true, ..Needs::session() }
         }
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
+        R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
         R::Create(_)
         | R::CreateUnnamed(_)
@@ -143,6 +145,10 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::LockTest(r) => core.lock_test(call, r),
         R::Unlock(r) => core.unlock(call, r),
         R::LockReclaim(r) => core.lock_reclaim(call, r),
+        R::LeaseNames(r) => core.lease_names(call, r),
+        R::LeaseData(r) => core.lease_data(call, r),
+        R::AwaitRecalls(r) => core.await_recalls(call, r),
+        R::ReturnLeases(r) => core.return_leases(call, r),
         _ => common::not_understood(call),
     }
 }

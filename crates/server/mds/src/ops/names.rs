@@ -1,7 +1,10 @@
 //! Names: make directories, nodes and links, remove, rename. One batch each, with its replay record (I7).
 
-use braid_meta::{NodeArgs, RenameMode as StoredMode};
-use braid_types::{Failure, Status};
+use braid_meta::{
+    Identity, NodeArgs, RenameMode as StoredMode,
+    lease::{LeaseMode, LeaseOf},
+};
+use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
     mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Rename, RenameMode, Unlink},
     types::{At, Attributes},
@@ -11,6 +14,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    lease::{claimed, names, names_of},
 };
 
 impl MdsCore {
@@ -20,17 +24,26 @@ impl MdsCore {
     }
 
     pub(super) fn make_directory(&self, call: Call, r: &MakeDirectory) -> Flow {
-        let made = self.slot_at(&call, &r.at, false).and_then(|slot| {
-            let made =
-                self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
+        let slot = match self.slot_at(&call, &r.at, false) {
+            Ok(slot) => slot,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, &[names(slot.directory)]));
+        let made = Ok(slot).and_then(|slot| {
+            let made = self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
             Ok(convert::attributes(&made))
         });
         Flow::from(call, made)
     }
 
     pub(super) fn make_node(&self, call: Call, r: &MakeNode) -> Flow {
-        let made = convert::special(r.kind).and_then(|kind| {
-            let slot = self.file_slot(&call, &r.at)?;
+        let found = convert::special(r.kind).and_then(|kind| Ok((kind, self.file_slot(&call, &r.at)?)));
+        let (kind, slot) = match found {
+            Ok(found) => found,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, &[names(slot.0)]));
+        let made = Ok(kind).and_then(|kind| {
             let args = NodeArgs { kind, mode: convert::mode(r.mode, r.umask), rdev: r.device };
             let made = self.names.mknod(&self.change(&call), slot.0, &slot.1, args)?;
             Ok(convert::attributes(&made))
@@ -39,7 +52,12 @@ impl MdsCore {
     }
 
     pub(super) fn make_symlink(&self, call: Call, r: &MakeSymlink) -> Flow {
-        let made = self.file_slot(&call, &r.at).and_then(|(directory, name)| {
+        let (directory, name) = match self.file_slot(&call, &r.at) {
+            Ok(slot) => slot,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, &[names(directory)]));
+        let made = Ok(directory).and_then(|directory| {
             let made = self.names.symlink(&self.change(&call), directory, &name, &r.target)?;
             Ok(convert::attributes(&made))
         });
@@ -47,13 +65,14 @@ impl MdsCore {
     }
 
     pub(super) fn make_link(&self, call: Call, r: &MakeLink) -> Flow {
-        let file = match self.file_at(&call, &r.from, false) {
-            Ok(inode) => inode.file,
+        let found = self.file_at(&call, &r.from, false).and_then(|inode| Ok((inode, self.file_slot(&call, &r.to)?)));
+        let (inode, (directory, name)) = match found {
+            Ok(found) => found,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let made = self
-            .file_slot(&call, &r.to)
-            .and_then(|(directory, name)| self.names.link(&self.change(&call), file, directory, &name));
+        let needs: Vec<_> = names_of(&inode).into_iter().chain([names(directory)]).collect();
+        let call = claimed!(self.claim(call, &needs));
+        let made = self.names.link(&self.change(&call), inode.file, directory, &name);
         match made {
             Ok(inode) => {
                 let again = MdsRequest::MakeLink(r.clone());
@@ -64,20 +83,25 @@ impl MdsCore {
     }
 
     pub(super) fn unlink(&self, call: Call, r: &Unlink) -> Flow {
-        let done = self.slot_at(&call, &r.at, false).and_then(|slot| {
-            if slot.wants_directory {
-                return Err(Status::NotDirectory.into());
-            }
-            self.names.unlink(&self.change(&call), slot.directory, &slot.name)
-        });
+        let (directory, name) = match self.file_slot(&call, &r.at) {
+            Ok(slot) => slot,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, &[names(directory)]));
+        let done = self.names.unlink(&self.change(&call), directory, &name);
         self.kick_deletions(&done);
         Flow::from(call, done)
     }
 
     pub(super) fn remove_directory(&self, call: Call, r: &RemoveDirectory) -> Flow {
-        let done = self
-            .slot_at(&call, &r.at, false)
-            .and_then(|slot| self.names.rmdir(&self.change(&call), slot.directory, &slot.name));
+        let slot = match self.slot_at(&call, &r.at, false) {
+            Ok(slot) => slot,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let mut needs = vec![names(slot.directory)];
+        needs.extend(self.directory_in(slot.directory, &slot.name));
+        let call = claimed!(self.claim(call, &needs));
+        let done = self.names.rmdir(&self.change(&call), slot.directory, &slot.name);
         Flow::from(call, done)
     }
 
@@ -88,8 +112,18 @@ impl MdsCore {
             RenameMode::Exchange => StoredMode::Exchange,
             _ => return Flow::Fail(call, Status::Unsupported.into()),
         };
-        let done = self.slot_at(&call, &r.from, false).and_then(|from| {
-            let to = self.slot_at(&call, &r.to, false)?;
+        let ends = self.slot_at(&call, &r.from, false).and_then(|from| Ok((from, self.slot_at(&call, &r.to, false)?)));
+        let (from, to) = match ends {
+            Ok(ends) => ends,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let mut needs = vec![names(from.directory), names(to.directory)];
+        needs.extend(self.directory_in(from.directory, &from.name));
+        needs.extend(self.directory_in(to.directory, &to.name));
+        needs.sort_unstable();
+        needs.dedup();
+        let call = claimed!(self.claim(call, &needs));
+        let done = Ok(from).and_then(|from| {
             let ends = ((from.directory, &from.name[..]), (to.directory, &to.name[..]));
             self.names.rename(&self.change(&call), ends.0, ends.1, mode)
         });
@@ -97,8 +131,16 @@ impl MdsCore {
         Flow::from(call, done)
     }
 
+    /// What moving or removing a directory needs beside its parent's: that nobody keeps what lies in it, and its own
+    /// attributes. Should another directory take its name in this moment, whoever keeps things of that one reaches it only
+    /// by what it has open.
+    fn directory_in(&self, directory: FileIndex, name: &[u8]) -> Option<(LeaseOf, LeaseMode)> {
+        let found = self.names.lookup(&Identity::root(), directory, name).ok()?;
+        found.is_directory().then(|| names(found.file))
+    }
+
     /// Where something that is not a directory is made.
-    pub(super) fn file_slot(&self, call: &Call, at: &At) -> Result<(braid_types::FileIndex, Vec<u8>), Failure> {
+    pub(super) fn file_slot(&self, call: &Call, at: &At) -> Result<(FileIndex, Vec<u8>), Failure> {
         let slot = self.slot_at(call, at, false)?;
         if slot.wants_directory {
             return Err(Failure::new(Status::NotDirectory, "only a directory's name ends in '/'"));

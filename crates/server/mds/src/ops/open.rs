@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use braid_meta::{Access, Inode, OpenArgs, Want};
+use braid_meta::{Access, Inode, OpenArgs, Want, lease::LeaseMode as StoredMode};
 use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Capability, Rights,
     message::{
+        lease::{LeaseGrant, LeaseMode},
         mds::{Close, MdsRequest, Open, Opened, RenewCapability},
         types::Attributes,
     },
@@ -16,6 +17,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    lease::claimed,
     session::OpenFile,
 };
 
@@ -32,31 +34,47 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
+        let needs = self.needs_of_open(&call, &inode, r.rights, r.truncate);
+        let call = claimed!(self.claim(call, &needs));
         let (rights, again) = (r.rights, r.clone());
+        let lease = r.lease;
         if r.truncate {
             let file = inode.file;
             return self.make_empty(call, file, MdsRequest::Open(again), move |core, call, inode| {
-                core.open_known(call, convert::attributes(&inode), rights)
+                core.open_known(call, convert::attributes(&inode), rights, lease)
             });
         }
         self.with_true_size(
             call,
             inode,
             || MdsRequest::Open(again),
-            move |core, call, attributes| core.open_known(call, attributes, rights),
+            move |core, call, attributes| core.open_known(call, attributes, rights, lease),
         )
     }
 
     /// Opens a file whose true size is known.
-    fn open_known(&self, call: Call, known: Attributes, rights: Rights) -> Flow {
+    fn open_known(&self, call: Call, known: Attributes, rights: Rights, lease: LeaseMode) -> Flow {
         let opened = session_of(&call).and_then(|session| {
             let args = OpenArgs { session, access: access(rights) };
             let inode = self.names.open_file(&self.change(&call), known.file, args)?;
             let now = convert::attributes(&inode);
-            let attributes = Attributes { bytes: known.bytes, bytes_used: known.bytes_used, mtime: known.mtime, ..now };
-            self.opened(session, &inode, attributes, rights)
+            let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+            let shared = self.is_shared(&call, &inode, settled);
+            let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+            let opened = self.opened(session, &inode, attributes, rights)?;
+            Ok(self.with_lease(&call, opened, lease))
         });
         Flow::from(call, opened)
+    }
+
+    /// Adds the data lease that was wished with an open.
+    pub(super) fn with_lease(&self, call: &Call, opened: Opened, lease: LeaseMode) -> Opened {
+        let wish = convert::lease_mode(lease).unwrap_or(StoredMode::None);
+        if wish == StoredMode::None {
+            return opened;
+        }
+        let (mode, number) = self.try_data(call, opened.attributes.file, wish);
+        Opened { lease: convert::granted(mode, number), ..opened }
     }
 
     /// Gives an open file that the store knows of its handle and capability.
@@ -114,7 +132,7 @@ impl MdsCore {
         };
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
-        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed })
+        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed, lease: LeaseGrant::NONE })
     }
 
     /// Takes back an open that could not be given to its session.

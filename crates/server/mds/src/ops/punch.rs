@@ -1,12 +1,16 @@
 //! Punch a hole: an intent, as a truncate is (I5).
 
-use braid_meta::{Changes, IntentKind};
+use braid_meta::{
+    Changes, IntentKind,
+    lease::{LeaseMode, LeaseOf},
+};
 use braid_types::{Failure, Status};
 use braid_wire::message::mds::{MdsRequest, PunchHole};
 
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
+    lease::{claimed, names_of},
 };
 
 impl MdsCore {
@@ -16,6 +20,9 @@ impl MdsCore {
             let why = "a hole is punched in a file that this session has open for writing";
             return Flow::Fail(call, Failure::new(Status::Invalid, why));
         }
+        let mut needs = vec![(LeaseOf::Data(r.file), LeaseMode::Shared)];
+        needs.extend(self.names.getattr(r.file).ok().and_then(|inode| names_of(&inode)));
+        let call = claimed!(self.claim(call, &needs));
         if self.is_gated(r.file) {
             return Flow::Gate(call, r.file);
         }

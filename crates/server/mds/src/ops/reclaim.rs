@@ -40,6 +40,9 @@ impl MdsCore {
             if r.complete {
                 self.close_unnamed(session)?;
                 self.look_at_doubt();
+                if !r.leases {
+                    self.has_let_go(session);
+                }
             }
             Ok(refused)
         });

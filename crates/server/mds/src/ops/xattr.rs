@@ -7,6 +7,7 @@ use braid_wire::message::mds::{GetXattr, ListXattrs, RemoveXattr, SetXattr, Xatt
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
+    lease::{claimed, names_of},
 };
 
 impl MdsCore {
@@ -28,16 +29,22 @@ impl MdsCore {
             XattrMode::Replace => StoredMode::Replace,
             _ => return Flow::Fail(call, Status::Unsupported.into()),
         };
-        let set = self.file_at(&call, &r.at, false).and_then(|inode| {
-            self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid)
-        });
+        let inode = match self.file_at(&call, &r.at, false) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let set = self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid);
         Flow::from(call, set)
     }
 
     pub(super) fn remove_xattr(&self, call: Call, r: &RemoveXattr) -> Flow {
-        let removed = self
-            .file_at(&call, &r.at, false)
-            .and_then(|inode| self.names.remove_xattr(&self.change(&call), inode.file, &r.name));
+        let inode = match self.file_at(&call, &r.at, false) {
+            Ok(inode) => inode,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let removed = self.names.remove_xattr(&self.change(&call), inode.file, &r.name);
         Flow::from(call, removed)
     }
 }

@@ -5,6 +5,7 @@ use braid_wire::{
     Rights,
     message::{
         CommonRequest, FileKind,
+        lease::LeaseMode,
         mds::*,
         types::{At, LayoutWish, WishedDistribution},
     },
@@ -79,7 +80,9 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
         LayoutWish { parts: Some(4), distribution: Some(WishedDistribution::SimpleStripe), ..LayoutWish::none() };
     client.call(LayoutSet { at: At::file(file), wish: four.clone() }).unwrap();
     assert_eq!(client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0].parts.len(), 4);
-    let opened = client.call(Open { at: At::file(file), rights: Rights::WRITE, truncate: false }).unwrap();
+    let opened = client
+        .call(Open { at: At::file(file), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None })
+        .unwrap();
     world.write(&opened, 10).unwrap();
     assert_eq!(client.call(LayoutSet { at: At::file(file), wish: four }).unwrap_err().status, Status::Busy);
     client.call(LayoutSet { at: at("d"), wish: LayoutWish::none() }).unwrap();

@@ -5,6 +5,7 @@ mod claims;
 mod fsck;
 mod grace;
 mod iods;
+mod leases;
 mod locks;
 mod reclaim;
 mod replay;

@@ -5,6 +5,7 @@ use braid_wire::{
     Call as WireCall, Rights,
     message::{
         FileKind,
+        lease::LeaseMode,
         mds::*,
         types::{At, LayoutWish},
     },
@@ -81,7 +82,7 @@ fn an_exclusive_create_is_answered_as_made_and_its_file_can_be_written() {
 fn an_open_is_counted_once() {
     for rights in [Rights::READ, Rights::WRITE, Rights::READ_WRITE] {
         let (mut world, client) = world();
-        let open = Open { at: at("d/f"), rights, truncate: false };
+        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None };
         let (_, again, client) = retried(&mut world, &client, open);
         assert_eq!(world.status().open_files, 1, "{rights:?}");
         client.close(&again);
@@ -145,8 +146,14 @@ fn a_closed_handle_is_closed_once() {
     let envelope = client.next();
     let close = Close { open_ids: vec![opened.open_id, 12345] };
     client.call_as(envelope.clone(), close.clone()).unwrap();
-    let again =
-        client.call(Open { at: At::file(opened.attributes.file), rights: Rights::READ, truncate: false }).unwrap();
+    let again = client
+        .call(Open {
+            at: At::file(opened.attributes.file),
+            rights: Rights::READ,
+            truncate: false,
+            lease: LeaseMode::None,
+        })
+        .unwrap();
     assert_ne!(again.open_id, opened.open_id);
     assert_eq!(world.status().open_files, 1);
 }

@@ -3,8 +3,11 @@
 use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
 use braid_wire::{
     Rights,
-    message::mds::{
-        AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat,
+    message::{
+        lease::LeaseMode,
+        mds::{
+            AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat,
+        },
     },
 };
 
@@ -47,7 +50,7 @@ fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_giv
     let truncate = client.begin(1, set_size("f", 10));
     assert!(world.iods.step(), "one daemon has cut, two have not");
     let stat = other.begin(1, Stat { at: at("f"), follow: true });
-    let open = other.begin(2, Open { at: at("f"), rights: Rights::WRITE, truncate: false });
+    let open = other.begin(2, Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None });
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let renew = client.begin(2, RenewCapability { open_id, file, rights: Rights::READ_WRITE });
     assert!(!truncate.has_come() && !stat.has_come() && !open.has_come() && !renew.has_come());
@@ -80,7 +83,8 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
         assert_eq!(client.call_as(Envelope::PLAIN, stat).unwrap().bytes, ByteCount(5000), "after {steps} daemons");
         // Somebody makes it longer; the retry must not cut it again.
         let other = world.client();
-        let longer = other.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false }).unwrap();
+        let longer =
+            other.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None }).unwrap();
         world.write(&longer, 6000).unwrap();
         let again = client.begin_as(envelope, set_size("f", 5000)).take();
         let again: braid_wire::message::types::Attributes = again.unwrap().unwrap();
@@ -166,7 +170,8 @@ fn two_truncates_of_one_file_are_done_one_after_the_other() {
 #[test]
 fn opening_with_truncation_empties_what_is_there() {
     let (world, client, _) = written();
-    let opened = client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: true }).unwrap();
+    let opened =
+        client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: true, lease: LeaseMode::None }).unwrap();
     assert_eq!(opened.attributes.bytes, ByteCount(0));
     world.write(&opened, 77).unwrap();
     let again = braid_wire::message::mds::Create { exclusive: false, truncate: true, ..create("f") };

@@ -22,6 +22,7 @@ use braid_wire::{
     encode_success,
     message::{
         iod::{CollectReply, IodRequest},
+        lease::LeaseMode,
         mds::*,
         types::{At, Attributes, LayoutWish, ObjectInfo, Space},
     },
@@ -520,7 +521,7 @@ impl Client {
             ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights: capability.rights }
         };
         let envelope = Envelope { identity, ..Envelope::PLAIN };
-        self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete })
+        self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete, leases: false })
     }
 
     /// The number of a user on this connection.
@@ -579,6 +580,7 @@ pub fn create(path: &str) -> Create {
         truncate: false,
         rights: Some(Rights::READ_WRITE),
         wish: LayoutWish { stripe_bytes: Some(4096), ..LayoutWish::none() },
+        lease: LeaseMode::None,
     }
 }
 

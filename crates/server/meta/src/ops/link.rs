@@ -38,6 +38,7 @@ impl Namespace {
                 (inode.unnamed, inode.parent) = (false, directory);
             }
             inode.nlink += 1;
+            inode.linked = true;
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

@@ -88,6 +88,7 @@ pub(super) fn inode(
         size: 0,
         size_in_objects: false,
         mtime_set: false,
+        linked: false,
         size_generation: SizeGeneration(0),
         rdev: 0,
         layout: None,

@@ -117,6 +117,11 @@ impl Namespace {
         self.writer().opens.writers(file)
     }
 
+    /// Who has a file open, and for what.
+    pub fn opens_of(&self, file: FileIndex) -> Vec<OpenFile> {
+        self.writer().opens.of_file(file).to_vec()
+    }
+
     /// Everything that is open.
     pub fn open_files(&self) -> Vec<OpenFile> {
         self.writer().opens.all()
@@ -135,16 +140,10 @@ impl Namespace {
             if old.size_generation != found.generation {
                 return Err(Status::StaleGeneration.into());
             }
-            let mut new = (*old).clone();
-            new.size = found.size;
-            new.parts.merge(&found.parts);
-            if let Some(mtime) = found.mtime.filter(|mtime| *mtime > old.mtime) {
-                new.mtime = mtime;
-            }
+            let mut new = old.as_found(found);
             new.size_in_objects = old.size_in_objects && !tx.writer.opens.writers(file).is_empty();
             new.mtime_set &= new.size_in_objects;
             if new != *old {
-                new.touch(tx.now);
                 return Ok(Outcome::File(tx.put_inode(new)));
             }
             Ok(Outcome::File(old))

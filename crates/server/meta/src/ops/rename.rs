@@ -151,6 +151,8 @@ fn retarget(tx: &mut Tx<'_>, directory: &Inode, name: &[u8], old: &Entry, new: &
 fn moved(tx: &mut Tx<'_>, file: FileIndex, into: FileIndex) -> Result<Outcome, Failure> {
     let mut inode = (*tx.inode(file)?).clone();
     inode.parent = into;
+    // With one name, it is known again where that is.
+    inode.linked &= inode.nlink != 1;
     inode.touch(tx.now);
     tx.put_inode(inode);
     Ok(Outcome::Done)

@@ -25,7 +25,8 @@ impl Namespace {
             let session = SessionId(cluster.next_session);
             cluster.next_session += 1;
             tx.set_cluster(cluster);
-            let record = SessionRecord { session, key, user, epoch: cluster.epoch, client: client.to_owned() };
+            let (epoch, client, leases) = (cluster.epoch, client.to_owned(), false);
+            let record = SessionRecord { session, key, user, epoch, client, leases };
             tx.batch.put(key::session(session), record.encode());
             begun = Some(record);
             Ok(Outcome::Done)
@@ -37,6 +38,17 @@ impl Namespace {
     pub fn session(&self, session: SessionId) -> Result<Option<SessionRecord>, Failure> {
         let bytes = self.store.get(&key::session(session))?;
         Ok(bytes.map(|bytes| SessionRecord::decode(session, &bytes)).transpose()?)
+    }
+
+    /// Records that a session holds leases. To be forced to disk before it is told of the first.
+    pub fn note_leases(&self, session: SessionId) -> Result<(), Failure> {
+        let record = self.session(session)?.ok_or(Status::NoSession)?;
+        if record.leases {
+            return Ok(());
+        }
+        let mut batch = Batch::new();
+        batch.put(key::session(session), SessionRecord { leases: true, ..record }.encode());
+        self.store.commit(batch, self.fence).map(drop).map_err(Failure::from)
     }
 
     /// Every session that was begun and not ended.

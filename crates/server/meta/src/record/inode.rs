@@ -8,6 +8,7 @@ use braid_types::{FileIndex, PartIndex, SizeGeneration, Timestamp};
 use super::{RecordError, acl, layout};
 use crate::acl::Acl;
 use crate::codec::{Decoder, Encoder};
+use crate::ops::Fetch;
 
 const VERSION: u8 = 1;
 
@@ -175,8 +176,11 @@ pub struct Inode {
     pub change: u64,
     /// Attribute flags; none is defined today.
     pub flags: u64,
-    /// A directory that holds, or held, a name of it. For a directory: its parent, exactly.
+    /// A directory that holds, or held, a name of it. For a directory: its parent, exactly; so for a file that was never
+    /// `linked`.
     pub parent: FileIndex,
+    /// It has, or had, several names: `parent` says where one of them is, or was.
+    pub linked: bool,
     /// For a directory: the cookie of the next entry made in it. Never used again (63 bits).
     pub next_cookie: u64,
     /// For a directory: whether it has a record of layout and placement for its children.
@@ -195,7 +199,8 @@ const HAS_XATTRS: u8 = 4;
 const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
 const UNNAMED: u8 = 32;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED;
+const LINKED: u8 = 64;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -227,6 +232,7 @@ impl Inode {
             | mark(self.has_xattrs, HAS_XATTRS)
             | mark(self.layout.is_some(), HAS_LAYOUT)
             | mark(self.mtime_set, MTIME_SET)
+            | mark(self.linked, LINKED)
             | mark(self.unnamed, UNNAMED)
     }
 
@@ -248,6 +254,7 @@ impl Inode {
             size: from.u64()?,
             size_in_objects: marks & SIZE_IN_OBJECTS != 0,
             mtime_set: marks & MTIME_SET != 0,
+            linked: marks & LINKED != 0,
             size_generation: SizeGeneration(from.u64()?),
             rdev: from.u64()?,
             atime: from.time()?,
@@ -272,6 +279,25 @@ impl Inode {
     /// Whether it is a directory.
     pub fn is_directory(&self) -> bool {
         self.kind == FileKind::Directory
+    }
+
+    /// The inode as its objects make it. What is recorded later is this very thing, so that who was told of it before, and
+    /// keeps it, was told the truth.
+    pub fn as_found(&self, found: &Fetch) -> Self {
+        let mut new = self.clone();
+        new.size = found.size;
+        new.parts.merge(&found.parts);
+        if let Some(mtime) = found.mtime.filter(|mtime| *mtime > self.mtime) {
+            new.mtime = mtime;
+            new.ctime = new.ctime.max(mtime);
+        }
+        if new != *self {
+            // Writes do not pass the server: the counter moves with what they did, never back.
+            let Timestamp { seconds, nanos } = new.mtime;
+            let nanos = (seconds as u64).wrapping_mul(1_000_000_000).wrapping_add(u64::from(nanos));
+            new.change = nanos.max(self.change + 1);
+        }
+        new
     }
 
     /// Notes a change of anything at `now`.

@@ -20,13 +20,15 @@ pub struct SessionRecord {
     pub epoch: MdsEpoch,
     /// What the client calls itself: host and process, for people.
     pub client: String,
+    /// Whether it was ever granted a lease: after a restart it may believe for a while that it holds some.
+    pub leases: bool,
 }
 
 impl SessionRecord {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Encoder::new(VERSION);
         out.u64(self.key.0).u8(u8::from(self.user.is_some())).u64(self.user.unwrap_or(0));
-        out.u64(self.epoch.0).bytes(self.client.as_bytes());
+        out.u64(self.epoch.0).bytes(self.client.as_bytes()).u8(u8::from(self.leases));
         out.finish()
     }
 
@@ -40,7 +42,12 @@ impl SessionRecord {
         };
         let epoch = MdsEpoch(from.u64()?);
         let client = String::from_utf8(from.bytes()?.to_vec()).map_err(|_| from.broken())?;
+        let leases = match from.u8()? {
+            0 => false,
+            1 => true,
+            _ => return Err(from.broken()),
+        };
         from.finish()?;
-        Ok(Self { session, key, user, epoch, client })
+        Ok(Self { session, key, user, epoch, client, leases })
     }
 }

@@ -1,0 +1,23 @@
+//! Who caches under leases, as the client sees it.
+
+use braid_types::FileIndex;
+
+use super::LeaseMode;
+
+/// Who caches under leases. It is told on threads that serve nobody else: a recall of names never waits behind one of
+/// data.
+///
+/// A callback may make calls of the client. What takes longer than `RECALL_MS` costs the session.
+pub trait LeaseHolder: Send + Sync {
+    /// The names lease of a directory is lost: `Leases::still` says so since before this call. When it returns, nothing
+    /// that was kept under the lease is used any more; then the server is told.
+    fn recall_names(&self, dir: FileIndex);
+
+    /// The data lease of a file is to go, or to become `keep`. It is held until this returns, with what is kept now,
+    /// which is no more than `keep`; then the server is told.
+    fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode;
+
+    /// Every lease is lost: the server was not heard of in time, has ended the session, or has restarted. When this
+    /// returns, nothing that was kept is used any more; then leases are asked for again.
+    fn lost_all(&self);
+}

@@ -1,0 +1,393 @@
+//! Names and attributes that this mount remembers under names leases: what the kernel asks again is answered from here.
+//!
+//! Invariants: (1) everything of a directory is under one promise; with another one it begins anew, and the files of before
+//! are still told to whoever carries a recall out; (2) attributes of a file are kept beside a name of it, under the
+//! promise of its directory; those of a directory under its own; (3) an answer is kept only if this mount itself
+//! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9).
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, Mutex},
+};
+
+use braid_client::{Attributes, FileIndex, FileKind};
+
+use crate::{
+    files::lock,
+    known::{Keep, Known, Looked},
+    promise::Promise,
+};
+
+/// Names that are remembered at most: about 100 MB. Beyond it the directories remembered first are given up.
+const FILES_MAX: usize = 262_144;
+/// After a recall so many questions are asked before the lease is: one that others change all the time is of no use.
+const QUESTIONS_AFTER_RECALL: u32 = 8;
+/// Directories whose recalls are remembered (I9).
+const RECALLED_MAX: usize = 65_536;
+/// Places in which changes are counted: what shares one with another is kept a little less often.
+const PLACES: usize = 1024;
+
+/// A moment, before a question.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(u64);
+
+#[derive(Debug)]
+pub(crate) struct Cache(Mutex<State>);
+
+#[derive(Debug)]
+struct State {
+    directories: HashMap<FileIndex, Directory>,
+    /// Those directories, as they came.
+    order: VecDeque<FileIndex>,
+    /// In which directory a file that is none has its one name.
+    parents: HashMap<FileIndex, FileIndex>,
+    names: usize,
+    recalled: HashMap<FileIndex, u32>,
+    changes: u64,
+    changed: Vec<u64>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    promise: Arc<Promise>,
+    names: HashMap<Box<[u8]>, Option<(FileIndex, FileKind)>>,
+    files: HashMap<FileIndex, Attributes>,
+    own: Option<Attributes>,
+    /// What was handed out under this or an earlier promise.
+    told: HashSet<FileIndex>,
+}
+
+impl Default for Cache {
+    fn default() -> Self {
+        Self(Mutex::new(State {
+            directories: HashMap::new(),
+            order: VecDeque::new(),
+            parents: HashMap::new(),
+            names: 0,
+            recalled: HashMap::new(),
+            changes: 0,
+            changed: vec![0; PLACES],
+        }))
+    }
+}
+
+impl Cache {
+    /// Before a question.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(lock(&self.0).changes)
+    }
+
+    pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+        lock(&self.0).directories.get(&directory).map(|found| Arc::clone(&found.promise))
+    }
+
+    /// Remembers a directory from now on, unless somebody else began under a promise that holds.
+    pub(crate) fn begin(
+        &self,
+        directory: FileIndex,
+        promise: Arc<Promise>,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Arc<Promise> {
+        let mut state = lock(&self.0);
+        let told = match state.directories.get(&directory) {
+            Some(found) if holds(&found.promise) => return Arc::clone(&found.promise),
+            Some(_) => state.take(directory),
+            None => HashSet::new(),
+        };
+        let fresh =
+            Directory { promise: Arc::clone(&promise), names: HashMap::new(), files: HashMap::new(), own: None, told };
+        state.directories.insert(directory, fresh);
+        state.order.push_back(directory);
+        promise
+    }
+
+    /// Whether the lease of a directory is to be asked for now.
+    pub(crate) fn is_worth_asking(&self, directory: FileIndex) -> bool {
+        let mut state = lock(&self.0);
+        match state.recalled.get_mut(&directory) {
+            Some(0) | None => {
+                state.recalled.remove(&directory);
+                true
+            }
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        }
+    }
+
+    pub(crate) fn recalled(&self, directory: FileIndex) {
+        let mut state = lock(&self.0);
+        if state.recalled.len() >= RECALLED_MAX {
+            state.recalled.clear();
+        }
+        state.recalled.insert(directory, QUESTIONS_AFTER_RECALL);
+    }
+
+    /// Forgets a directory; what was handed out of it. One that was begun again under a promise that holds stays.
+    pub(crate) fn take(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> Vec<FileIndex> {
+        let mut state = lock(&self.0);
+        match state.directories.get(&directory) {
+            Some(found) if holds(&found.promise) => found.told.iter().copied().collect(),
+            Some(_) => state.take(directory).into_iter().collect(),
+            None => Vec::new(),
+        }
+    }
+
+    pub(crate) fn directories(&self) -> Vec<FileIndex> {
+        lock(&self.0).directories.keys().copied().collect()
+    }
+
+    /// Directories to be given up, so that there is room: the oldest eighth of all names.
+    pub(crate) fn too_many(&self, wanted: FileIndex) -> Vec<(FileIndex, Arc<Promise>)> {
+        let state = lock(&self.0);
+        if state.names <= FILES_MAX {
+            return Vec::new();
+        }
+        let mut freed = 0;
+        let oldest = state.order.iter().filter(|directory| **directory != wanted);
+        let oldest = oldest.filter_map(|directory| state.directories.get(directory).map(|found| (*directory, found)));
+        oldest
+            .take_while(|(_, found)| {
+                let goes_on = freed < FILES_MAX / 8;
+                freed += found.names.len() + 1;
+                goes_on
+            })
+            .map(|(directory, found)| (directory, Arc::clone(&found.promise)))
+            .collect()
+    }
+
+    /// What a name leads to, as far as it is remembered.
+    pub(crate) fn look_up(
+        &self,
+        directory: FileIndex,
+        name: &[u8],
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Option<Looked> {
+        let state = lock(&self.0);
+        let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
+        let promise = Some(Arc::clone(&found.promise));
+        match *found.names.get(name)? {
+            None => Some(Looked::Absent(Keep { name: promise, attributes: None })),
+            Some((file, FileKind::Directory)) => {
+                let below = state.directories.get(&file).filter(|below| holds(&below.promise))?;
+                let keep = Keep { name: promise, attributes: Some(Arc::clone(&below.promise)) };
+                Some(Looked::Found(Known { attributes: below.own.clone()?, keep }))
+            }
+            Some((file, _)) => {
+                let keep = Keep { name: promise.clone(), attributes: promise };
+                Some(Looked::Found(Known { attributes: found.files.get(&file)?.clone(), keep }))
+            }
+        }
+    }
+
+    /// The attributes of a file, as far as they are remembered.
+    pub(crate) fn attributes(&self, file: FileIndex, holds: impl Fn(&Promise) -> bool) -> Option<Known> {
+        let state = lock(&self.0);
+        let (attributes, promise) = match state.directories.get(&file) {
+            Some(own) => (own.own.as_ref()?, &own.promise),
+            None => {
+                let above = state.directories.get(state.parents.get(&file)?)?;
+                (above.files.get(&file)?, &above.promise)
+            }
+        };
+        let keep = || Keep { name: None, attributes: Some(Arc::clone(promise)) };
+        holds(promise).then(|| Known { attributes: attributes.clone(), keep: keep() })
+    }
+
+    /// Whether this mount has changed nothing of a file since.
+    pub(crate) fn is_unchanged(&self, file: FileIndex, mark: Mark) -> bool {
+        lock(&self.0).is_unchanged(file, mark)
+    }
+
+    /// The directory in which a file that is none has its one name, as far as that is known.
+    pub(crate) fn parent(&self, file: FileIndex) -> Option<FileIndex> {
+        lock(&self.0).parents.get(&file).copied()
+    }
+
+    /// Remembers that a name leads nowhere; whether it may be.
+    pub(crate) fn keep_absent(
+        &self,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        name: &[u8],
+        holds: impl Fn(&Promise) -> bool,
+    ) -> bool {
+        let mut state = lock(&self.0);
+        let fresh = holds(promise) && state.is_unchanged(promise.directory(), mark);
+        fresh && state.set_name(promise, name, None)
+    }
+
+    /// Remembers what a name leads to, and the attributes of what is not a directory; what of it may be.
+    pub(crate) fn keep_found(
+        &self,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        name: &[u8],
+        found: &Attributes,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Keep {
+        let mut state = lock(&self.0);
+        let fresh = holds(promise) && state.is_unchanged(promise.directory(), mark);
+        if !fresh || !state.set_name(promise, name, Some((found.file, found.kind))) {
+            return Keep::default();
+        }
+        let kept = state.is_unchanged(found.file, mark) && state.set_attributes(promise, found);
+        Keep { name: Some(Arc::clone(promise)), attributes: kept.then(|| Arc::clone(promise)) }
+    }
+
+    /// Remembers the attributes of a file whose name is remembered, or of the promise's own directory.
+    pub(crate) fn keep_attributes(
+        &self,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        found: &Attributes,
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Keep {
+        let mut state = lock(&self.0);
+        let fresh = holds(promise) && state.is_unchanged(found.file, mark);
+        let named = state.parents.get(&found.file) == Some(&promise.directory());
+        let kept = fresh
+            && match found.file == promise.directory() {
+                true => state.set_own(promise, found),
+                false => named && state.set_attributes(promise, found),
+            };
+        Keep { name: None, attributes: kept.then(|| Arc::clone(promise)) }
+    }
+
+    /// This mount has changed these files: answers to questions of before are not kept, what is remembered goes.
+    pub(crate) fn change(&self, files: &[FileIndex]) {
+        let mut state = lock(&self.0);
+        files.iter().for_each(|file| state.change(*file));
+    }
+
+    /// This mount has changed what a name leads to.
+    pub(crate) fn change_name(&self, directory: FileIndex, name: &[u8]) {
+        let mut state = lock(&self.0);
+        state.change(directory);
+        if let Some((file, _)) = state.forget_name(directory, name) {
+            state.change(file);
+            state.forget_file(directory, file);
+        }
+    }
+
+    /// This mount has moved a name, or exchanged two, and held the promises of both directories ever since before.
+    /// What of it is to be dropped where it was handed out: files that are now in a directory without a promise.
+    pub(crate) fn rename(
+        &self,
+        from: (FileIndex, &[u8]),
+        to: (FileIndex, &[u8]),
+        exchanges: bool,
+        promises: &[Option<Arc<Promise>>; 2],
+    ) -> Vec<FileIndex> {
+        let mut state = lock(&self.0);
+        [from.0, to.0].into_iter().for_each(|directory| state.change(directory));
+        let (moved, replaced) = (state.forget_name(from.0, from.1), state.forget_name(to.0, to.1));
+        let mut dropped = Vec::new();
+        let mut moves = vec![(moved, from.0, to, &promises[1])];
+        moves.push((replaced.filter(|_| exchanges), to.0, from, &promises[0]));
+        for (leads, before, (directory, name), promise) in moves {
+            let Some((file, kind)) = leads else { continue };
+            state.change(file);
+            let kept = promise.as_ref().is_some_and(|promise| state.set_name(promise, name, Some((file, kind))));
+            if before != directory && kind != FileKind::Directory {
+                state.forget_file(before, file);
+                match state.directories.get_mut(&directory).filter(|_| kept) {
+                    Some(found) => {
+                        found.told.insert(file);
+                        state.parents.insert(file, directory);
+                    }
+                    None => dropped.push(file),
+                }
+            }
+        }
+        dropped
+    }
+}
+
+impl State {
+    fn change(&mut self, file: FileIndex) {
+        self.changes += 1;
+        self.changed[place(file)] = self.changes;
+        if let Some(own) = self.directories.get_mut(&file) {
+            own.own = None;
+        }
+        if let Some(above) = self.parents.get(&file).and_then(|above| self.directories.get_mut(above)) {
+            above.files.remove(&file);
+        }
+    }
+
+    fn is_unchanged(&self, file: FileIndex, mark: Mark) -> bool {
+        self.changed[place(file)] <= mark.0
+    }
+
+    /// Under the promise that the directory is remembered by.
+    fn under(&mut self, promise: &Arc<Promise>) -> Option<&mut Directory> {
+        self.directories.get_mut(&promise.directory()).filter(|found| Arc::ptr_eq(&found.promise, promise))
+    }
+
+    fn set_name(&mut self, promise: &Arc<Promise>, name: &[u8], leads: Option<(FileIndex, FileKind)>) -> bool {
+        if self.names > FILES_MAX + FILES_MAX / 8 {
+            return false;
+        }
+        let Some(found) = self.under(promise) else { return false };
+        let old = found.names.insert(name.into(), leads);
+        match old {
+            None => self.names += 1,
+            Some(Some((file, _))) if leads.is_none_or(|(now, _)| now != file) => {
+                self.forget_file(promise.directory(), file)
+            }
+            Some(_) => {}
+        }
+        true
+    }
+
+    fn set_attributes(&mut self, promise: &Arc<Promise>, found: &Attributes) -> bool {
+        if found.kind == FileKind::Directory || found.shared {
+            return false;
+        }
+        let Some(directory) = self.under(promise) else { return false };
+        directory.told.insert(found.file);
+        directory.files.insert(found.file, found.clone());
+        self.parents.insert(found.file, promise.directory());
+        true
+    }
+
+    fn set_own(&mut self, promise: &Arc<Promise>, found: &Attributes) -> bool {
+        let Some(directory) = self.under(promise).filter(|_| !found.shared) else { return false };
+        directory.own = Some(found.clone());
+        true
+    }
+
+    fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<(FileIndex, FileKind)> {
+        let old = self.directories.get_mut(&directory)?.names.remove(name)?;
+        self.names -= 1;
+        old
+    }
+
+    fn forget_file(&mut self, directory: FileIndex, file: FileIndex) {
+        if self.parents.get(&file) == Some(&directory) {
+            self.parents.remove(&file);
+        }
+        if let Some(found) = self.directories.get_mut(&directory) {
+            found.files.remove(&file);
+            found.told.remove(&file);
+        }
+    }
+
+    fn take(&mut self, directory: FileIndex) -> HashSet<FileIndex> {
+        let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
+        self.order.retain(|one| *one != directory);
+        self.names -= found.names.len();
+        for file in found.names.values().flatten().map(|(file, _)| file) {
+            if self.parents.get(file) == Some(&directory) {
+                self.parents.remove(file);
+            }
+        }
+        found.told
+    }
+}
+
+fn place(file: FileIndex) -> usize {
+    (file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % PLACES
+}

@@ -1,0 +1,180 @@
+//! Names leases as this mount holds them: asked for where they are of use, handed out in order with their recall.
+//!
+//! ```text
+//!   question:  promise(dir) ── call ── answer ── kept.rs, if the promise holds ── hand_out: holds? ── gateway writes the reply
+//!                                                                                      | shared lock
+//!   recall:    lease lost ── children taken out of kept.rs ── exclusive lock, a moment ┘── keeper drops ── given back
+//! ```
+//!
+//! Invariants: (1) what is handed out as to be remembered was put into `kept` before, so that its recall finds it; (2) a
+//! reply that says so was written before the keeper is told to drop: it looked whether the promise holds under the
+//! lock that the recall takes alone; (3) recalls run on threads that serve no gateway.
+
+use std::sync::{
+    Arc, OnceLock, PoisonError, RwLock, Weak,
+    atomic::{AtomicBool, Ordering},
+};
+
+use braid_client::{
+    Client, FileIndex, LeaseHolder, LeaseMode, Leases,
+    lease::{LeaseOf, LeaseTicket},
+};
+
+use crate::{
+    error::Result,
+    kept::Cache,
+    known::{Keep, Kept},
+    vfs::Vfs,
+};
+
+/// What a gateway remembers outside of this layer: the kernel's dentries, attributes, pages. Called by threads that serve
+/// no request; what takes long delays somebody else's change.
+pub trait Keeper: Send + Sync {
+    /// Names in the directory, its attributes, and those of these files are not to be used any more.
+    fn drop_names(&self, directory: FileIndex, files: &[FileIndex]);
+
+    /// The attributes of a file are not to be used any more. Called by threads that serve requests, too.
+    fn drop_attributes(&self, file: FileIndex);
+}
+
+/// A names lease at one time of its being held.
+#[derive(Debug)]
+pub(crate) struct Promise {
+    directory: FileIndex,
+    ticket: LeaseTicket,
+    /// This mount wants to remember the directory no longer, and is about to give the lease back.
+    ended: AtomicBool,
+}
+
+/// What the recalls are carried out on.
+pub(crate) struct Holder {
+    leases: Leases,
+    pub(crate) cache: Cache,
+    /// Held by whoever hands out something to be remembered; alone by a recall, for a moment.
+    order: RwLock<()>,
+    keeper: OnceLock<Arc<dyn Keeper>>,
+}
+
+impl std::fmt::Debug for Holder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Holder").finish_non_exhaustive()
+    }
+}
+
+impl Holder {
+    pub(crate) fn new(client: &Client) -> Arc<Self> {
+        let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
+        Arc::new(Self { leases: client.leases(), cache, order, keeper })
+    }
+
+    pub(crate) fn holds(&self, promise: &Promise) -> bool {
+        !promise.ended.load(Ordering::Acquire) && self.leases.still(&promise.ticket)
+    }
+
+    /// The promise for a directory's names, if there is one or one is to be had.
+    pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+        self.keeper.get()?;
+        if let Some(promise) = self.held_promise(directory) {
+            return Some(promise);
+        }
+        if !self.cache.is_worth_asking(directory) {
+            return None;
+        }
+        // A lease is never needed: what cannot be had now is asked for again later.
+        let ticket = self.leases.ask_names(directory).ok()??;
+        self.taken_in(directory, ticket)
+    }
+
+    /// The promise for a directory's names, if there is one now.
+    pub(crate) fn held_promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
+        if let Some(promise) = self.cache.promise(directory).filter(|promise| self.holds(promise)) {
+            return Some(promise);
+        }
+        self.taken_in(directory, self.leases.names_ticket(directory)?)
+    }
+
+    fn taken_in(&self, directory: FileIndex, ticket: LeaseTicket) -> Option<Arc<Promise>> {
+        let promise = Arc::new(Promise { directory, ticket, ended: AtomicBool::new(false) });
+        let promise = self.cache.begin(directory, promise, |promise| self.holds(promise));
+        self.make_room(directory);
+        Some(promise)
+    }
+
+    /// Gives up the directories that were remembered first when there are too many.
+    fn make_room(&self, wanted: FileIndex) {
+        for (directory, promise) in self.cache.too_many(wanted) {
+            promise.ended.store(true, Ordering::Release);
+            self.forget(directory);
+            // Not told, the server asks for it when it wants it.
+            let _ = self.leases.give_back(LeaseOf::Names(directory));
+        }
+    }
+
+    fn forget(&self, directory: FileIndex) {
+        let files = self.cache.take(directory, |promise| self.holds(promise));
+        self.wait_for_replies();
+        if let Some(keeper) = self.keeper.get() {
+            keeper.drop_names(directory, &files);
+        }
+    }
+
+    /// Replies that are being written as ones to be remembered are written.
+    fn wait_for_replies(&self) {
+        drop(self.order.write().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Attributes that were handed out under the promise of another directory are not good any more.
+    pub(crate) fn drop_attributes(&self, file: FileIndex) {
+        if let Some(keeper) = self.keeper.get() {
+            self.wait_for_replies();
+            keeper.drop_attributes(file);
+        }
+    }
+}
+
+impl LeaseHolder for Holder {
+    fn recall_names(&self, directory: FileIndex) {
+        self.cache.recalled(directory);
+        self.forget(directory);
+    }
+
+    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
+        LeaseMode::None
+    }
+
+    fn lost_all(&self) {
+        for directory in self.cache.directories() {
+            self.forget(directory);
+        }
+    }
+}
+
+impl Vfs {
+    /// From now on this mount takes leases, and has `keeper` drop what it remembers when they are recalled. Before, and
+    /// without, nothing is ever to be remembered.
+    ///
+    /// # Errors
+    /// It was called before; there are too many threads.
+    pub fn serve(&self, keeper: Arc<dyn Keeper>) -> Result<()> {
+        let holder = Arc::downgrade(&self.holder);
+        self.holder.leases.serve(holder as Weak<dyn LeaseHolder>)?;
+        let _ = self.holder.keeper.set(keeper);
+        Ok(())
+    }
+
+    /// Hands something out: `give` is told what of it may be remembered, and must have handed it out when it returns.
+    pub fn hand_out<R>(&self, keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
+        if keep.name.is_none() && keep.attributes.is_none() {
+            return give(Kept { name: false, attributes: false });
+        }
+        let _order = self.holder.order.read().unwrap_or_else(PoisonError::into_inner);
+        let holds = |promise: &Option<Arc<Promise>>| promise.as_ref().is_some_and(|one| self.holder.holds(one));
+        give(Kept { name: holds(&keep.name), attributes: holds(&keep.attributes) })
+    }
+}
+
+impl Promise {
+    pub(crate) fn directory(&self) -> FileIndex {
+        self.directory
+    }
+}

@@ -1,0 +1,97 @@
+//! Leases: ask, give back, and hear what is wanted back. ADR 0009.
+
+use braid_types::{Failure, SessionId, Status, limits::LEASES_RETURNED_MAX};
+use braid_wire::message::mds::{AwaitRecalls, LeaseData, LeaseNames, MdsRequest, ReturnLeases};
+
+use super::open::session_of;
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+};
+
+impl MdsCore {
+    pub(super) fn lease_names(&self, call: Call, r: &LeaseNames) -> Flow {
+        let (call, session) = match self.as_user(call, || MdsRequest::LeaseNames(r.clone())) {
+            Ok(known) => known,
+            Err(flow) => return flow,
+        };
+        let granted = self.file_named(&call, r.dir).and_then(|inode| match inode.is_directory() {
+            true if inode.nlink > 0 => Ok(self.grant_names(r.dir, session)),
+            true => Ok(None),
+            false => Err(Status::NotDirectory.into()),
+        });
+        Flow::from(call, granted)
+    }
+
+    pub(super) fn lease_data(&self, call: Call, r: &LeaseData) -> Flow {
+        let (call, _) = match self.as_user(call, || MdsRequest::LeaseData(r.clone())) {
+            Ok(known) => known,
+            Err(flow) => return flow,
+        };
+        let wish = self.file_named(&call, r.file).and_then(|inode| {
+            if inode.layout.is_none() {
+                return Err(Failure::new(Status::Invalid, "only a file's bytes are leased"));
+            }
+            convert::lease_mode(r.mode)
+        });
+        let asked = match wish {
+            Ok(mode) => self.ask_data(call, r.file, (mode, r.alone)),
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        match asked {
+            Ok((call, mode, number)) => Flow::from(call, Ok(convert::granted(mode, number))),
+            Err(flow) => flow,
+        }
+    }
+
+    pub(super) fn await_recalls(&self, call: Call, r: &AwaitRecalls) -> Flow {
+        match self.as_user(call, || MdsRequest::AwaitRecalls(r.clone())) {
+            Ok((call, session)) => {
+                self.park_for_recalls(call, session, r.seen);
+                Flow::Later
+            }
+            Err(flow) => flow,
+        }
+    }
+
+    pub(super) fn return_leases(&self, call: Call, r: &ReturnLeases) -> Flow {
+        let returned = session_of(&call).and_then(|session| {
+            if r.leases.len() > LEASES_RETURNED_MAX {
+                let why = format!("at most {LEASES_RETURNED_MAX} leases are given back in one message");
+                return Err(Failure::new(Status::LimitExceeded, why));
+            }
+            let named = r
+                .leases
+                .iter()
+                .map(|one| Ok((convert::lease_of(one.kind, one.file)?, one.number, convert::lease_mode(one.keep)?)));
+            self.take_back(session, &named.collect::<Result<Vec<_>, Failure>>()?);
+            Ok(())
+        });
+        Flow::from(call, returned)
+    }
+
+    /// Goes on with a session that is on record, and on disk, as a holder of leases: a restart must know who may believe.
+    #[allow(clippy::result_large_err)]
+    fn as_user(&self, call: Call, again: impl FnOnce() -> MdsRequest) -> Result<(Call, SessionId), Flow> {
+        let session = match session_of(&call) {
+            Ok(session) if self.uses_leases(session) => return Ok((call, session)),
+            Ok(session) => session,
+            Err(failure) => return Err(Flow::Fail(call, failure)),
+        };
+        let Some(me) = self.arc() else { return Err(Flow::Fail(call, Status::NotServing.into())) };
+        if let Err(failure) = self.names.note_leases(session) {
+            return Err(Flow::Fail(call, failure));
+        }
+        let request = again();
+        me.force(move |core, forced| match forced {
+            Ok(()) if core.state().sessions.live(session).is_some() => {
+                core.note_user(session);
+                core.run(call, request);
+            }
+            Ok(()) => core.fail(call, &super::open::ended(session)),
+            Err(failure) => core.fail(call, &failure),
+        });
+        Err(Flow::Later)
+    }
+}

@@ -1,0 +1,479 @@
+//! Leases: what is recalled for what, who waits for whom, and who is given up. ADR 0009.
+
+use std::time::Duration;
+
+use braid_types::{
+    ByteCount, FileIndex, FileOffset, IodId, SessionId, Status,
+    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_MS},
+};
+use braid_wire::{
+    Call as WireCall, Rights,
+    message::{
+        FileKind,
+        lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease},
+        mds::*,
+        types::{At, LayoutWish},
+    },
+};
+
+use super::world::{Client, Pending, World, at, create};
+
+/// A client that holds leases: what it has seen of its recalls.
+struct Holder {
+    client: Client,
+    seen: u64,
+}
+
+impl Holder {
+    fn new(world: &mut World) -> Self {
+        Self { client: world.client(), seen: 0 }
+    }
+
+    fn names(&self, dir: FileIndex) -> Option<u64> {
+        self.client.call_as(Envelope::PLAIN, LeaseNames { dir }).unwrap()
+    }
+
+    fn data(&self, file: FileIndex, mode: LeaseMode) -> Pending {
+        self.client.begin_as(Envelope::PLAIN, LeaseData { file, mode, alone: false })
+    }
+
+    fn listen(&self) -> Pending {
+        self.client.begin_as(Envelope::PLAIN, AwaitRecalls { seen: self.seen })
+    }
+
+    /// What is recalled, and not seen yet.
+    fn recalls(&mut self) -> Vec<Recall> {
+        let recalls: Vec<Recall> = self.listen().take().map(|answer| answer.unwrap()).unwrap_or_default();
+        self.seen = recalls.last().map_or(self.seen, |recall| recall.number);
+        recalls
+    }
+
+    fn give_back(&self, recall: &Recall) {
+        let Recall { number, kind, file, keep } = recall.clone();
+        let leases = vec![ReturnedLease { kind, file, number, keep }];
+        self.client.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
+    }
+
+    /// Gives back whatever is recalled; of which directories it was.
+    fn give_way(&mut self) -> Vec<FileIndex> {
+        let recalls = self.recalls();
+        recalls.iter().for_each(|recall| self.give_back(recall));
+        recalls.into_iter().map(|recall| recall.file).collect()
+    }
+}
+
+fn file_at(client: &Client, path: &str) -> FileIndex {
+    client.call(Stat { at: at(path), follow: false }).unwrap().file
+}
+
+fn make_directory(client: &Client, path: &str) -> FileIndex {
+    client.call(MakeDirectory { at: at(path), mode: 0o755, umask: 0 }).unwrap().file
+}
+
+/// A world with the directories `a`, `b` and `a/sub`, the file `a/f`, and a holder of the names leases of all.
+struct Scene {
+    world: World,
+    one: Client,
+    holder: Holder,
+    a: FileIndex,
+    b: FileIndex,
+    sub: FileIndex,
+    f: FileIndex,
+}
+
+fn scene() -> Scene {
+    let mut world = World::new(2);
+    let one = world.client();
+    let (a, b) = (make_directory(&one, "a"), make_directory(&one, "b"));
+    let sub = make_directory(&one, "a/sub");
+    let opened = one.create("a/f");
+    world.write(&opened, 100).unwrap();
+    one.close(&opened);
+    world.settle();
+    let holder = Holder::new(&mut world);
+    for dir in [FileIndex::ROOT, a, b, sub] {
+        holder.names(dir).expect("nothing is in the way");
+    }
+    Scene { world, one, holder, a, b, sub, f: opened.attributes.file }
+}
+
+impl Scene {
+    /// Does a change as the other client: which leases are recalled for it, and that it is done when they are returned.
+    fn recalled_for<M: WireCall>(&mut self, change: M) -> Vec<FileIndex> {
+        let pending = self.one.begin(1, change);
+        let waits = !pending.has_come();
+        let mut recalled = self.holder.give_way();
+        assert_eq!(waits, !recalled.is_empty(), "it waits exactly for what is recalled");
+        pending.take::<M::Reply>().expect("it is done").expect("and well");
+        for dir in recalled.iter().filter(|dir| self.one.call(Stat { at: At::file(**dir), follow: true }).is_ok()) {
+            self.holder.names(*dir);
+        }
+        recalled.sort_unstable();
+        recalled
+    }
+}
+
+#[test]
+fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
+    let mut s = scene();
+    let (a, b, sub) = (s.a, s.b, s.sub);
+    assert_eq!(s.recalled_for(create("a/new")), [a]);
+    assert_eq!(s.recalled_for(Create { rights: None, ..create("a/plain") }), [a]);
+    assert_eq!(s.recalled_for(MakeDirectory { at: at("a/dir"), mode: 0o755, umask: 0 }), [a]);
+    let fifo = MakeNode { at: at("a/fifo"), kind: FileKind::Fifo, mode: 0o644, umask: 0, device: 0 };
+    assert_eq!(s.recalled_for(fifo), [a]);
+    assert_eq!(s.recalled_for(MakeSymlink { at: at("a/symlink"), target: b"f".to_vec() }), [a]);
+    assert_eq!(s.recalled_for(Unlink { at: at("a/fifo") }), [a]);
+    assert_eq!(s.recalled_for(RemoveDirectory { at: at("a/dir") }), [a]);
+    assert_eq!(s.recalled_for(RemoveDirectory { at: at("a/sub") }), [a, sub]);
+    let rename = |from, to, mode| Rename { from: at(from), to: at(to), mode };
+    assert_eq!(s.recalled_for(rename("a/plain", "b/plain", RenameMode::Replace)), [a, b]);
+    assert_eq!(s.recalled_for(rename("a/symlink", "b/plain", RenameMode::Exchange)), [a, b]);
+    let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+    let chmod = |path| SetAttributes { at: at(path), follow: true, changes: changes.clone() };
+    assert_eq!(s.recalled_for(chmod("a/f")), [a]);
+    assert_eq!(s.recalled_for(chmod("a")), [a], "its own attributes are its own lease's, not its parent's");
+    let truncate = AttributeChanges { bytes: Some(ByteCount(7)), ..AttributeChanges::none() };
+    assert_eq!(s.recalled_for(SetAttributes { at: at("a/f"), follow: true, changes: truncate }), [a]);
+    let (name, value) = (b"user.x".to_vec(), b"1".to_vec());
+    let set = SetXattr { at: at("a/f"), name, value, mode: XattrMode::Either, drop_setgid: false };
+    assert_eq!(s.recalled_for(set), [a]);
+    assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
+    let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
+    assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
+    let write = Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None };
+    assert_eq!(s.recalled_for(write.clone()), [a]);
+    assert_eq!(s.recalled_for(write), [], "since the first open for writing nobody keeps its attributes");
+    let punch = PunchHole { file: s.f, offset: FileOffset(0), bytes: ByteCount(1) };
+    assert_eq!(s.recalled_for(punch), [a]);
+    assert_eq!(s.recalled_for(MakeLink { from: at("a/f"), to: at("b/g") }), [a, b]);
+    assert_eq!(s.recalled_for(chmod("b/g")), [], "nobody keeps the attributes of a file with several names");
+}
+
+#[test]
+fn what_changes_nothing_recalls_nothing() {
+    let mut s = scene();
+    assert_eq!(s.recalled_for(Stat { at: at("a/f"), follow: true }), []);
+    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None };
+    assert_eq!(s.recalled_for(read), []);
+    assert_eq!(s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }), [], "it is there already");
+    assert_eq!(s.recalled_for(ReadDirectory { dir: s.a, cookie: 0, bytes_max: 4096, with_attributes: true }), []);
+    assert_eq!(s.recalled_for(MakeDirectory { at: at("b/other"), mode: 0o755, umask: 0 }), [s.b]);
+}
+
+#[test]
+fn while_a_change_waits_nobody_else_is_granted_the_lease_and_its_own_client_may_change_on() {
+    let mut s = scene();
+    let third = Holder::new(&mut s.world);
+    let pending = s.one.begin(1, create("a/new"));
+    assert_eq!(third.names(s.a), None);
+    assert_eq!(s.holder.names(s.a), None);
+    s.holder.client.call(create("a/own")).expect("the holder's own change waits for nobody");
+    assert!(!pending.has_come());
+    assert_eq!(s.holder.give_way(), [s.a]);
+    assert!(pending.take::<CreateReply>().expect("done").is_ok());
+    assert!(third.names(s.a).is_some());
+}
+
+#[test]
+fn a_recall_answers_the_request_that_waits_for_it_and_is_told_again_until_it_is_returned() {
+    let mut s = scene();
+    let listening = s.holder.listen();
+    let pending = s.one.begin(1, create("a/new"));
+    let first: Vec<Recall> = listening.take().expect("at once").unwrap();
+    assert_eq!((first.len(), first[0].file, first[0].keep), (1, s.a, LeaseMode::None));
+    assert_eq!(s.holder.recalls(), first, "the answer may have been lost");
+    assert!(!s.holder.listen().has_come(), "it was seen");
+    s.holder.give_back(&first[0]);
+    s.holder.give_back(&first[0]);
+    assert!(pending.take::<CreateReply>().expect("done").is_ok());
+}
+
+#[test]
+fn a_wait_for_recalls_ends_by_itself_and_counts_as_a_sign_of_life() {
+    let s = scene();
+    let listening = s.holder.listen();
+    s.world.pass(AWAIT_RECALLS_MS + 250);
+    assert_eq!(listening.take::<Vec<Recall>>().expect("it ends").unwrap(), []);
+}
+
+#[test]
+fn a_second_wait_of_one_session_ends_the_first() {
+    let s = scene();
+    let (first, second) = (s.holder.listen(), s.holder.listen());
+    assert!(first.has_come() && !second.has_come());
+}
+
+#[test]
+fn a_holder_that_does_not_answer_is_ended_and_the_change_is_done_when_its_belief_is_over() {
+    let s = scene();
+    let before = s.world.core.now();
+    let mut waits = s.one.begin(1, create("a/new"));
+    let mut told = Vec::new();
+    while s.world.core.now() - before < Duration::from_millis(RECALL_MS + LEASE_BROKEN_MS + 5000) {
+        s.world.pass(250);
+        match waits.take::<CreateReply>() {
+            None => {}
+            Some(Ok(_)) => break,
+            Some(Err(failure)) => {
+                assert_eq!(failure.status, Status::TryAgain);
+                told.push(failure.to_string());
+                waits = s.one.begin(1, create("a/new"));
+            }
+        }
+    }
+    let took = s.world.core.now() - before;
+    assert!(took >= Duration::from_millis(LEASE_BROKEN_MS), "it may have believed until then: {took:?}");
+    assert!(took < Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS), "{took:?}");
+    assert!(told[0].contains("does not give back its lease"), "{told:?}");
+    let ended = s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err();
+    assert_eq!(ended.status, Status::NoSession);
+}
+
+#[test]
+fn a_holder_that_ends_its_session_frees_what_it_holds_at_once() {
+    let s = scene();
+    let pending = s.one.begin(1, create("a/new"));
+    let listening = Holder { client: s.holder.client, seen: u64::MAX - 1 };
+    let waits = listening.listen();
+    listening.client.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
+    assert!(pending.take::<CreateReply>().expect("done").is_ok());
+    assert_eq!(waits.take::<Vec<Recall>>().expect("told").unwrap_err().status, Status::NoSession);
+}
+
+#[test]
+fn a_lost_reply_of_a_change_that_waited_is_answered_from_its_record() {
+    let mut s = scene();
+    let envelope = s.one.next();
+    let first = s.one.begin_as(envelope.clone(), create("a/new"));
+    let retry = s.one.begin_as(envelope.clone(), create("a/new"));
+    assert_eq!(s.holder.give_way(), [s.a]);
+    let made = first.take::<CreateReply>().expect("done").unwrap();
+    assert_eq!(retry.take::<CreateReply>().expect("joined").unwrap(), made);
+    assert_eq!(s.one.call_as(envelope, create("a/new")).unwrap(), made);
+}
+
+#[test]
+fn after_a_restart_changes_wait_for_those_that_may_still_believe() {
+    let mut s = scene();
+    s.world.restart();
+    let one = s.one.reclaim(&mut s.world).unwrap();
+    let change = one.begin(1, create("a/new"));
+    assert!(one.stat("a/f").is_ok(), "reads go on");
+    assert!(!change.has_come());
+    let again = Holder { client: s.holder.client.join(&mut s.world).unwrap(), seen: 0 };
+    assert!(!change.has_come(), "it has not said that it let go");
+    assert!(!again.listen().has_come());
+    assert!(change.take::<CreateReply>().expect("now it has").is_ok());
+}
+
+#[test]
+fn after_a_restart_a_client_that_says_that_it_holds_nothing_keeps_nobody_waiting() {
+    let mut s = scene();
+    s.world.restart();
+    let one = s.one.reclaim(&mut s.world).unwrap();
+    let change = one.begin(1, create("a/new"));
+    s.holder.client.reclaim(&mut s.world).unwrap();
+    assert!(change.take::<CreateReply>().expect("it says so in its reclaim").is_ok());
+}
+
+#[test]
+fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_belief_is_over() {
+    let mut s = scene();
+    s.world.restart();
+    let one = s.one.reclaim(&mut s.world).unwrap();
+    let mut change = one.begin(1, create("a/new"));
+    let start = s.world.core.now();
+    let done = loop {
+        s.world.pass(250);
+        match change.take::<CreateReply>() {
+            None => {}
+            Some(Ok(_)) => break s.world.core.now() - start,
+            Some(Err(failure)) => {
+                assert!(failure.to_string().contains("may hold leases of before the restart"), "{failure}");
+                change = one.begin(1, create("a/new"));
+            }
+        }
+    };
+    assert!(done >= Duration::from_millis(LEASE_BROKEN_MS), "{done:?}");
+    assert!(done < Duration::from_millis(LEASE_BROKEN_MS + 1000), "{done:?}");
+}
+
+#[test]
+fn a_client_that_never_held_a_lease_keeps_nobody_waiting_after_a_restart() {
+    let mut world = World::new(1);
+    let (one, _dead) = (world.client(), world.client());
+    world.restart();
+    let one = one.reclaim(&mut world).unwrap();
+    one.call(create("new")).unwrap();
+}
+
+#[test]
+fn attributes_are_shared_while_somebody_else_writes_and_until_the_size_was_heard() {
+    let mut world = World::new(2);
+    let (writer, other) = (world.client(), world.client());
+    let opened = writer.create("f");
+    assert!(!opened.attributes.shared, "nobody else knows of it");
+    world.write(&opened, 100).unwrap();
+    assert!(other.stat("f").unwrap().shared);
+    assert!(!writer.stat("f").unwrap().shared);
+    writer.close(&opened);
+    world.pass(250);
+    let heard = other.stat("f").unwrap();
+    assert!(!heard.shared && heard.bytes == ByteCount(100));
+    world.settle();
+    assert_eq!(
+        other.stat("f").unwrap().clone(),
+        braid_wire::message::types::Attributes { bytes_used: other.stat("f").unwrap().bytes_used, ..heard },
+        "what is recorded is what was told"
+    );
+    other.call(MakeLink { from: at("f"), to: at("g") }).unwrap();
+    assert!(other.stat("f").unwrap().shared, "it has two names");
+    other.call(Unlink { at: at("f") }).unwrap();
+    assert!(other.stat("g").unwrap().shared, "where its one name is, is not known for certain");
+    other.call(Rename { from: at("g"), to: at("h"), mode: RenameMode::Replace }).unwrap();
+    assert!(!other.stat("h").unwrap().shared, "now it is");
+}
+
+fn grant(pending: &Pending) -> LeaseGrant {
+    pending.take::<LeaseGrant>().expect("granted").unwrap()
+}
+
+#[test]
+fn a_reader_waits_until_what_another_gathered_is_written_and_both_read_on() {
+    let mut world = World::new(2);
+    let (mut writer, mut reader) = (Holder::new(&mut world), Holder::new(&mut world));
+    let file = writer.client.create("f").attributes.file;
+    assert_eq!(grant(&writer.data(file, LeaseMode::Write)).mode, LeaseMode::Write);
+    let asked = reader.data(file, LeaseMode::Read);
+    assert!(!asked.has_come());
+    let recalls = writer.recalls();
+    assert_eq!((recalls[0].kind, recalls[0].keep), (LeaseKind::Data, LeaseMode::Read));
+    writer.give_back(&recalls[0]);
+    assert_eq!(grant(&asked).mode, LeaseMode::Read);
+    let again = writer.data(file, LeaseMode::Write);
+    assert_eq!(reader.give_way(), [file]);
+    assert_eq!(grant(&again).mode, LeaseMode::Write);
+}
+
+#[test]
+fn a_look_at_the_size_of_a_file_waits_until_what_is_gathered_is_written() {
+    let mut world = World::new(2);
+    let mut writer = Holder::new(&mut world);
+    let other = world.client();
+    let opened = writer.client.create("f");
+    grant(&writer.data(opened.attributes.file, LeaseMode::Write));
+    writer.client.stat("f").expect("its own look waits for nobody");
+    let stat = other.begin(1, Stat { at: at("f"), follow: true });
+    let listed = other.call(ReadDirectory { dir: FileIndex::ROOT, cookie: 0, bytes_max: 4096, with_attributes: true });
+    assert_eq!(listed.unwrap().entries[0].attributes, None, "a listing leaves it out");
+    let recalls = writer.recalls();
+    world.write(&opened, 4096).unwrap();
+    writer.give_back(&recalls[0]);
+    let seen = stat.take::<braid_wire::message::types::Attributes>().expect("now").unwrap();
+    assert_eq!(seen.bytes, ByteCount(4096));
+}
+
+#[test]
+fn a_truncate_waits_until_nobody_keeps_pages_or_gathers() {
+    let mut world = World::new(2);
+    let mut reader = Holder::new(&mut world);
+    let other = world.client();
+    let opened = other.create("f");
+    world.write(&opened, 100).unwrap();
+    other.close(&opened);
+    world.settle();
+    let file = opened.attributes.file;
+    grant(&reader.data(file, LeaseMode::Read));
+    let cut = other.begin(1, super::world::set_size("f", 10));
+    assert!(!cut.has_come());
+    assert_eq!(reader.give_way(), [file]);
+    assert!(cut.take::<braid_wire::message::types::Attributes>().expect("now").is_ok());
+}
+
+#[test]
+fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
+    let mut world = World::new(2);
+    let mut holder = Holder::new(&mut world);
+    let plain = world.client();
+    let file = holder.client.create("f").attributes.file;
+    grant(&holder.data(file, LeaseMode::Write));
+    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None };
+    let reading = plain.begin(1, open(Rights::READ));
+    assert!(!reading.has_come(), "it would not see what is gathered");
+    assert_eq!(holder.give_way(), [file]);
+    let reading = reading.take::<Opened>().expect("now").unwrap();
+    assert_eq!(grant(&holder.data(file, LeaseMode::Write)).mode, LeaseMode::Shared, "nor would it later");
+    plain.close(&reading);
+    let leases = vec![ReturnedLease { kind: LeaseKind::Data, file, number: u64::MAX, keep: LeaseMode::None }];
+    holder.client.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
+    assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Read);
+    let writing = plain.begin(1, open(Rights::WRITE));
+    assert_eq!(holder.give_way(), [file]);
+    let writing = writing.take::<Opened>().expect("now").unwrap();
+    assert_eq!(grant(&holder.data(file, LeaseMode::Read)).mode, LeaseMode::Shared, "its pages would be stale");
+    plain.close(&writing);
+}
+
+#[test]
+fn a_lease_comes_with_an_open_where_nothing_conflicts() {
+    let mut world = World::new(1);
+    let (one, two) = (Holder::new(&mut world), Holder::new(&mut world));
+    let (quiet, other) = (one.listen(), two.listen());
+    let made = one.client.call(Create { lease: LeaseMode::Read, ..create("f") }).unwrap();
+    assert_eq!(made.opened.unwrap().lease.mode, LeaseMode::Read);
+    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write };
+    let opened = two.client.call(open).unwrap();
+    assert_eq!(opened.lease, LeaseGrant::NONE, "nor is anything recalled for it");
+    assert!(!quiet.has_come() && !other.has_come());
+}
+
+#[test]
+fn a_file_whose_gatherer_died_is_asked_for_its_size_when_its_fence_holds() {
+    let mut world = World::new(2);
+    let writer = Holder::new(&mut world);
+    let reader = Holder::new(&mut world);
+    let file = writer.client.create("f").attributes.file;
+    grant(&writer.data(file, LeaseMode::Write));
+    world.iods.state().dead.insert(IodId(2));
+    let mut asked = reader.data(file, LeaseMode::Read);
+    let start = world.core.now();
+    let done = loop {
+        world.pass_with(250, |id| id != 2);
+        reader.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
+        match asked.take::<LeaseGrant>() {
+            None => {}
+            Some(Ok(_)) => break world.core.now() - start,
+            Some(Err(_)) => asked = reader.data(file, LeaseMode::Read),
+        }
+    };
+    assert!(done >= Duration::from_millis(LEASE_BROKEN_MS), "{done:?}");
+    assert!(done <= Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS + 1000), "{done:?}");
+}
+
+#[test]
+fn a_call_that_waits_for_a_client_is_told_its_name() {
+    let mut s = scene();
+    let pending = s.one.begin(1, create("a/new"));
+    while !pending.has_come() {
+        s.world.pass(250);
+    }
+    let failure = pending.take::<CreateReply>().unwrap().unwrap_err();
+    let SessionId(id) = s.holder.client.session;
+    assert!(failure.to_string().contains(&format!("(session {id})")), "{failure}");
+    assert_eq!(failure.status, Status::TryAgain);
+    s.holder.give_way();
+    s.one.call(create("a/new")).unwrap();
+}
+
+#[test]
+fn leases_are_of_directories_and_of_files() {
+    let s = scene();
+    let names = s.holder.client.call_as(Envelope::PLAIN, LeaseNames { dir: s.f }).unwrap_err();
+    assert_eq!(names.status, Status::NotDirectory);
+    let data = LeaseData { file: s.a, mode: LeaseMode::Read, alone: false };
+    assert_eq!(s.holder.client.call_as(Envelope::PLAIN, data).unwrap_err().status, Status::Invalid);
+    assert_eq!(file_at(&s.one, "a/f"), s.f);
+    let gone = At::file(FileIndex(99_999_999));
+    assert!(s.holder.client.call_as(Envelope::PLAIN, LeaseNames { dir: gone.dir }).is_err());
+}

@@ -1,0 +1,69 @@
+//! Who may still believe: sessions that were given up, and those of before a restart.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use braid_types::SessionId;
+
+use super::{Table, Wait};
+
+/// A session that is ended, and may still believe.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Broken {
+    session: SessionId,
+    until: Duration,
+    fenced: bool,
+}
+
+/// Sessions of before a restart that held leases, and did not say yet that they let go.
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+pub(super) struct Unknown {
+    sessions: BTreeSet<SessionId>,
+    until: Duration,
+}
+
+impl Table {
+    /// The server has restarted: these sessions may believe in leases until then, unless they say before that they let go.
+    pub fn restarted(&mut self, sessions: BTreeSet<SessionId>, until: Duration) {
+        self.unknown = Unknown { sessions, until };
+    }
+
+    /// Sessions of before a restart that may still believe.
+    pub fn unknown(&self) -> impl Iterator<Item = SessionId> {
+        self.unknown.sessions.iter().copied()
+    }
+
+    /// Whether others than this session may believe in what nobody remembers.
+    pub fn is_unsure(&self, session: SessionId) -> bool {
+        self.unknown.sessions.iter().any(|unknown| *unknown != session)
+    }
+
+    /// A session of before a restart has let go of everything.
+    pub fn let_go(&mut self, session: SessionId) {
+        if self.unknown.sessions.remove(&session) {
+            self.freed.push(Wait::Restart);
+        }
+    }
+
+    /// A session is given up: what it holds stands until then, and until it is fenced.
+    pub fn break_session(&mut self, session: SessionId, until: Duration) {
+        self.broken.push(Broken { session, until, fenced: false });
+    }
+
+    /// The fences of these sessions hold.
+    pub fn fenced(&mut self, sessions: &[SessionId]) {
+        let of = |broken: &&mut Broken| sessions.contains(&broken.session);
+        self.broken.iter_mut().filter(of).for_each(|broken| broken.fenced = true);
+    }
+
+    /// Frees what nobody believes in any more.
+    pub fn age(&mut self, now: Duration) {
+        let over = |broken: &Broken| broken.fenced && now >= broken.until;
+        let (gone, left): (Vec<_>, Vec<_>) = std::mem::take(&mut self.broken).into_iter().partition(over);
+        self.broken = left;
+        gone.iter().for_each(|broken| self.end_session(broken.session));
+        if !self.unknown.sessions.is_empty() && now >= self.unknown.until {
+            self.unknown.sessions.clear();
+            self.freed.push(Wait::Restart);
+        }
+    }
+}

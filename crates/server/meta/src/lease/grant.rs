@@ -1,0 +1,108 @@
+//! Grants.
+
+use std::time::Duration;
+
+use braid_types::SessionId;
+
+use super::{
+    Asked, LeaseMode, LeaseOf, Table, Wait,
+    claim::{Claim, ClaimId},
+    table::Holder,
+};
+
+/// Once a file's lease was taken away so often for the sake of others, all who use it read and write at the daemons:
+/// a lease that changes hands with every call costs more than it saves.
+const RECALLS_SHARED: u8 = 4;
+
+impl Table {
+    /// Grants the names lease of a directory; its number. `None` when somebody else changes it now, or waits to.
+    pub fn grant_names(&mut self, of: LeaseOf, session: SessionId, now: Duration) -> Option<u64> {
+        let held = self.holder(of, session).copied();
+        let refused = self.is_claimed(of, session, LeaseMode::Read, None) || held.is_some_and(|held| held.recalled);
+        if refused || held.is_none() && !self.make_room(now) {
+            return None;
+        }
+        Some(self.grant(of, session, LeaseMode::Read))
+    }
+
+    /// Asks for a data lease, or looks at the ask again. While it waits, `id` is a claim; to be dropped with
+    /// [`Table::unclaim`] if nobody waits for the answer any more.
+    pub fn ask_data(
+        &mut self,
+        id: ClaimId,
+        session: SessionId,
+        of: LeaseOf,
+        wish: (LeaseMode, bool),
+        now: Duration,
+    ) -> Asked {
+        if self.is_unsure(session) {
+            return Asked::Waits(Wait::Restart);
+        }
+        let mode = self.suited(of, session, wish);
+        let held = self.holder(of, session).copied();
+        if held.is_none() && !self.make_room(now) {
+            return Asked::Full;
+        }
+        let conflicts = self.recall_for(of, session, mode, now);
+        let recalled = held.is_some_and(|held| held.recalled);
+        if conflicts || recalled || self.is_claimed(of, session, mode, Some(id)) {
+            self.claims.put(of, Claim { id, session, mode, asks: true });
+            return Asked::Waits(Wait::For(of));
+        }
+        let number = self.grant(of, session, mode);
+        self.unclaim(id, &[of]);
+        Asked::Granted(mode, number)
+    }
+
+    /// Grants a data lease if nothing is in its way, and recalls nothing: for a file that is opened.
+    pub fn try_data(
+        &mut self,
+        session: SessionId,
+        of: LeaseOf,
+        wish: LeaseMode,
+        now: Duration,
+    ) -> Option<(LeaseMode, u64)> {
+        if self.is_unsure(session) {
+            return None;
+        }
+        let mode = self.suited(of, session, (wish, false));
+        let held = self.holder(of, session).copied();
+        let conflicts = self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
+        let conflicts = conflicts || held.is_some_and(|held| held.recalled);
+        if conflicts || self.is_claimed(of, session, mode, None) || held.is_none() && !self.make_room(now) {
+            return None;
+        }
+        Some((mode, self.grant(of, session, mode)))
+    }
+
+    /// Takes back at once part of a grant that was not told yet: the session gets `mode`.
+    pub fn lessen(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) {
+        if let Some(holder) = self.holder(of, session).copied() {
+            self.set(of, Holder { mode, ..holder });
+            self.freed.push(Wait::For(of));
+        }
+    }
+
+    /// The mode that is granted for a wish: who does not insist shares with others that write.
+    fn suited(&self, of: LeaseOf, session: SessionId, (wish, alone): (LeaseMode, bool)) -> LeaseMode {
+        let all = || self.leases.get(&of).into_iter().flat_map(|lease| lease.holders());
+        let others = |mode| all().any(|holder| holder.session != session && holder.mode == mode);
+        let contended = || all().any(|holder| holder.recalls >= RECALLS_SHARED);
+        let (written, gathered) = (others(LeaseMode::Shared), others(LeaseMode::Write));
+        match wish {
+            LeaseMode::Write if !alone && (written || gathered) => LeaseMode::Shared,
+            LeaseMode::Write if !alone && others(LeaseMode::Read) && contended() => LeaseMode::Shared,
+            LeaseMode::Read if !alone && (written || gathered && contended()) => LeaseMode::Shared,
+            // What it has already is not taken from it by a smaller wish.
+            LeaseMode::Read | LeaseMode::Shared if self.held(of, session) == LeaseMode::Write => LeaseMode::Write,
+            wish => wish,
+        }
+    }
+
+    fn grant(&mut self, of: LeaseOf, session: SessionId, mode: LeaseMode) -> u64 {
+        self.newest += 1;
+        let recalls = self.holder(of, session).map_or(0, |holder| holder.recalls);
+        self.set(of, Holder { session, number: self.newest, mode, recalls, recalled: false });
+        self.newest
+    }
+}

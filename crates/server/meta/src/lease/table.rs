@@ -1,0 +1,307 @@
+//! Who holds what, and what is recalled.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::{Hash, Hasher},
+    time::Duration,
+};
+
+use braid_types::{MdsEpoch, SessionId, limits::LEASES_MAX};
+
+use super::{
+    LeaseMode, LeaseOf, PendingRecall, Wait,
+    claim::Claims,
+    ending::{Broken, Unknown},
+};
+
+/// When there are too many leases, one in so many is recalled, those that were granted first.
+const EVICTED_OF: usize = 64;
+
+/// The leases of one server: 64 bytes for each thing and its first holder, beside what the hash table leaves free.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub(super) newest: u64,
+    pub(super) leases: HashMap<LeaseOf, Lease>,
+    pub(super) claims: Claims,
+    sessions: BTreeMap<SessionId, Holdings>,
+    count: usize,
+    count_max: usize,
+    /// How many of them are write leases.
+    writing: usize,
+    /// Sessions that have something new to be told.
+    told: Vec<SessionId>,
+    /// Things of which somebody holds less than before.
+    pub(super) freed: Vec<Wait>,
+    pub(super) broken: Vec<Broken>,
+    pub(super) unknown: Unknown,
+}
+
+/// One thing. Most have one holder.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct Lease {
+    first: Holder,
+    more: Vec<Holder>,
+}
+
+/// One session's lease of it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(super) struct Holder {
+    pub(super) session: SessionId,
+    /// Of the newest grant.
+    pub(super) number: u64,
+    pub(super) mode: LeaseMode,
+    /// How often the mode was taken away for another's sake.
+    pub(super) recalls: u8,
+    /// A recall is pending.
+    pub(super) recalled: bool,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Default, Debug)]
+struct Holdings {
+    count: usize,
+    recalls: BTreeMap<u64, PendingRecall>,
+}
+
+impl Hash for Table {
+    /// What decides what the table does: not in whose order it was asked.
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let mut leases: Vec<_> = self.leases.iter().map(|(of, lease)| (of, lease.sorted())).collect();
+        leases.sort_unstable();
+        (self.newest, leases, &self.sessions, &self.broken, &self.unknown).hash(state);
+        self.claims.hash(state);
+    }
+}
+
+impl Holdings {
+    fn recall_of(&self, of: LeaseOf) -> Option<(u64, PendingRecall)> {
+        self.recalls.iter().find(|(_, recall)| recall.of == of).map(|(number, recall)| (*number, *recall))
+    }
+}
+
+impl Lease {
+    pub(super) fn holders(&self) -> impl Iterator<Item = &Holder> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn sorted(&self) -> Vec<Holder> {
+        let mut holders: Vec<Holder> = self.holders().copied().collect();
+        holders.sort_unstable();
+        holders
+    }
+
+    fn holders_mut(&mut self) -> impl Iterator<Item = &mut Holder> {
+        std::iter::once(&mut self.first).chain(&mut self.more)
+    }
+}
+
+impl Table {
+    /// An empty table of a run of the server.
+    pub fn new(epoch: MdsEpoch) -> Self {
+        Self::with_room(epoch, LEASES_MAX)
+    }
+
+    /// One that holds fewer.
+    pub fn with_room(epoch: MdsEpoch, count_max: usize) -> Self {
+        Self {
+            newest: epoch.0 << 32,
+            leases: HashMap::new(),
+            claims: Claims::default(),
+            sessions: BTreeMap::new(),
+            count: 0,
+            count_max,
+            writing: 0,
+            told: Vec::new(),
+            freed: Vec::new(),
+            broken: Vec::new(),
+            unknown: Unknown::default(),
+        }
+    }
+
+    /// How many leases are held.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// How many of them are write leases.
+    pub fn writing(&self) -> usize {
+        self.writing
+    }
+
+    /// What a session holds of a thing.
+    pub fn held(&self, of: LeaseOf, session: SessionId) -> LeaseMode {
+        self.holder(of, session).map_or(LeaseMode::None, |holder| holder.mode)
+    }
+
+    /// Who holds a thing, and how.
+    pub fn holders(&self, of: LeaseOf) -> impl Iterator<Item = (SessionId, LeaseMode)> {
+        self.leases.get(&of).into_iter().flat_map(Lease::holders).map(|holder| (holder.session, holder.mode))
+    }
+
+    /// A session's recalls with higher numbers than `seen`, the lowest first.
+    pub fn recalls(&self, session: SessionId, seen: u64, count_max: usize) -> Vec<(u64, PendingRecall)> {
+        let pending = self.sessions.get(&session).into_iter().flat_map(|holdings| holdings.recalls.range(seen + 1..));
+        pending.take(count_max).map(|(number, recall)| (*number, *recall)).collect()
+    }
+
+    /// Sessions that were recalled something since the last question.
+    pub fn take_told(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.told)
+    }
+
+    /// Things of which somebody holds less since the last question: what waits for them is to be looked at.
+    pub fn take_freed(&mut self) -> Vec<Wait> {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Sessions whose oldest recall is as old as this, or older.
+    pub fn overdue(&self, since: Duration) -> Vec<SessionId> {
+        let late = |holdings: &Holdings| holdings.recalls.values().any(|recall| recall.since <= since);
+        self.sessions.iter().filter(|(_, holdings)| late(holdings)).map(|(session, _)| *session).collect()
+    }
+
+    /// Whether any recall was not returned yet.
+    pub fn has_recalls(&self) -> bool {
+        self.sessions.values().any(|holdings| !holdings.recalls.is_empty())
+    }
+
+    /// A session gives a lease back, or keeps `keep` of it: all that was granted with numbers up to `number`.
+    pub fn returned(&mut self, session: SessionId, of: LeaseOf, number: u64, keep: LeaseMode) {
+        let answered = self.forget_recall(session, of, number);
+        // What was granted since is not meant.
+        let Some(holder) = self.holder(of, session).copied().filter(|holder| holder.number <= number) else { return };
+        let mode = holder.mode.lessened(keep);
+        self.set(of, Holder { mode, recalled: holder.recalled && !answered, ..holder });
+        self.freed.push(Wait::For(of));
+    }
+
+    /// A session holds nothing any more.
+    pub fn end_session(&mut self, session: SessionId) {
+        let Some(holdings) = self.sessions.remove(&session) else { return };
+        if holdings.count == 0 {
+            return;
+        }
+        let of_it = |(of, lease): (&LeaseOf, &Lease)| lease.holders().any(|h| h.session == session).then_some(*of);
+        let mut held: Vec<LeaseOf> = self.leases.iter().filter_map(of_it).collect();
+        // The order of events must not hang on a hash.
+        held.sort_unstable();
+        for of in held {
+            if let Some(holder) = self.holder(of, session).copied() {
+                self.set(of, Holder { mode: LeaseMode::None, ..holder });
+                self.freed.push(Wait::For(of));
+            }
+        }
+    }
+
+    pub(super) fn holder(&self, of: LeaseOf, session: SessionId) -> Option<&Holder> {
+        self.leases.get(&of)?.holders().find(|holder| holder.session == session)
+    }
+
+    /// Wants everything back that others than `session` hold and that conflicts with `need`; whether there is any.
+    pub(super) fn recall_for(&mut self, of: LeaseOf, session: SessionId, need: LeaseMode, now: Duration) -> bool {
+        let Some(lease) = self.leases.get(&of) else { return false };
+        let conflicting = |holder: &&Holder| holder.session != session && holder.mode.conflicts(need);
+        let conflicting: Vec<Holder> = lease.holders().filter(conflicting).copied().collect();
+        for holder in &conflicting {
+            self.recall(of, holder, holder.mode.kept_beside(need), now);
+        }
+        !conflicting.is_empty()
+    }
+
+    fn recall(&mut self, of: LeaseOf, holder: &Holder, keep: LeaseMode, now: Duration) {
+        let holdings = self.sessions.entry(holder.session).or_default();
+        let pending = if holder.recalled { holdings.recall_of(of) } else { None };
+        let since = match pending {
+            // It was told, and what it may keep suits both.
+            Some((_, recall)) if recall.keep == keep || recall.keep == LeaseMode::None => return,
+            // Two that need different things leave nothing. Its time runs since the first.
+            Some((number, recall)) => {
+                holdings.recalls.remove(&number);
+                recall.since
+            }
+            None => now,
+        };
+        let keep = if pending.is_some() { LeaseMode::None } else { keep };
+        self.newest += 1;
+        holdings.recalls.insert(self.newest, PendingRecall { of, keep, since });
+        self.told.push(holder.session);
+        self.set(of, Holder { recalled: true, recalls: holder.recalls.saturating_add(1), ..*holder });
+    }
+
+    /// A recall is answered by its own number, and by every later one; whether one was.
+    fn forget_recall(&mut self, session: SessionId, of: LeaseOf, number: u64) -> bool {
+        let Some(holdings) = self.sessions.get_mut(&session) else { return false };
+        if holdings.recalls.get(&number).is_some_and(|recall| recall.of == of) {
+            return holdings.recalls.remove(&number).is_some();
+        }
+        match holdings.recall_of(of) {
+            Some((recall, _)) if recall <= number => holdings.recalls.remove(&recall).is_some(),
+            _ => false,
+        }
+    }
+
+    /// Makes room by recalling what was granted first; whether there is room now.
+    pub(super) fn make_room(&mut self, now: Duration) -> bool {
+        if self.count < self.count_max {
+            return true;
+        }
+        if self.has_recalls() {
+            return false;
+        }
+        let mut numbers: Vec<u64> = self.leases.values().flat_map(Lease::holders).map(|h| h.number).collect();
+        let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTED_OF);
+        let limit = *limit;
+        let old = |(of, lease): (&LeaseOf, &Lease)| {
+            let old = lease.holders().filter(|holder| holder.number <= limit);
+            old.map(|holder| (*of, *holder)).collect::<Vec<_>>()
+        };
+        let mut evicted: Vec<(LeaseOf, Holder)> = self.leases.iter().flat_map(old).collect();
+        evicted.sort_unstable_by_key(|(_, holder)| holder.number);
+        evicted.iter().for_each(|(of, holder)| self.recall(*of, holder, LeaseMode::None, now));
+        false
+    }
+
+    /// Puts what a session holds; nothing, where the mode is none.
+    pub(super) fn set(&mut self, of: LeaseOf, holder: Holder) {
+        let before = self.held(of, holder.session);
+        self.writing -= usize::from(before == LeaseMode::Write);
+        self.writing += usize::from(holder.mode == LeaseMode::Write);
+        if holder.mode == LeaseMode::None {
+            return self.remove(of, holder.session);
+        }
+        match self.leases.get_mut(&of) {
+            Some(lease) => {
+                if let Some(known) = lease.holders_mut().find(|known| known.session == holder.session) {
+                    *known = holder;
+                    return;
+                }
+                lease.more.push(holder);
+            }
+            None => drop(self.leases.insert(of, Lease { first: holder, more: Vec::new() })),
+        }
+        self.count += 1;
+        self.sessions.entry(holder.session).or_default().count += 1;
+    }
+
+    fn remove(&mut self, of: LeaseOf, session: SessionId) {
+        let Some(lease) = self.leases.get_mut(&of) else { return };
+        if lease.first.session == session {
+            match lease.more.pop() {
+                Some(last) => lease.first = last,
+                None => drop(self.leases.remove(&of)),
+            }
+        } else {
+            let before = lease.more.len();
+            lease.more.retain(|holder| holder.session != session);
+            if lease.more.len() == before {
+                return;
+            }
+        }
+        self.count -= 1;
+        if let Some(holdings) = self.sessions.get_mut(&session) {
+            holdings.count -= 1;
+            if holdings.count == 0 && holdings.recalls.is_empty() {
+                self.sessions.remove(&session);
+            }
+        }
+    }
+}

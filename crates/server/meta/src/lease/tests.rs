@@ -1,0 +1,245 @@
+//! The table, one rule at a time; `braid-model` explores how they meet.
+
+use std::time::Duration;
+
+use braid_types::{FileIndex, MdsEpoch, SessionId};
+
+use super::{Asked, ClaimId, LeaseMode, LeaseOf, Table, Wait};
+
+const X: SessionId = SessionId(1);
+const Y: SessionId = SessionId(2);
+const D: LeaseOf = LeaseOf::Names(FileIndex(10));
+const F: LeaseOf = LeaseOf::Data(FileIndex(11));
+const NOW: Duration = Duration::from_secs(100);
+const WAITS: Asked = Asked::Waits(Wait::For(F));
+
+fn table() -> Table {
+    Table::new(MdsEpoch(3))
+}
+
+/// The newest recall of a session.
+fn recall(table: &Table, session: SessionId) -> (u64, LeaseMode) {
+    let all = table.recalls(session, 0, 10);
+    let (number, recall) = all.last().expect("a recall");
+    (*number, recall.keep)
+}
+
+#[test]
+fn a_change_waits_until_the_names_lease_of_another_is_returned() {
+    let mut table = table();
+    let granted = table.grant_names(D, X, NOW).unwrap();
+    assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), Some(Wait::For(D)));
+    assert_eq!((table.take_told(), table.grant_names(D, X, NOW)), (vec![X], None), "nor is it granted anew meanwhile");
+    let (number, _) = recall(&table, X);
+    assert!(number > granted);
+    table.returned(X, D, number, LeaseMode::None);
+    assert_eq!(table.take_freed(), [Wait::For(D)]);
+    assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), None);
+    assert_eq!(table.grant_names(D, X, NOW), None, "the change is being done");
+    assert!(table.grant_names(D, Y, NOW).is_some(), "its own lease is not in its way");
+    table.unclaim(ClaimId(1), &[D]);
+    assert!(table.grant_names(D, X, NOW).is_some());
+}
+
+#[test]
+fn a_change_of_the_only_holder_recalls_nothing() {
+    let mut table = table();
+    table.grant_names(D, X, NOW).unwrap();
+    assert_eq!(table.claim(ClaimId(1), X, &[(D, LeaseMode::Write)], NOW), None);
+    assert!(table.take_told().is_empty());
+}
+
+#[test]
+fn a_return_that_was_sent_before_a_grant_does_not_end_it() {
+    let mut table = table();
+    let first = table.grant_names(D, X, NOW).unwrap();
+    let second = table.grant_names(D, X, NOW).unwrap();
+    table.returned(X, D, first, LeaseMode::None);
+    assert_eq!(table.held(D, X), LeaseMode::Read);
+    table.returned(X, D, second, LeaseMode::None);
+    table.returned(X, D, second, LeaseMode::None);
+    assert_eq!((table.held(D, X), table.count()), (LeaseMode::None, 0));
+}
+
+#[test]
+fn a_recall_is_told_until_it_is_returned() {
+    let mut table = table();
+    table.grant_names(D, X, NOW).unwrap();
+    table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
+    table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
+    let told = table.recalls(X, 0, 10);
+    assert_eq!(told.len(), 1, "once, however often it is asked for");
+    assert!(table.recalls(X, told[0].0, 10).is_empty(), "the client says what it has seen");
+    assert_eq!((table.overdue(NOW), table.overdue(NOW - Duration::from_secs(1))), (vec![X], vec![]));
+    table.returned(X, D, told[0].0, LeaseMode::None);
+    assert!(table.recalls(X, 0, 10).is_empty() && table.overdue(NOW).is_empty());
+}
+
+#[test]
+fn readers_share_and_a_writer_is_alone() {
+    let mut table = table();
+    let ask = |table: &mut Table, id, who, mode| table.ask_data(ClaimId(id), who, F, (mode, false), NOW);
+    assert!(matches!(ask(&mut table, 1, X, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
+    assert!(matches!(ask(&mut table, 2, Y, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
+    assert_eq!(ask(&mut table, 3, Y, LeaseMode::Write), WAITS);
+    assert_eq!(ask(&mut table, 4, X, LeaseMode::Read), WAITS, "what was recalled is not granted anew");
+    let (number, keep) = recall(&table, X);
+    assert_eq!(keep, LeaseMode::None);
+    table.returned(X, F, number, keep);
+    assert!(matches!(ask(&mut table, 3, Y, LeaseMode::Write), Asked::Granted(LeaseMode::Write, _)));
+    assert_eq!(table.writing(), 1);
+    assert_eq!(ask(&mut table, 4, X, LeaseMode::Read), WAITS, "it came later");
+    let (number, keep) = recall(&table, Y);
+    assert_eq!(keep, LeaseMode::Read, "the writer may go on reading");
+    table.returned(Y, F, number, keep);
+    assert_eq!(table.take_freed().last(), Some(&Wait::For(F)));
+    assert!(matches!(ask(&mut table, 4, X, LeaseMode::Read), Asked::Granted(LeaseMode::Read, _)));
+    assert_eq!((table.held(F, Y), table.writing()), (LeaseMode::Read, 0));
+}
+
+#[test]
+fn two_writers_share_unless_one_must_be_alone() {
+    let mut table = table();
+    let ask = |table: &mut Table, id, who, alone| table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, alone), NOW);
+    assert!(matches!(ask(&mut table, 1, X, false), Asked::Granted(LeaseMode::Write, _)));
+    assert_eq!(ask(&mut table, 2, Y, false), WAITS);
+    let (number, keep) = recall(&table, X);
+    assert_eq!(keep, LeaseMode::Shared);
+    table.returned(X, F, number, keep);
+    assert!(matches!(ask(&mut table, 2, Y, false), Asked::Granted(LeaseMode::Shared, _)));
+    assert_eq!(ask(&mut table, 3, X, true), WAITS, "an append waits until the other has let go");
+    let (number, keep) = recall(&table, Y);
+    assert_eq!(keep, LeaseMode::None);
+    table.returned(Y, F, number, keep);
+    assert!(matches!(ask(&mut table, 3, X, true), Asked::Granted(LeaseMode::Write, _)));
+}
+
+#[test]
+fn a_lease_that_changes_hands_again_and_again_is_shared() {
+    let mut table = table();
+    let mut modes = Vec::new();
+    for turn in 0..12 {
+        let (who, wish) = if turn % 2 == 0 { (X, LeaseMode::Write) } else { (Y, LeaseMode::Read) };
+        let mode = loop {
+            match table.ask_data(ClaimId(turn), who, F, (wish, false), NOW) {
+                Asked::Granted(mode, _) => break mode,
+                Asked::Waits(_) => {
+                    let other = if who == X { Y } else { X };
+                    let (number, keep) = recall(&table, other);
+                    table.returned(other, F, number, keep);
+                }
+                Asked::Full => panic!("there is room"),
+            }
+        };
+        modes.push(mode);
+    }
+    assert_eq!(modes[..2], [LeaseMode::Write, LeaseMode::Read]);
+    assert_eq!(modes[10..], [LeaseMode::Shared, LeaseMode::Shared]);
+}
+
+#[test]
+fn two_that_need_different_things_of_a_writer_leave_it_nothing_it_could_misuse() {
+    let mut table = table();
+    assert!(matches!(table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW), Asked::Granted(..)));
+    let look = [(F, LeaseMode::Look)];
+    assert_eq!(table.claim(ClaimId(2), Y, &look, NOW), Some(Wait::For(F)));
+    let (first, keep) = recall(&table, X);
+    assert_eq!(keep, LeaseMode::Read);
+    assert_eq!(table.claim(ClaimId(3), SessionId(3), &[(F, LeaseMode::Shared)], NOW), Some(Wait::For(F)));
+    let (second, keep) = recall(&table, X);
+    assert!(second > first && keep == LeaseMode::None);
+    table.returned(X, F, first, LeaseMode::Read);
+    assert_eq!((table.claim(ClaimId(2), Y, &look, NOW), table.held(F, X)), (None, LeaseMode::Read));
+    table.returned(X, F, second, LeaseMode::None);
+    assert_eq!((table.held(F, X), table.count()), (LeaseMode::None, 0));
+}
+
+#[test]
+fn who_asks_first_is_granted_first() {
+    let mut table = table();
+    let ask = |table: &mut Table, id, who| table.ask_data(ClaimId(id), who, F, (LeaseMode::Write, true), NOW);
+    let third = SessionId(3);
+    assert!(matches!(ask(&mut table, 1, X), Asked::Granted(..)));
+    assert_eq!((ask(&mut table, 2, Y), ask(&mut table, 3, third)), (WAITS, WAITS));
+    let (number, keep) = recall(&table, X);
+    table.returned(X, F, number, keep);
+    assert_eq!(ask(&mut table, 3, third), WAITS);
+    table.unclaim(ClaimId(2), &[F]);
+    assert_eq!(table.take_freed(), [Wait::For(F), Wait::For(F)], "one let go, one went away");
+    assert!(matches!(ask(&mut table, 3, third), Asked::Granted(..)));
+}
+
+#[test]
+fn with_an_open_a_lease_comes_only_if_nothing_is_in_its_way() {
+    let mut table = table();
+    let (mode, _) = table.try_data(X, F, LeaseMode::Write, NOW).unwrap();
+    assert_eq!(mode, LeaseMode::Write);
+    assert_eq!(table.try_data(Y, F, LeaseMode::Read, NOW), None);
+    assert!(table.take_told().is_empty(), "and nothing is recalled for it");
+}
+
+#[test]
+fn the_end_of_a_session_frees_all_that_it_held() {
+    let mut table = table();
+    table.grant_names(D, X, NOW).unwrap();
+    assert!(matches!(table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW), Asked::Granted(..)));
+    assert_eq!(table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW), Some(Wait::For(D)));
+    table.end_session(X);
+    assert_eq!(table.take_freed(), [Wait::For(D), Wait::For(F)]);
+    assert_eq!((table.count(), table.writing()), (0, 0));
+    assert_eq!(table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW), None);
+}
+
+#[test]
+fn beyond_the_limit_what_was_granted_first_is_recalled() {
+    let mut table = Table::with_room(MdsEpoch(1), 128);
+    let dir = |n: u64| LeaseOf::Names(FileIndex(n));
+    for n in 0..128 {
+        assert!(table.grant_names(dir(n), X, NOW).is_some());
+    }
+    assert_eq!(table.grant_names(dir(128), Y, NOW), None);
+    let recalled: Vec<LeaseOf> = table.recalls(X, 0, 1000).into_iter().map(|(_, recall)| recall.of).collect();
+    assert_eq!(recalled, [dir(0), dir(1), dir(2)]);
+    for (number, recall) in table.recalls(X, 0, 1000) {
+        table.returned(X, recall.of, number, LeaseMode::None);
+    }
+    assert!(table.grant_names(dir(128), Y, NOW).is_some());
+    assert_eq!(table.count(), 126);
+}
+
+#[test]
+fn a_lease_takes_about_a_hundred_bytes() {
+    let each = size_of::<LeaseOf>() + size_of::<super::table::Lease>();
+    assert!(each <= 72, "{each} bytes, and as much again half of the time: the hash table is 44 to 87 percent full");
+}
+
+#[test]
+fn what_a_session_held_that_was_given_up_stands_until_it_is_fenced_and_cannot_believe() {
+    let mut table = table();
+    table.grant_names(D, X, NOW).unwrap();
+    let needs = [(D, LeaseMode::Write)];
+    let second = Duration::from_secs(1);
+    table.break_session(X, NOW);
+    table.age(NOW + second);
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::For(D)), "it is not fenced");
+    table.fenced(&[X]);
+    table.age(NOW - second);
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::For(D)), "it may believe");
+    table.age(NOW);
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None);
+}
+
+#[test]
+fn after_a_restart_others_wait_for_those_that_may_believe() {
+    let mut table = table();
+    let needs = [(D, LeaseMode::Write)];
+    table.restarted([X, Y].into(), NOW);
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), Some(Wait::Restart));
+    assert_eq!(table.ask_data(ClaimId(2), Y, F, (LeaseMode::Read, false), NOW), Asked::Waits(Wait::Restart));
+    table.let_go(X);
+    assert_eq!(table.take_freed(), [Wait::Restart]);
+    assert_eq!(table.claim(ClaimId(1), Y, &needs, NOW), None, "its own are not in its way");
+    assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), Some(Wait::Restart));
+    table.age(NOW);
+    assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), None);
+}

@@ -1,0 +1,113 @@
+//! What must hold in every state. The numbers are those of the invariants of ADR 0009.
+
+use braid_client::lease::LeaseOf;
+use braid_meta::lease::LeaseMode as Mode;
+use braid_wire::message::lease::LeaseMode;
+
+use crate::{
+    client::Client,
+    event::Event,
+    scenario::Variant,
+    world::{DIR, FILE, World},
+};
+
+/// Ticks in which every call must have come to its end, whatever died: 45 s, of which a call's own bound is 30.
+const TICKS_BOUNDED: usize = 9;
+/// Rounds of messages within a tick, more than any exchange takes.
+const ROUNDS: usize = 40;
+
+impl World {
+    /// What is wrong with this state.
+    pub fn check(&self) -> Option<String> {
+        self.broken.clone().or_else(|| self.names_are_true()).or_else(|| self.data_is_true())
+    }
+
+    /// 1, 4, 5: what a client keeps is what is there; nobody changes what another believes.
+    fn names_are_true(&self) -> Option<String> {
+        let value = self.server.value;
+        let stale = |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
+        let client = self.clients.iter().find(stale)?;
+        Some(format!("client {} keeps {:?}, the directory has {value}", client.number, client.kept))
+    }
+
+    /// 1, 3, 4: no two believe what conflicts; what was acknowledged is there before another reads.
+    fn data_is_true(&self) -> Option<String> {
+        let believes = |who: usize| match self.clients[who].dead {
+            true => Mode::None,
+            false => mode(self.clients[who].data_mode()),
+        };
+        if believes(0).conflicts(believes(1)) {
+            return Some(format!("client 0 believes {:?} of the file, client 1 {:?}", believes(0), believes(1)));
+        }
+        for client in self.clients.iter().filter(|client| !client.dead) {
+            let reads = matches!(believes(client.number), Mode::Read | Mode::Write);
+            let seen = client.page.or(client.dirty).unwrap_or(self.daemon);
+            if reads && seen != self.acknowledged {
+                let number = client.number;
+                return Some(format!("client {number} reads {seen}, {} was written", self.acknowledged));
+            }
+        }
+        None
+    }
+
+    /// 2: from here on nothing more goes wrong; does every call end?
+    pub fn comes_to_an_end(mut self, variant: Variant) -> Option<String> {
+        for _ in 0..TICKS_BOUNDED {
+            self.rounds(variant);
+            if let Some(wrong) = self.check() {
+                return Some(wrong);
+            }
+            if self.clients.iter().all(|client| client.calling.is_empty() && client.wants.is_empty()) {
+                return None;
+            }
+            self.budget.ticks = 1;
+            Event::Tick.happen(&mut self, variant);
+        }
+        let stuck: Vec<_> = self.clients.iter().flat_map(|client| &client.calling).collect();
+        Some(format!("calls do not end: {stuck:?}"))
+    }
+
+    fn call_on(&mut self, who: usize) {
+        (0..self.clients[who].calling.len()).for_each(|at| self.call_again(who, at));
+        if self.clients[who].calling.is_empty() {
+            self.call(who);
+        }
+    }
+
+    fn rounds(&mut self, variant: Variant) {
+        for _ in 0..ROUNDS {
+            for who in 0..self.clients.len() {
+                if self.clients[who].dead {
+                    continue;
+                }
+                self.drop_all(who);
+                self.await_recalls(who);
+                while !self.clients[who].recalled.is_empty() {
+                    self.carry_out(who, 0);
+                }
+                self.return_again(who);
+                self.call_on(who);
+            }
+            for message in std::mem::take(&mut self.network) {
+                self.deliver(message, variant);
+            }
+            let doing: Vec<u32> = self.server.pending.iter().filter(|(_, p)| p.doing).map(|(n, _)| *n).collect();
+            doing.into_iter().for_each(|number| self.apply(number, variant));
+            self.fence_holds(variant);
+        }
+        // A question whose answer was lost is asked again.
+        self.clients.iter_mut().for_each(|client| client.awaits = false);
+    }
+}
+
+fn mode(mode: LeaseMode) -> Mode {
+    match mode {
+        LeaseMode::Read => Mode::Read,
+        LeaseMode::Write => Mode::Write,
+        LeaseMode::Shared => Mode::Shared,
+        _ => Mode::None,
+    }
+}
+
+/// The leases of the world.
+pub const LEASES: [LeaseOf; 2] = [LeaseOf::Names(DIR), LeaseOf::Data(FILE)];

@@ -1,0 +1,310 @@
+//! A client: the real holder, and around it a cache of one name's value and one file's bytes.
+
+use std::{collections::VecDeque, time::Duration};
+
+use braid_client::lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled, Run};
+use braid_types::{MdsEpoch, SessionId};
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
+
+use crate::{
+    scenario::Variant,
+    world::{Answer, DIR, FILE, Message, START, Want, World},
+};
+
+/// A call that is under way.
+#[derive(Clone, Hash, Debug)]
+pub struct Calling {
+    pub number: u32,
+    pub want: Want,
+    ask: Option<Ask>,
+    /// The names lease as it was when the call was sent.
+    ticket: Option<LeaseTicket>,
+}
+
+/// A client.
+#[derive(Clone, Hash, Debug)]
+pub struct Client {
+    pub number: usize,
+    pub dead: bool,
+    pub clock: Duration,
+    pub session: u64,
+    pub epoch: u64,
+    pub holding: Holding,
+    pub calling: Vec<Calling>,
+    /// How many calls it has under way at a time.
+    pub at_once: usize,
+    /// What it has still to do, in any order of the two clients, in this order of one.
+    pub wants: VecDeque<Want>,
+    /// A question for recalls is outstanding.
+    pub awaits: bool,
+    pub recalled: Vec<Recalled>,
+    /// What it gave back, and was lost on the way: sent again until it is answered.
+    pub unreturned: Vec<ReturnedLease>,
+    /// The value of the name, as the kernel keeps it.
+    pub kept: Option<u8>,
+    /// Bytes of the file that it read and keeps.
+    pub page: Option<u8>,
+    /// Bytes that it gathered.
+    pub dirty: Option<u8>,
+    /// Reads and writes that it may still do under data leases.
+    pub uses: u8,
+}
+
+impl Client {
+    pub fn new(number: usize, wants: &[Want], at_once: usize) -> Self {
+        let mut client = Self {
+            number,
+            dead: false,
+            clock: START,
+            session: number as u64 + 1,
+            epoch: 1,
+            holding: Holding::new(),
+            calling: Vec::new(),
+            at_once,
+            wants: wants.iter().copied().collect(),
+            awaits: false,
+            recalled: Vec::new(),
+            unreturned: Vec::new(),
+            kept: None,
+            page: None,
+            dirty: None,
+            uses: 2,
+        };
+        client.holding.met(client.run());
+        client
+    }
+
+    pub fn run(&self) -> Run {
+        Run { session: SessionId(self.session), epoch: MdsEpoch(self.epoch) }
+    }
+
+    pub fn ticket(&self, of: LeaseOf) -> Option<LeaseTicket> {
+        self.holding.ticket(of, self.clock)
+    }
+
+    /// What it may do with the file's bytes.
+    pub fn data_mode(&self) -> LeaseMode {
+        self.ticket(LeaseOf::Data(FILE)).map_or(LeaseMode::None, |ticket| ticket.mode())
+    }
+
+    /// Whether it has something to do that takes no time: no clock goes on before it is done.
+    pub fn is_busy(&self) -> bool {
+        !self.dead && matches!(self.holding.clone().duty(self.clock), Duty::Drop(_))
+    }
+}
+
+impl World {
+    /// Sends the next call.
+    pub fn call(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let Some(want) = client.wants.pop_front() else { return };
+        let asks = matches!(want, Want::Names | Want::Data(_));
+        let ask = asks.then(|| client.holding.ask(client.clock));
+        let ticket = client.ticket(LeaseOf::Names(DIR));
+        if want == Want::Change {
+            // Its own change: the kernel forgets what it kept of it.
+            client.kept = None;
+        }
+        client.calling.push(Calling { number: self.next_number, want, ask, ticket });
+        self.next_number += 1;
+        let last = client.calling.len() - 1;
+        self.call_again(who, last);
+    }
+
+    /// Sends a call that is under way again: nothing of it is on its way any more.
+    pub fn call_again(&mut self, who: usize, at: usize) {
+        let client = &self.clients[who];
+        if let Some(Calling { number, want, .. }) = client.calling.get(at).cloned() {
+            self.send(Message::Call { client: who, session: client.session, number, want });
+        }
+    }
+
+    /// Sends a question for recalls, when nothing else is to be done first and none is under way.
+    pub fn await_recalls(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        if client.dead || client.awaits {
+            return;
+        }
+        if let Duty::Await(seen, _) = client.holding.duty(client.clock) {
+            client.awaits = true;
+            let (session, epoch, sent) = (client.session, client.epoch, client.clock);
+            self.send(Message::Await { client: who, session, epoch, seen, sent });
+        }
+    }
+
+    /// Everything was lost, and is dropped.
+    pub fn drop_all(&mut self, who: usize) {
+        let clock = self.clients[who].clock;
+        if let Duty::Drop(lost) = self.clients[who].holding.duty(clock) {
+            self.clients[who].kept = None;
+            self.clients[who].page = None;
+            self.flush(who);
+            self.clients[who].holding.all_dropped(lost);
+        }
+    }
+
+    /// A recall is carried out, and the lease returned.
+    pub fn carry_out(&mut self, who: usize, at: usize) {
+        let recalled = self.clients[who].recalled.remove(at);
+        if recalled.held {
+            match recalled.of {
+                LeaseOf::Names(_) => self.clients[who].kept = None,
+                LeaseOf::Data(_) => {
+                    self.flush(who);
+                    if recalled.keep != LeaseMode::Read {
+                        self.clients[who].page = None;
+                    }
+                }
+            }
+        }
+        let keep = if recalled.held { recalled.keep } else { LeaseMode::None };
+        let lease = self.clients[who].holding.carried_out(&recalled, keep);
+        let session = self.clients[who].session;
+        self.send(Message::Return { session, lease });
+    }
+
+    /// What was given back and lost on the way is sent again.
+    pub fn return_again(&mut self, who: usize) {
+        let session = self.clients[who].session;
+        for lease in std::mem::take(&mut self.clients[who].unreturned) {
+            self.send(Message::Return { session, lease });
+        }
+    }
+
+    /// A lease is given back that nobody wants.
+    pub fn give_back(&mut self, who: usize, of: LeaseOf) {
+        match of {
+            LeaseOf::Names(_) => self.clients[who].kept = None,
+            LeaseOf::Data(_) => {
+                self.flush(who);
+                self.clients[who].page = None;
+            }
+        }
+        if let Some(lease) = self.clients[who].holding.give_back(of) {
+            let session = self.clients[who].session;
+            self.send(Message::Return { session, lease });
+        }
+    }
+
+    /// What was gathered goes to the daemon; one that refuses it loses it, and the program is told.
+    fn flush(&mut self, who: usize) {
+        let Some(dirty) = self.clients[who].dirty.take() else { return };
+        if self.server.is_fenced(self.clients[who].session) {
+            self.acknowledged = self.daemon;
+        } else {
+            self.daemon = dirty;
+        }
+    }
+
+    /// Reads or writes the file, as the lease allows.
+    pub fn use_data(&mut self, who: usize, writes: bool) {
+        self.clients[who].uses -= 1;
+        let next = self.acknowledged + 1;
+        match (self.clients[who].data_mode(), writes) {
+            (LeaseMode::Write, true) => {
+                self.clients[who].dirty = Some(next);
+                self.clients[who].page = Some(next);
+                self.acknowledged = next;
+            }
+            (LeaseMode::Shared, true) if !self.server.is_fenced(self.clients[who].session) => {
+                self.daemon = next;
+                self.acknowledged = next;
+            }
+            (LeaseMode::Read | LeaseMode::Write, false) => {
+                let page = self.clients[who].page.unwrap_or(self.daemon);
+                self.clients[who].page = Some(page);
+            }
+            (LeaseMode::Shared, false) if self.daemon != self.acknowledged => {
+                let why = format!("client {who} read {} of the daemon, {} was written", self.daemon, self.acknowledged);
+                self.fail(why);
+            }
+            _ => {}
+        }
+    }
+
+    /// The process is gone, with what it gathered.
+    pub fn die(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        client.dead = true;
+        (client.kept, client.page, client.calling, client.wants) = (None, None, Vec::new(), VecDeque::new());
+        if client.dirty.take().is_some() {
+            self.acknowledged = self.daemon;
+        }
+    }
+
+    /// A message reaches a client.
+    pub fn at_client(&mut self, message: Message, variant: Variant) {
+        match message {
+            Message::Answer { client, session, epoch, number, answer } => {
+                if self.meets(client, session, epoch) {
+                    self.answered(client, number, answer, variant);
+                }
+            }
+            Message::Recalls { client, session, epoch, recalls, sent } => {
+                if self.meets(client, session, epoch) {
+                    self.told(client, &recalls, sent);
+                }
+            }
+            Message::NoSession { client, session } if session == self.clients[client].session => {
+                let (next, epoch) = (self.server.begin_session(), self.server.epoch);
+                let client = &mut self.clients[client];
+                (client.session, client.epoch, client.awaits) = (next, epoch, false);
+                // A change of unknown fate is not done again; what asks asks anew.
+                client.calling.retain(|calling| calling.want != Want::Change);
+                client.recalled.clear();
+                client.unreturned.clear();
+                client.holding.met(client.run());
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether a message is of the session and a run that the client knows, which it may learn by it.
+    fn meets(&mut self, who: usize, session: u64, epoch: u64) -> bool {
+        let client = &mut self.clients[who];
+        if client.dead || client.session != session || epoch < client.epoch {
+            return false;
+        }
+        if epoch > client.epoch {
+            (client.epoch, client.awaits) = (epoch, false);
+            client.recalled.clear();
+            client.holding.met(client.run());
+        }
+        true
+    }
+
+    fn answered(&mut self, who: usize, number: u32, answer: Answer, variant: Variant) {
+        let client = &mut self.clients[who];
+        let Some(at) = client.calling.iter().position(|calling| calling.number == number) else { return };
+        let calling = client.calling.remove(at);
+        match answer {
+            Answer::Grant(grant) => {
+                let number = if variant == Variant::NoNumbers { grant.number | 1 << 31 } else { grant.number };
+                let of = if calling.want == Want::Names { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                let (run, clock) = (client.run(), client.clock);
+                if let Some(ask) = calling.ask {
+                    let grant = LeaseGrant { number, ..grant };
+                    client.holding.answered(ask, run, Some((of, grant)), clock);
+                }
+            }
+            Answer::Value(value) => {
+                // The rule of the vfs: held from before the call until its answer is taken in.
+                let held = calling.ticket.is_some_and(|ticket| client.holding.still(&ticket, client.clock));
+                let careless = variant == Variant::NoContinuity && client.ticket(LeaseOf::Names(DIR)).is_some();
+                if held || careless {
+                    client.kept = Some(value);
+                }
+            }
+            Answer::Done => {}
+        }
+    }
+
+    fn told(&mut self, who: usize, recalls: &[Recall], sent: Duration) {
+        let client = &mut self.clients[who];
+        client.awaits = false;
+        let (run, clock) = (client.run(), client.clock);
+        client.holding.renewed(run, sent, clock);
+        let recalled = client.holding.recalls(run, recalls, clock);
+        client.recalled.extend(recalled);
+    }
+}

@@ -1,0 +1,103 @@
+//! The worlds that are explored, and the ways in which the protocol is broken to see that it is noticed.
+
+use braid_wire::message::lease::LeaseMode;
+
+use crate::world::{Budget, CLIENTS, Want};
+
+/// A world to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What each client wants, in order.
+    pub wants: [&'static [Want]; CLIENTS],
+    /// Calls that each client has under way at a time.
+    pub at_once: usize,
+    /// What may go wrong.
+    pub budget: Budget,
+}
+
+/// A protocol: the one that is meant, or one that is broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// As it is.
+    Sound,
+    /// Numbers say nothing: a late grant is believed, a late return ends what came after it.
+    NoNumbers,
+    /// While a change is being done, the lease that was recalled for it is granted again.
+    GrantWhileDone,
+    /// A session that is given up loses its leases at once, whatever its own clock says.
+    OneClock,
+    /// After a restart nobody waits for those that may still believe.
+    NoGrace,
+    /// An answer is kept because the lease is held when it arrives.
+    NoContinuity,
+}
+
+const NOTHING: Budget = Budget { losses: 0, repeats: 0, ticks: 0, drifts: 0, restarts: 0, deaths: 0, returns: 0 };
+const READ: Want = Want::Data(LeaseMode::Read);
+const WRITE: Want = Want::Data(LeaseMode::Write);
+
+/// The worlds.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "names: grants and recalls cross",
+        wants: [&[Want::Names, Want::Look, Want::Names], &[Want::Change]],
+        at_once: 2,
+        budget: Budget { returns: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "names: messages are lost",
+        wants: [&[Want::Names, Want::Look], &[Want::Change, Want::Change]],
+        at_once: 1,
+        budget: Budget { losses: 2, ..NOTHING },
+    },
+    Scenario {
+        name: "names: messages are repeated",
+        wants: [&[Want::Names, Want::Look, Want::Names], &[Want::Change]],
+        at_once: 1,
+        budget: Budget { repeats: 2, returns: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "names: both keep, both change",
+        wants: [&[Want::Names, Want::Look, Want::Change], &[Want::Names, Want::Look, Want::Change]],
+        at_once: 1,
+        budget: Budget { losses: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "names: a client is cut off or dies, the clocks go on",
+        wants: [&[Want::Names, Want::Look], &[Want::Change]],
+        at_once: 1,
+        budget: Budget { ticks: 4, drifts: 1, deaths: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "names: the server restarts",
+        wants: [&[Want::Names, Want::Look], &[Want::Change]],
+        at_once: 1,
+        budget: Budget { losses: 1, ticks: 2, restarts: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "data: grants and recalls cross",
+        wants: [&[WRITE, WRITE], &[READ, WRITE]],
+        at_once: 1,
+        budget: Budget { returns: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "data: messages are lost and repeated",
+        wants: [&[WRITE], &[READ]],
+        at_once: 1,
+        budget: Budget { losses: 1, repeats: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "data: a client is cut off or dies, the clocks go on",
+        wants: [&[WRITE], &[READ]],
+        at_once: 1,
+        budget: Budget { ticks: 4, drifts: 1, deaths: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "data: the server restarts",
+        wants: [&[WRITE], &[READ]],
+        at_once: 1,
+        budget: Budget { losses: 1, ticks: 2, restarts: 1, ..NOTHING },
+    },
+];

@@ -1,0 +1,305 @@
+//! The server: the real table, and around it the least that serves calls.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, Table};
+use braid_types::{
+    MdsEpoch, SessionId,
+    limits::{LEASE_BROKEN_MS, RECALL_MS},
+};
+use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease};
+
+use crate::{
+    scenario::Variant,
+    world::{Answer, CLIENTS, DIR, FILE, Message, START, Want, World},
+};
+
+/// A call that the server knows of and has not answered.
+#[derive(Clone, Hash, Debug)]
+pub struct Pending {
+    pub client: usize,
+    pub session: u64,
+    pub want: Want,
+    /// Its claim holds: it is being done.
+    pub doing: bool,
+}
+
+/// The server. What a restart forgets is made anew by [`Server::restart`].
+#[derive(Clone, Hash, Debug)]
+pub struct Server {
+    pub epoch: u64,
+    pub clock: Duration,
+    pub table: Table,
+    /// Calls that wait or are being done, by their numbers.
+    pub pending: BTreeMap<u32, Pending>,
+    /// Changes that were done: a retry is answered, not done again (I7).
+    done: BTreeSet<u32>,
+    /// Sessions that live, with when they were heard.
+    sessions: BTreeMap<u64, Duration>,
+    /// Sessions whose fence is on its way.
+    fencing: BTreeSet<u64>,
+    /// Sessions that the I/O daemon refuses.
+    fenced: BTreeSet<u64>,
+    /// Questions for recalls that wait: client, what was seen, when it was sent.
+    awaiting: BTreeMap<u64, (usize, u64, Duration)>,
+    /// The directory's value.
+    pub value: u8,
+}
+
+impl Server {
+    pub fn new() -> Self {
+        Self {
+            epoch: 1,
+            clock: START,
+            table: Table::new(MdsEpoch(1)),
+            pending: BTreeMap::new(),
+            done: BTreeSet::new(),
+            sessions: (1..=CLIENTS as u64).map(|session| (session, START)).collect(),
+            fencing: BTreeSet::new(),
+            fenced: BTreeSet::new(),
+            awaiting: BTreeMap::new(),
+            value: 0,
+        }
+    }
+
+    /// A session of a client whose one before has ended.
+    pub fn begin_session(&mut self) -> u64 {
+        let used = self.sessions.keys().chain(&self.fencing).chain(&self.fenced);
+        let session = used.max().copied().unwrap_or_default() + 1;
+        self.sessions.insert(session, self.clock);
+        session
+    }
+
+    pub fn is_fenced(&self, session: u64) -> bool {
+        self.fenced.contains(&session)
+    }
+
+    pub fn has_fencing(&self) -> bool {
+        !self.fencing.is_empty()
+    }
+}
+
+impl World {
+    /// The server dies and is there again.
+    pub fn restart(&mut self, variant: Variant) {
+        let server = &mut self.server;
+        server.epoch += 1;
+        server.pending.clear();
+        server.awaiting.clear();
+        server.table = Table::new(MdsEpoch(server.epoch));
+        if variant != Variant::NoGrace {
+            let until = server.clock + Duration::from_millis(LEASE_BROKEN_MS);
+            server.table.restarted(server.sessions.keys().map(|id| SessionId(*id)).collect(), until);
+        }
+        // What was being fenced is fenced by the epoch.
+        let fencing = std::mem::take(&mut server.fencing);
+        server.fenced.extend(fencing);
+    }
+
+    /// A message reaches the server.
+    pub fn at_server(&mut self, message: Message, variant: Variant) {
+        match message {
+            Message::Call { client, session, number, want } => {
+                if self.is_heard(client, session) {
+                    self.called(client, session, number, want, variant);
+                }
+            }
+            Message::Await { client, session, epoch, seen, sent } => {
+                if self.is_heard(client, session) {
+                    // A connection is to one run: a question to the one before never arrives.
+                    if epoch == self.server.epoch {
+                        self.server.table.let_go(SessionId(session));
+                        self.server.awaiting.insert(session, (client, seen, sent));
+                    }
+                }
+            }
+            Message::Return { session, lease } => {
+                if self.is_heard(usize::MAX, session) {
+                    let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
+                    let ReturnedLease { kind, file, keep, .. } = lease;
+                    let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
+                    self.server.table.returned(SessionId(session), of, number, stored(keep));
+                }
+            }
+            _ => {}
+        }
+        self.follow(variant);
+    }
+
+    fn is_heard(&mut self, client: usize, session: u64) -> bool {
+        let clock = self.server.clock;
+        match self.server.sessions.get_mut(&session) {
+            Some(heard) => {
+                *heard = clock;
+                true
+            }
+            None => {
+                if client < CLIENTS {
+                    self.send(Message::NoSession { client, session });
+                }
+                false
+            }
+        }
+    }
+
+    fn called(&mut self, client: usize, session: u64, number: u32, want: Want, variant: Variant) {
+        let (id, clock) = (SessionId(session), self.server.clock);
+        match want {
+            Want::Look => self.answer(client, session, number, Answer::Value(self.server.value)),
+            Want::Names => {
+                let granted = self.server.table.grant_names(LeaseOf::Names(DIR), id, clock);
+                let grant = granted.map_or(LeaseGrant::NONE, |number| LeaseGrant { mode: LeaseMode::Read, number });
+                self.answer(client, session, number, Answer::Grant(grant));
+            }
+            Want::Change if self.server.done.contains(&number) => self.answer(client, session, number, Answer::Done),
+            Want::Change | Want::Data(_) => {
+                let pending = Pending { client, session, want, doing: false };
+                self.server.pending.entry(number).or_insert(pending);
+                self.try_again(number, variant);
+            }
+        }
+    }
+
+    /// Looks whether a call that waits may go on.
+    fn try_again(&mut self, number: u32, variant: Variant) {
+        let Some(pending) = self.server.pending.get(&number).cloned() else { return };
+        let (id, clock, claim) = (SessionId(pending.session), self.server.clock, ClaimId(u64::from(number)));
+        match pending.want {
+            _ if pending.doing => {}
+            Want::Change => {
+                let needs = [(LeaseOf::Names(DIR), Mode::Write)];
+                let waits = self.server.table.claim(claim, id, &needs, clock).is_some();
+                if !waits && variant == Variant::GrantWhileDone {
+                    self.server.table.unclaim(claim, &[LeaseOf::Names(DIR)]);
+                }
+                if !waits && let Some(pending) = self.server.pending.get_mut(&number) {
+                    pending.doing = true;
+                }
+            }
+            Want::Data(mode) => {
+                let wish = (stored(mode), false);
+                let asked = self.server.table.ask_data(claim, id, LeaseOf::Data(FILE), wish, clock);
+                if let Asked::Granted(mode, grant) = asked {
+                    self.server.pending.remove(&number);
+                    let grant = LeaseGrant { mode: told(mode), number: grant };
+                    self.answer(pending.client, pending.session, number, Answer::Grant(grant));
+                }
+            }
+            Want::Look | Want::Names => {}
+        }
+    }
+
+    /// A change whose claim holds is done.
+    pub fn apply(&mut self, number: u32, variant: Variant) {
+        let Some(pending) = self.server.pending.remove(&number) else { return };
+        self.server.value += 1;
+        self.server.done.insert(number);
+        self.server.table.unclaim(ClaimId(u64::from(number)), &[LeaseOf::Names(DIR)]);
+        self.answer(pending.client, pending.session, number, Answer::Done);
+        self.follow(variant);
+    }
+
+    fn answer(&mut self, client: usize, session: u64, number: u32, answer: Answer) {
+        let epoch = self.server.epoch;
+        self.send(Message::Answer { client, session, epoch, number, answer });
+    }
+
+    /// The fences that are on their way hold.
+    pub fn fence_holds(&mut self, variant: Variant) {
+        let fencing = std::mem::take(&mut self.server.fencing);
+        let sessions: Vec<SessionId> = fencing.iter().map(|id| SessionId(*id)).collect();
+        self.server.fenced.extend(fencing);
+        self.server.table.fenced(&sessions);
+        self.age(variant);
+    }
+
+    /// The server's clock goes on.
+    pub fn server_ticks(&mut self, by: Duration, variant: Variant) {
+        self.server.clock += by;
+        let silent: Vec<u64> = self.server.awaiting.keys().copied().collect();
+        silent.into_iter().for_each(|session| self.tell(session, true));
+        let since = self.server.clock - Duration::from_millis(RECALL_MS);
+        for SessionId(session) in self.server.table.overdue(since) {
+            if let Some(heard) = self.server.sessions.remove(&session) {
+                let until = match variant {
+                    Variant::OneClock => self.server.clock,
+                    _ => heard + Duration::from_millis(LEASE_BROKEN_MS),
+                };
+                self.server.table.break_session(SessionId(session), until);
+                self.server.fencing.insert(session);
+                self.server.awaiting.remove(&session);
+                let of_it = |pending: &Pending| pending.session == session && !pending.doing;
+                for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
+                    let of = if pending.want == Want::Change { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                    self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
+                }
+            }
+        }
+        self.age(variant);
+    }
+
+    fn age(&mut self, variant: Variant) {
+        let before: Vec<SessionId> = self.server.table.unknown().collect();
+        self.server.table.age(self.server.clock);
+        if self.server.table.unknown().next().is_none() {
+            // By now every daemon knows this epoch, or has stopped: what did not reclaim is refused.
+            self.server.fenced.extend(before.iter().map(|id| id.0));
+        }
+        self.follow(variant);
+    }
+
+    /// What follows from a change of the table.
+    fn follow(&mut self, variant: Variant) {
+        for _ in 0..4 {
+            let freed = !self.server.table.take_freed().is_empty();
+            let numbers: Vec<u32> = self.server.pending.keys().copied().collect();
+            if freed {
+                numbers.into_iter().for_each(|number| self.try_again(number, variant));
+            }
+        }
+        self.server.table.take_told();
+        let waiting: Vec<u64> = self.server.awaiting.keys().copied().collect();
+        waiting.into_iter().for_each(|session| self.tell(session, false));
+    }
+
+    fn tell(&mut self, session: u64, also_nothing: bool) {
+        let Some((client, seen, sent)) = self.server.awaiting.get(&session).copied() else { return };
+        let recalls = self.server.table.recalls(SessionId(session), seen, 10);
+        if recalls.is_empty() && !also_nothing {
+            return;
+        }
+        self.server.awaiting.remove(&session);
+        let recalls = recalls.iter().map(|(number, recall)| wire(*number, recall)).collect();
+        let epoch = self.server.epoch;
+        self.send(Message::Recalls { client, session, epoch, recalls, sent });
+    }
+}
+
+fn stored(mode: LeaseMode) -> Mode {
+    match mode {
+        LeaseMode::Read => Mode::Read,
+        LeaseMode::Write => Mode::Write,
+        LeaseMode::Shared => Mode::Shared,
+        _ => Mode::None,
+    }
+}
+
+fn told(mode: Mode) -> LeaseMode {
+    match mode {
+        Mode::Read => LeaseMode::Read,
+        Mode::Write => LeaseMode::Write,
+        Mode::Shared => LeaseMode::Shared,
+        Mode::None | Mode::Look => LeaseMode::None,
+    }
+}
+
+fn wire(number: u64, recall: &PendingRecall) -> Recall {
+    let (kind, file) = match recall.of {
+        LeaseOf::Names(file) => (LeaseKind::Names, file),
+        LeaseOf::Data(file) => (LeaseKind::Data, file),
+    };
+    Recall { number, kind, file, keep: told(recall.keep) }
+}

@@ -1,0 +1,125 @@
+//! The state of everything.
+
+use std::{
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    time::Duration,
+};
+
+use braid_types::{FileIndex, limits::LEASE_STOP_MS};
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
+
+use crate::{client::Client, scenario::Scenario, server::Server};
+
+/// One tick of a clock: half of the time that a client believes.
+pub const TICK: Duration = Duration::from_millis(LEASE_STOP_MS / 2);
+/// When all clocks begin.
+pub const START: Duration = Duration::from_secs(1000);
+/// The directory.
+pub const DIR: FileIndex = FileIndex(7);
+/// The file.
+pub const FILE: FileIndex = FileIndex(8);
+/// How many clients there are.
+pub const CLIENTS: usize = 2;
+
+/// What a client wants.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Want {
+    /// The names lease.
+    Names,
+    /// The directory's value, to be kept.
+    Look,
+    /// A change of the directory.
+    Change,
+    /// The data lease.
+    Data(LeaseMode),
+}
+
+/// What travels. Nothing is in order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Message {
+    /// A call; `number` is never used twice.
+    Call { client: usize, session: u64, number: u32, want: Want },
+    /// A question for recalls, sent then.
+    Await { client: usize, session: u64, epoch: u64, seen: u64, sent: Duration },
+    /// A lease that is given back.
+    Return { session: u64, lease: ReturnedLease },
+    /// An answer of this run of the server.
+    Answer { client: usize, session: u64, epoch: u64, number: u32, answer: Answer },
+    /// Recalls, to a question that was sent then.
+    Recalls { client: usize, session: u64, epoch: u64, recalls: Vec<Recall>, sent: Duration },
+    /// The session has ended.
+    NoSession { client: usize, session: u64 },
+}
+
+/// What a call is answered with.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Answer {
+    /// A lease, or none.
+    Grant(LeaseGrant),
+    /// The directory's value.
+    Value(u8),
+    /// The change is done.
+    Done,
+}
+
+/// What may still go wrong, and how long things may still take.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Budget {
+    /// Messages that are lost.
+    pub losses: u8,
+    /// Messages that are repeated.
+    pub repeats: u8,
+    /// Ticks of every clock.
+    pub ticks: u8,
+    /// Ticks of the server's clock alone: the others are slow.
+    pub drifts: u8,
+    /// Restarts of the server.
+    pub restarts: u8,
+    /// Deaths of a client.
+    pub deaths: u8,
+    /// Leases that are given back unasked.
+    pub returns: u8,
+}
+
+/// Everything.
+#[derive(Clone, Hash, Debug)]
+pub struct World {
+    pub server: Server,
+    pub clients: [Client; CLIENTS],
+    /// Sorted by nothing but arrival: the order is part of no decision.
+    pub network: Vec<Message>,
+    pub budget: Budget,
+    /// The file's bytes, as a version.
+    pub daemon: u8,
+    /// The newest version that a program was told is written.
+    pub acknowledged: u8,
+    pub next_number: u32,
+    /// What went wrong, once it did.
+    pub broken: Option<String>,
+}
+
+impl World {
+    /// Before anything happened.
+    pub fn new(scenario: &Scenario) -> Self {
+        let clients = [0, 1].map(|number| Client::new(number, scenario.wants[number], scenario.at_once));
+        let (server, budget) = (Server::new(), scenario.budget);
+        Self { server, clients, network: Vec::new(), budget, daemon: 0, acknowledged: 0, next_number: 1, broken: None }
+    }
+
+    /// Puts a message on its way; one that is there already is one with it, since repeating is an event of its own.
+    pub fn send(&mut self, message: Message) {
+        if !self.network.contains(&message) {
+            self.network.push(message);
+        }
+    }
+
+    pub fn fail(&mut self, why: String) {
+        self.broken.get_or_insert(why);
+    }
+
+    /// Who is whom does not hang on the order of messages.
+    pub fn canonical(&mut self) {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        self.network.sort_by_cached_key(|message| hasher.hash_one(message));
+    }
+}
