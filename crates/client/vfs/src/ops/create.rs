@@ -65,6 +65,23 @@ impl Vfs {
         Err(Error::LookAgain)
     }
 
+    /// Makes a file that has no name, as if in the directory, and opens it. It goes with its last handle, unless
+    /// [`Vfs::link`] gives it a name.
+    ///
+    /// # Errors
+    /// It is not to be written; the cluster refuses or is not reached.
+    pub fn create_unnamed(
+        &self,
+        user: User,
+        directory: FileIndex,
+        mode: u32,
+        umask: u32,
+        access: Access,
+    ) -> Result<Opened> {
+        let options = access.options().mode(mode & !umask);
+        self.opened(self.users.creator(user)?.create_unnamed(directory, &options)?, access, None)
+    }
+
     /// The file that took the name; `None` when it went again.
     fn open_existing(&self, user: User, at: (FileIndex, &[u8]), new: &NewFile) -> Result<Option<Opened>> {
         let found = match self.client().lstat(at) {
