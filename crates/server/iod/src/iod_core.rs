@@ -249,6 +249,17 @@ impl<S: ObjectStore> IodCore<S> {
         Ok((grant, caller))
     }
 
+    /// The grant of a second file of the same call, and of the same session.
+    pub(crate) fn further_grant(&self, first: &Grant, signed: &[u8], wanted: Rights) -> Result<Grant, Failure> {
+        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
+        if grant.session != first.session {
+            return Err(Failure::new(Status::BadCapability, "it was made for another session"));
+        }
+        grant.allow(wanted)?;
+        self.gate.check_epoch(grant.epoch)?;
+        Ok(grant)
+    }
+
     /// The grant of a call of the metadata server, which signs for itself.
     pub(crate) fn mds_grant(&self, signed: &[u8]) -> Result<Grant, Failure> {
         let grant = Grant::verify(signed, &self.server_key, self.iod())?;
