@@ -63,6 +63,7 @@ impl MdsCore {
             ("deletions_pending", "Files whose objects wait to be deleted.", status.deletions_pending),
             ("intents_pending", "Truncates and punches under way.", status.intents_pending),
             ("grace", "1 in the grace period after a restart.", u64::from(status.grace)),
+            ("locks", "Ranges of files that are locked.", self.state().locks.count() as u64),
             ("epoch", "The server's epoch.", status.epoch.0),
             ("iods", "I/O daemons that ever joined.", status.map.iods.len() as u64),
             ("iods_up", "I/O daemons that are up.", up),

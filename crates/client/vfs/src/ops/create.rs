@@ -42,10 +42,10 @@ impl Vfs {
     /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
     pub fn create(&self, user: User, directory: FileIndex, wanted: &[u8], new: &NewFile) -> Result<(Opened, bool)> {
         let at = (directory, name(wanted)?);
-        let options = new.access.options().write(true).create_new(true).mode(new.mode & !new.umask);
+        let options = new.access.options().write(true).create_new(true).mode(new.mode);
         for _ in 0..ATTEMPTS_MAX {
             let before = self.before(directory);
-            match self.users.creator(user)?.create(at, &options) {
+            match self.users.creator(user)?.with_umask(new.umask).create(at, &options) {
                 Ok((file, _)) => {
                     let known = self.made(directory, wanted, Ok(file.opened_attributes()), before)?;
                     return Ok((self.opened(file, new.access, Some(known))?, true));
@@ -78,8 +78,8 @@ impl Vfs {
         umask: u32,
         access: Access,
     ) -> Result<Opened> {
-        let options = access.options().mode(mode & !umask);
-        self.opened(self.users.creator(user)?.create_unnamed(directory, &options)?, access, None)
+        let (options, client) = (access.options().mode(mode), self.users.creator(user)?.with_umask(umask));
+        self.opened(client.create_unnamed(directory, &options)?, access, None)
     }
 
     /// The file that took the name; `None` when it went again.
