@@ -200,9 +200,14 @@ impl<S: ObjectStore> IodCore<S> {
         Ok(())
     }
 
-    /// Learns how far this machine's wall clock is from the metadata server's.
+    /// Learns how far this machine's wall clock is from the metadata server's. What is known is kept while a new estimate
+    /// agrees with it, within 10 ms: the time of a write that was told once must not move with every heartbeat.
     pub fn set_clock_offset(&self, mds_now: Timestamp, here: Timestamp) {
-        self.clock_offset.store(nanos(mds_now).saturating_sub(nanos(here)), Relaxed);
+        let estimate = nanos(mds_now).saturating_sub(nanos(here));
+        let known = self.clock_offset.load(Relaxed);
+        if estimate.saturating_sub(known).saturating_abs() > CLOCK_AGREES.as_nanos() as i64 {
+            self.clock_offset.store(estimate, Relaxed);
+        }
     }
 
     /// What a heartbeat says.
@@ -326,6 +331,9 @@ impl<S: ObjectStore> IodCore<S> {
 }
 
 const NANOS: i64 = 1_000_000_000;
+/// How far apart two estimates of one clock's offset may be that differ only in how long their messages took: more than a
+/// heartbeat takes on a busy machine, no more than clocks under NTP are apart.
+const CLOCK_AGREES: Duration = Duration::from_millis(10);
 
 /// Nanoseconds since 1970; saturates in the year 2262.
 fn nanos(time: Timestamp) -> i64 {

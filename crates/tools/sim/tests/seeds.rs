@@ -59,7 +59,7 @@ fn forget_everything(cluster: &Cluster) {
 #[test]
 fn the_judge_notices_a_name_that_somebody_else_removes() {
     let remove = |cluster: &Arc<Cluster>| {
-        let (life, client) = cluster.clients[0].start();
+        let (life, client, _) = cluster.clients[0].start();
         let world = cluster.world.clone();
         cluster.world.spawn(&life, async move {
             for _ in 0..20 {

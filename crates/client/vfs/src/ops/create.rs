@@ -78,8 +78,8 @@ impl Vfs {
         umask: u32,
         access: Access,
     ) -> Result<Opened> {
-        let (options, client) = (access.options().mode(mode), self.users.creator(user)?.with_umask(umask));
-        self.opened(client.create_unnamed(directory, &options)?, access, None)
+        let options = access.options().mode(mode);
+        self.opened(self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?, access, None)
     }
 
     /// The file that took the name; `None` when it went again.
