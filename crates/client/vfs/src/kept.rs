@@ -261,13 +261,17 @@ impl Cache {
         files.iter().for_each(|file| state.change(*file));
     }
 
-    /// This mount has changed what a name leads to.
+    /// This mount may have changed what a name leads to. What was handed out of it is still told at a recall.
     pub(crate) fn change_name(&self, directory: FileIndex, name: &[u8]) {
+        lock(&self.0).change_name(directory, name);
+    }
+
+    /// This mount has removed a name. Who has the file open forgets its attributes by itself: it saw the call.
+    pub(crate) fn remove_name(&self, directory: FileIndex, name: &[u8]) {
         let mut state = lock(&self.0);
-        state.change(directory);
-        if let Some((file, _)) = state.forget_name(directory, name) {
-            state.change(file);
-            state.forget_file(directory, file);
+        let file = state.change_name(directory, name);
+        if let (Some(file), Some(found)) = (file, state.directories.get_mut(&directory)) {
+            found.told.remove(&file);
         }
     }
 
@@ -359,6 +363,14 @@ impl State {
         true
     }
 
+    fn change_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
+        self.change(directory);
+        let (file, _) = self.forget_name(directory, name)?;
+        self.change(file);
+        self.forget_file(directory, file);
+        Some(file)
+    }
+
     fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<(FileIndex, FileKind)> {
         let old = self.directories.get_mut(&directory)?.names.remove(name)?;
         self.names -= 1;
@@ -371,7 +383,6 @@ impl State {
         }
         if let Some(found) = self.directories.get_mut(&directory) {
             found.files.remove(&file);
-            found.told.remove(&file);
         }
     }
 

@@ -178,3 +178,72 @@ fn attributes_are_of_who_made_it_and_change_as_asked() {
     fs::rename(one.path("g"), one.path("l")).unwrap();
     assert!(fs::symlink_metadata(two.path("l")).unwrap().is_file());
 }
+
+#[test]
+fn two_mounts_change_one_directory_at_the_same_time_and_none_waits_for_ever() {
+    const ROUNDS: usize = 60;
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
+    fs::create_dir_all(mounts[0].path("a/b")).unwrap();
+    thread::scope(|scope| {
+        for worker in 0..6usize {
+            let mount = &mounts[worker % 2];
+            scope.spawn(move || {
+                for round in 0..ROUNDS {
+                    let own = mount.path(&format!("a/own{worker}"));
+                    fs::write(&own, format!("{worker} {round}")).unwrap();
+                    // Names that all fight for, and moves between the directories in both directions.
+                    let _ = fs::rename(&own, mount.path("a/b/all"));
+                    let _ = fs::rename(mount.path("a/b/all"), mount.path(&format!("a/taken{worker}")));
+                    let _ = fs::metadata(mount.path("a/b/all"));
+                    let _ = fs::remove_file(mount.path(&format!("a/taken{}", round % 6)));
+                    let _ = fs::create_dir(mount.path("a/b/dir")).and_then(|()| fs::remove_dir(mount.path("a/b/dir")));
+                }
+            });
+        }
+    });
+    let names = |mount: &Mount, below: &str| -> BTreeSet<_> {
+        fs::read_dir(mount.path(below)).unwrap().map(|entry| entry.unwrap().file_name()).collect()
+    };
+    for below in ["a", "a/b"] {
+        let seen = names(&mounts[0], below);
+        assert_eq!(seen, names(&mounts[1], below));
+        for (name, mount) in seen.iter().flat_map(|name| [(name, &mounts[0]), (name, &mounts[1])]) {
+            assert!(fs::symlink_metadata(mount.path(below).join(name)).is_ok(), "{name:?}");
+        }
+    }
+}
+
+#[test]
+fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    fs::create_dir(one.path("d")).unwrap();
+    for round in 0..100u32 {
+        let name = format!("d/{}", round % 7);
+        let (changed, seen) = if round % 2 == 0 { (&one, &two) } else { (&two, &one) };
+        // Both remember what they may of the name, that it is absent too.
+        let before = (one.path(&name).exists(), two.path(&name).exists());
+        match before.0 {
+            true if round % 3 == 0 => fs::remove_file(changed.path(&name)).unwrap(),
+            true => {
+                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode(round % 0o777 | 0o400)).unwrap()
+            }
+            false => fs::write(changed.path(&name), vec![0; round as usize]).unwrap(),
+        }
+        let facts =
+            |mount: &Mount| fs::metadata(mount.path(&name)).ok().map(|found| (found.ino(), found.mode(), found.len()));
+        assert_eq!(before.0, before.1);
+        assert_eq!(facts(seen), facts(changed), "round {round}");
+        assert_eq!(
+            fs::read(seen.path(&name)).ok().map(|bytes| bytes.len() as u64),
+            facts(changed).map(|(_, _, bytes)| bytes)
+        );
+    }
+}

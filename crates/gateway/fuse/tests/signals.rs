@@ -83,6 +83,44 @@ fn a_signal_that_is_handled_ends_the_wait_for_a_lock() {
 }
 
 #[test]
+fn who_asks_and_is_killed_is_gone_though_nobody_listens() {
+    let Some(mount) = TestMount::new(Memory::new()) else { return };
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    let child = process("stat", &[mount.path("wait").to_str().unwrap()]);
+    mount.memory.gate.wait_held(1);
+    signal(&child, Signal::KILL);
+    assert_eq!(ended(child).and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
+    assert_eq!(mount.memory.gate.held(), 1, "the handler has not answered yet");
+    mount.memory.gate.open();
+    assert!(std::fs::metadata(mount.path("file")).is_ok());
+}
+
+#[test]
+fn a_change_is_waited_for_even_by_the_killed() {
+    let Some(mount) = TestMount::new(Memory::new()) else { return };
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::MakeDirectory { .. } | Operation::Lookup { name: b"beside" } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    let child = process("mkdir", &[mount.path("sub/made").to_str().unwrap()]);
+    mount.memory.gate.wait_held(1);
+    signal(&child, Signal::KILL);
+    // A second process that is let go shows that the watcher has looked in the meantime.
+    let beside = process("stat", &[mount.path("beside").to_str().unwrap()]);
+    mount.memory.gate.wait_held(2);
+    signal(&beside, Signal::KILL);
+    assert!(ended(beside).is_some());
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    assert!(!state.contains(") Z "), "it ended before its change: {state}");
+    mount.memory.gate.open();
+    assert!(ended(child).is_some());
+    assert!(std::fs::metadata(mount.path("sub/made")).is_ok());
+}
+
+#[test]
 fn many_that_wait_are_all_gone_when_they_are_killed() {
     let Some(mount) = waiting_mount(PoolOptions::default()) else { return };
     let path = mount.path("wait");

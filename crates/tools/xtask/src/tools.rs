@@ -1,8 +1,9 @@
 //! Programs that the suites need from the machine. What is missing is installed where we may,
 //! and each installation is printed.
 
+use crate::context::Context;
 use crate::process::Process;
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
 
 /// Where a program of this name is, if anywhere on the path.
@@ -29,6 +30,18 @@ fn install(debian_package: &str) -> Result<()> {
     apt().args(["update", "-q"]).run()?;
     apt().args(["install", "-q", "-y", "--no-install-recommends", debian_package]).run()?;
     Ok(())
+}
+
+/// A program from the crate registry, of this version, installed under `target` and nowhere else.
+pub fn need_crate(context: &Context, name: &str, version: &str) -> Result<PathBuf> {
+    let root = context.root.join("target/tools").join(format!("{name}-{version}"));
+    let program = root.join("bin").join(name);
+    if !program.is_file() {
+        println!("     installing {name} {version} from the registry");
+        let install = context.cargo(["install", "--quiet", "--locked", name, "--version", version, "--root"]);
+        install.args([&root]).env("CARGO_TARGET_DIR", context.root.join("target/tools/build")).run()?;
+    }
+    program.is_file().then_some(program).with_context(|| format!("{name} {version} was installed and is not there"))
 }
 
 /// Whether we run as root.

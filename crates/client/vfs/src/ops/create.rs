@@ -42,10 +42,10 @@ impl Vfs {
     /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
     pub fn create(&self, user: User, directory: FileIndex, wanted: &[u8], new: &NewFile) -> Result<(Opened, bool)> {
         let at = (directory, name(wanted)?);
-        let options = new.access.options().write(true).create_new(true).mode(new.mode & !new.umask);
+        let options = new.access.options().write(true).create_new(true).mode(new.mode);
         for _ in 0..ATTEMPTS_MAX {
             let before = self.before(directory);
-            match self.users.creator(user)?.create(at, &options) {
+            match self.users.creator(user)?.with_umask(new.umask).create(at, &options) {
                 Ok((file, _)) => {
                     let known = self.made(directory, wanted, Ok(file.opened_attributes()), before)?;
                     return Ok((self.opened(file, new.access, Some(known))?, true));
@@ -63,6 +63,23 @@ impl Vfs {
             }
         }
         Err(Error::LookAgain)
+    }
+
+    /// Makes a file that has no name, as if in the directory, and opens it. It goes with its last handle, unless
+    /// [`Vfs::link`] gives it a name.
+    ///
+    /// # Errors
+    /// It is not to be written; the cluster refuses or is not reached.
+    pub fn create_unnamed(
+        &self,
+        user: User,
+        directory: FileIndex,
+        mode: u32,
+        umask: u32,
+        access: Access,
+    ) -> Result<Opened> {
+        let options = access.options().mode(mode);
+        self.opened(self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?, access, None)
     }
 
     /// The file that took the name; `None` when it went again.

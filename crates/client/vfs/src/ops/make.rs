@@ -19,7 +19,7 @@ impl Vfs {
         umask: u32,
     ) -> Result<Known> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
-        let made = self.users.creator(user)?.mkdir(at, mode & !umask);
+        let made = self.users.creator(user)?.with_umask(umask).mkdir(at, mode);
         self.made(directory, wanted, made, before)
     }
 
@@ -38,8 +38,8 @@ impl Vfs {
         umask: u32,
         device: u64,
     ) -> Result<Known> {
-        let (at, client) = ((directory, name(wanted)?), self.users.creator(user)?);
-        let (mode, before) = (mode & !umask, self.before(directory));
+        let (at, client) = ((directory, name(wanted)?), self.users.creator(user)?.with_umask(umask));
+        let before = self.before(directory);
         let made = match kind {
             FileKind::File => client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes),
             _ => client.mknod(at, kind, mode, device),

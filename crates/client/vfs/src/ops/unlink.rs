@@ -12,8 +12,7 @@ impl Vfs {
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let done = self.client().unlink((directory, name(wanted)?));
-        self.holder.cache.change_name(directory, wanted);
-        Ok(done?)
+        self.removed(directory, wanted, done)
     }
 
     /// Removes an empty directory.
@@ -22,7 +21,15 @@ impl Vfs {
     /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let done = self.client().rmdir((directory, name(wanted)?));
-        self.holder.cache.change_name(directory, wanted);
+        self.removed(directory, wanted, done)
+    }
+
+    fn removed(&self, directory: FileIndex, wanted: &[u8], done: braid_client::Result<()>) -> Result<()> {
+        match &done {
+            Ok(()) => self.holder.cache.remove_name(directory, wanted),
+            // Whether it was removed may not be known.
+            Err(_) => self.holder.cache.change_name(directory, wanted),
+        }
         Ok(done?)
     }
 }

@@ -17,6 +17,7 @@ pub struct Cluster {
     mds: Mds,
     iods: Vec<Iod>,
     config: Config,
+    admin: Client,
     _dir: tempfile::TempDir,
 }
 
@@ -40,7 +41,17 @@ impl Cluster {
         });
         let made = admin.key_add("mounts", KeyRights::full()).unwrap();
         let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Self { mds, iods, config: Config::new(address, credential), _dir: dir }
+        Self { mds, iods, config: Config::new(address, credential), admin, _dir: dir }
+    }
+
+    /// Calls that the metadata server has had from anybody.
+    pub fn calls(&self) -> u64 {
+        self.admin.daemon_status().unwrap().calls
+    }
+
+    /// A client that remembers nothing.
+    pub fn client(&self) -> Client {
+        Client::connect(self.config.clone()).unwrap()
     }
 
     /// Another mount: a session of its own.

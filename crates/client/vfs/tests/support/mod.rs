@@ -25,7 +25,7 @@ pub fn create(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
 pub fn found(vfs: &Vfs, name: &[u8]) -> Option<Known> {
     match vfs.look_up(ROOT, name).unwrap() {
         Looked::Found(known) => Some(known),
-        Looked::Absent { .. } => None,
+        Looked::Absent(_) => None,
     }
 }
 

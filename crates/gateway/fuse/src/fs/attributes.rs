@@ -10,7 +10,7 @@ const STATX_KNOWN: u32 = 0x7ff | 0x800;
 
 impl FileSystem {
     pub(super) fn get_attributes(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
-        attributes(&self.vfs.attributes(file, handle.map(FileHandle))?, answer)
+        self.attributes(&self.vfs.attributes(file, handle.map(FileHandle))?, answer)
     }
 
     pub(super) fn extended_stat(&self, file: FileIndex, handle: Option<u64>, answer: Answer<'_>) -> Done {
@@ -22,7 +22,9 @@ impl FileSystem {
             created: convert::time(known.attributes.btime),
             attributes: convert::attributes(&known.attributes),
         };
-        answer.with(|reply| reply.extended_stat(&stat, convert::validity(known.cacheable)))
+        self.hand_out(&known.keep, |kept| {
+            answer.with(|reply| reply.extended_stat(&stat, convert::validity(kept.attributes)))
+        })
     }
 
     pub(super) fn set_attributes(&self, file: FileIndex, wanted: &SetAttributes, answer: Answer<'_>) -> Done {
@@ -37,14 +39,15 @@ impl FileSystem {
             flags: None,
         };
         let handle = wanted.handle.map(FileHandle);
-        attributes(&self.vfs.set_attributes(file, handle, changes, wanted.kill_suidgid)?, answer)
+        self.attributes(&self.vfs.set_attributes(file, handle, changes, wanted.kill_suidgid)?, answer)
     }
-}
 
-fn attributes(known: &Known, answer: Answer<'_>) -> Done {
-    answer.with(|reply| {
-        reply.attributes(&convert::attributes(&known.attributes), convert::validity(known.cacheable));
-    })
+    fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {
+        self.hand_out(&known.keep, |kept| {
+            let valid = convert::validity(kept.attributes);
+            answer.with(|reply| reply.attributes(&convert::attributes(&known.attributes), valid))
+        })
+    }
 }
 
 fn set_time(wanted: kernel::SetTime) -> SetTime {

@@ -1,6 +1,6 @@
 //! Between the kernel's words and `vfs`'s.
 
-use braid_vfs::{Attributes, FileKind, Known, Timestamp};
+use braid_vfs::{Attributes, FileKind, Kept, Timestamp};
 
 use crate::kernel::{self, Entry, Kind, Time, Validity};
 
@@ -8,21 +8,20 @@ use crate::kernel::{self, Entry, Kind, Time, Validity};
 /// every file, however small.
 const BLOCK_BYTES: u32 = 128 * 1024;
 
-/// What `vfs` knows of a name, for the kernel.
-pub(super) fn entry(known: &Known) -> Entry {
-    let valid = validity(known.cacheable);
+/// A name and its file for the kernel, and what of it may be remembered.
+pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
     Entry {
-        node: known.attributes.file.0,
+        node: found.file.0,
         generation: 0,
-        name_valid: valid,
-        attributes_valid: valid,
-        attributes: attributes(&known.attributes),
+        name_valid: validity(kept.name),
+        attributes_valid: validity(kept.attributes),
+        attributes: attributes(found),
     }
 }
 
 /// How long something is good: until it is recalled, or not at all.
-pub(super) fn validity(cacheable: bool) -> Validity {
-    if cacheable { Validity::Always } else { Validity::Never }
+pub(super) fn validity(kept: bool) -> Validity {
+    if kept { Validity::Always } else { Validity::Never }
 }
 
 pub(super) fn attributes(a: &Attributes) -> kernel::Attributes {

@@ -1,6 +1,6 @@
 //! Listings. Offsets of the kernel are the metadata server's cookies, which begin at 3; 1 and 2 stand for `.` and `..`.
 
-use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, Known};
+use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, Kept};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, DirectoryBuffer, Kind};
@@ -33,18 +33,25 @@ impl FileSystem {
     ) -> Done {
         let mut listing = Listing { buffer: DirectoryBuffer::new(size), plus };
         let begun = offset >= PARENT || self.push_dots(directory, offset, &mut listing)?;
-        if begun {
-            let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
-            // Below 3 are the dots: the listing itself is at its beginning.
-            let cookie = if offset <= PARENT { 0 } else { offset };
-            let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
-            for entry in stretch.entries {
-                if !listing.push(entry, stretch.cacheable) {
+        if !begun {
+            return answer.with(|reply| _ = reply.directory(&listing.buffer));
+        }
+        let room = size as usize / if plus { ENTRY_PLUS_BYTES } else { ENTRY_BYTES };
+        // Below 3 are the dots: the listing itself is at its beginning.
+        let cookie = if offset <= PARENT { 0 } else { offset };
+        let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
+        self.hand_out(&stretch.keep, |all| {
+            for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
+                // Names are never good for longer than the listing: the kernel takes its epoch for one out of READDIRPLUS
+                // when it takes in the answer, not when it asked, so that a recall in between would be missed. It asks
+                // for the name when it needs it, and is answered from memory.
+                let kept = Kept { name: false, attributes: kept.attributes && all.attributes };
+                if !listing.push(entry, kept) {
                     break;
                 }
             }
-        }
-        answer.with(|reply| _ = reply.directory(&listing.buffer))
+            answer.with(|reply| _ = reply.directory(&listing.buffer))
+        })
     }
 
     /// `.` and `..`; `false` when there was no room for both.
@@ -86,12 +93,12 @@ impl Listing {
         }
     }
 
-    fn push(&mut self, entry: DirectoryEntry, cacheable: bool) -> bool {
+    fn push(&mut self, entry: &DirectoryEntry, kept: Kept) -> bool {
         let (ino, offset, kind) = (entry.file.0, entry.cookie, convert::kind(entry.kind));
         if !self.plus {
             return self.buffer.push(ino, offset, kind, &entry.name);
         }
-        let known = entry.attributes.map(|attributes| convert::entry(&Known { attributes, cacheable }));
+        let known = entry.attributes.as_ref().map(|found| convert::entry(found, kept));
         self.buffer.push_plus(known.as_ref(), ino, offset, kind, &entry.name)
     }
 }

@@ -10,8 +10,9 @@
 //! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice): there is no table of nodes, and
 //!    nothing to do for FORGET.
 //! 2. The kernel checks permissions (`default_permissions`, POSIX ACLs); what is created belongs to who asked.
-//! 3. What `vfs` does not call cacheable goes out with no validity, and files open past the page cache (`DIRECT_IO`):
-//!    a read sees every write that returned before it, on whichever mount.
+//! 3. What is under no promise goes out with no validity, and files open past the page cache (`DIRECT_IO`): a read sees
+//!    every write that returned before it, on whichever mount. What is to be remembered is written to the kernel inside
+//!    [`Vfs::hand_out`], which orders it with its recall.
 //! 4. An answer with a handle that the kernel does not take gives the handle back.
 
 mod attributes;
@@ -19,6 +20,7 @@ mod convert;
 mod data;
 mod directories;
 mod errors;
+mod keeper;
 mod locks;
 mod names;
 mod opens;
@@ -27,19 +29,24 @@ mod settings;
 mod space;
 mod xattrs;
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
-use braid_vfs::{FileIndex, User, Vfs};
+use braid_vfs::{FileIndex, Keep, Kept, User, Vfs};
 use rustix::io::Errno;
 
-use self::errors::Report;
-use crate::kernel::{Call, Handler, Header, KernelFeatures, Operation, Reply, Request, Wanted};
+use self::{errors::Report, keeper::KernelMemory};
+use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
 #[derive(Debug)]
 pub struct FileSystem {
     vfs: Arc<Vfs>,
     report: Report,
+    /// The kernel can be told to forget all names at once: else it is told to remember none.
+    keeps_names: AtomicBool,
 }
 
 /// What became of a request: an answer that was given, or why there is none.
@@ -48,13 +55,21 @@ type Done = Result<(), errors::Refusal>;
 impl FileSystem {
     /// The requests of one mount, done by `vfs`.
     pub fn new(vfs: Arc<Vfs>) -> Self {
-        Self { vfs, report: Report::default() }
+        Self { vfs, report: Report::default(), keeps_names: AtomicBool::new(false) }
     }
 }
 
 impl Handler for FileSystem {
     fn init(&self, kernel: &KernelFeatures) -> Wanted {
+        self.keeps_names.store(kernel.inc_epoch(), Ordering::Relaxed);
         settings::wanted(kernel)
+    }
+
+    fn started(&self, notifier: Notifier) {
+        let memory = KernelMemory::new(notifier, self.keeps_names.load(Ordering::Relaxed));
+        if let Err(error) = self.vfs.serve(Arc::new(memory)) {
+            tracing::warn!(%error, "nothing is remembered of names and attributes: the mount is slower");
+        }
     }
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
@@ -69,6 +84,12 @@ impl Handler for FileSystem {
 }
 
 impl FileSystem {
+    /// Hands something out to the kernel; `give` is told what of it may be remembered.
+    fn hand_out<R>(&self, keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
+        let keeps_names = self.keeps_names.load(Ordering::Relaxed);
+        self.vfs.hand_out(keep, |kept| give(Kept { name: kept.name && keeps_names, ..kept }))
+    }
+
     fn dispatch(&self, request: &Request<'_>, reply: &mut Option<Reply>, call: &mut Call<'_>) -> Done {
         use Operation as Op;
         let (header, node) = (&request.header, FileIndex(request.header.node));
@@ -99,6 +120,9 @@ impl FileSystem {
             Op::Open { flags, kill_suidgid } => self.open(node, flags, kill_suidgid, answer),
             Op::Create { name, flags, mode, umask, .. } => {
                 self.create(user(header), node, name, flags, (mode, umask), answer)
+            }
+            Op::TemporaryFile { flags, mode, umask } => {
+                self.create_unnamed(user(header), node, flags, (mode, umask), answer)
             }
             Op::Flush { handle, lock_owner } => self.flush(handle, lock_owner, answer),
             Op::Release { handle, lock_owner, flock_unlock, .. } => {

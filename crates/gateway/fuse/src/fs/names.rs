@@ -8,9 +8,11 @@ use super::{Answer, Done, FileSystem, convert};
 impl FileSystem {
     pub(super) fn look_up(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
         match self.vfs.look_up(directory, name)? {
-            Looked::Found(known) => entry(&known, answer),
-            Looked::Absent { cacheable: true } => answer.with(|reply| reply.absent(convert::validity(true))),
-            Looked::Absent { cacheable: false } => Err(Errno::NOENT.into()),
+            Looked::Found(known) => self.entry(&known, answer),
+            Looked::Absent(keep) => self.hand_out(&keep, |kept| match kept.name {
+                true => answer.with(|reply| reply.absent(convert::validity(true))),
+                false => Err(Errno::NOENT.into()),
+            }),
         }
     }
 
@@ -23,7 +25,7 @@ impl FileSystem {
         umask: u32,
         answer: Answer<'_>,
     ) -> Done {
-        entry(&self.vfs.make_directory(user, directory, name, mode & 0o7777, umask)?, answer)
+        self.entry(&self.vfs.make_directory(user, directory, name, mode & 0o7777, umask)?, answer)
     }
 
     pub(super) fn make_node(
@@ -35,7 +37,7 @@ impl FileSystem {
         answer: Answer<'_>,
     ) -> Done {
         let kind = convert::kind_of_mode(mode).ok_or(Errno::INVAL)?;
-        entry(&self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?, answer)
+        self.entry(&self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?, answer)
     }
 
     pub(super) fn make_symlink(
@@ -46,11 +48,11 @@ impl FileSystem {
         target: &[u8],
         answer: Answer<'_>,
     ) -> Done {
-        entry(&self.vfs.make_symlink(user, directory, name, target)?, answer)
+        self.entry(&self.vfs.make_symlink(user, directory, name, target)?, answer)
     }
 
     pub(super) fn link(&self, file: FileIndex, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
-        entry(&self.vfs.link(file, directory, name)?, answer)
+        self.entry(&self.vfs.link(file, directory, name)?, answer)
     }
 
     pub(super) fn unlink(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
@@ -85,9 +87,11 @@ impl FileSystem {
         let target = self.vfs.read_link(link)?;
         answer.with(|reply| reply.data(&target))
     }
-}
 
-fn entry(known: &Known, answer: Answer<'_>) -> Done {
-    // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
-    answer.with(|reply| _ = reply.entry(&convert::entry(known)))
+    fn entry(&self, known: &Known, answer: Answer<'_>) -> Done {
+        // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
+        self.hand_out(&known.keep, |kept| {
+            answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
+        })
+    }
 }

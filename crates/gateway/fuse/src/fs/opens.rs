@@ -40,11 +40,28 @@ impl FileSystem {
         self.created(&opened, answer)
     }
 
-    pub(super) fn created(&self, opened: &Opened, answer: Answer<'_>) -> Done {
-        answer.with(|reply| {
-            if reply.created(&convert::entry(&opened.known), for_kernel(opened)).is_err() {
-                self.give_up(opened);
-            }
+    /// A file without a name, made as if in a directory.
+    pub(super) fn create_unnamed(
+        &self,
+        user: User,
+        directory: FileIndex,
+        flags: u32,
+        (mode, umask): (u32, u32),
+        answer: Answer<'_>,
+    ) -> Done {
+        let access = access(OFlags::from_bits_retain(flags))?;
+        let opened = self.vfs.create_unnamed(user, directory, mode & 0o7777, umask, access)?;
+        self.created(&opened, answer)
+    }
+
+    fn created(&self, opened: &Opened, answer: Answer<'_>) -> Done {
+        let known = &opened.known;
+        self.hand_out(&known.keep, |kept| {
+            answer.with(|reply| {
+                if reply.created(&convert::entry(&known.attributes, kept), for_kernel(opened)).is_err() {
+                    self.give_up(opened);
+                }
+            })
         })
     }
 

@@ -9,35 +9,29 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// The peak of this window and of the one before counts: bursts that come every second keep their threads.
 const WINDOW_MS: u64 = 1000;
 
-/// Counts workers that serve a request.
+/// The most workers that were away from the device at once: serving, or not yet back from the last request.
+/// (Counting those that serve alone misses threads that wait for a processor: then one is made and ended
+/// for each request, at 200 µs each.)
 #[derive(Debug, Default)]
 pub(super) struct Demand {
-    busy: AtomicUsize,
     peak: AtomicUsize,
     peak_before: AtomicUsize,
     window_began_ms: AtomicU64,
 }
 
 impl Demand {
-    /// A request was taken.
-    pub(super) fn begin(&self) {
-        let busy = self.busy.fetch_add(1, Ordering::Relaxed) + 1;
-        self.peak.fetch_max(busy, Ordering::Relaxed);
+    /// A request was taken, and now so many workers do not wait for one.
+    pub(super) fn took(&self, away: usize) {
+        self.peak.fetch_max(away, Ordering::Relaxed);
     }
 
-    /// It was served.
-    pub(super) fn end(&self) {
-        self.busy.fetch_sub(1, Ordering::Relaxed);
-    }
-
-    /// Workers to keep, at a time that counts from any begin.
-    pub(super) fn workers(&self, now_ms: u64) -> usize {
+    /// Workers to keep, at a time that counts from any begin, while so many are away.
+    pub(super) fn workers(&self, now_ms: u64, away: usize) -> usize {
         let began = self.window_began_ms.load(Ordering::Relaxed);
         if now_ms.saturating_sub(began) >= WINDOW_MS
             && self.window_began_ms.compare_exchange(began, now_ms, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         {
-            let peak = self.peak.swap(self.busy.load(Ordering::Relaxed), Ordering::Relaxed);
-            self.peak_before.store(peak, Ordering::Relaxed);
+            self.peak_before.store(self.peak.swap(away, Ordering::Relaxed), Ordering::Relaxed);
         }
         self.peak.load(Ordering::Relaxed).max(self.peak_before.load(Ordering::Relaxed)) + 1
     }
@@ -47,36 +41,31 @@ impl Demand {
 mod tests {
     use super::*;
 
-    fn burst(demand: &Demand, size: usize) {
-        (0..size).for_each(|_| demand.begin());
-        (0..size).for_each(|_| demand.end());
-    }
-
     #[test]
-    fn one_more_than_were_busy_at_once_is_kept() {
+    fn one_more_than_were_away_at_once_is_kept() {
         let demand = Demand::default();
-        assert_eq!(demand.workers(0), 1);
-        burst(&demand, 5);
-        burst(&demand, 2);
-        assert_eq!(demand.workers(10), 6);
+        assert_eq!(demand.workers(0, 0), 1);
+        demand.took(5);
+        demand.took(2);
+        assert_eq!(demand.workers(10, 1), 6);
     }
 
     #[test]
     fn a_burst_is_forgotten_after_two_windows() {
         let demand = Demand::default();
-        burst(&demand, 5);
-        assert_eq!(demand.workers(WINDOW_MS), 6);
-        burst(&demand, 1);
-        assert_eq!(demand.workers(2 * WINDOW_MS - 1), 6);
-        assert_eq!(demand.workers(2 * WINDOW_MS), 2);
+        demand.took(5);
+        assert_eq!(demand.workers(WINDOW_MS, 1), 6);
+        demand.took(1);
+        assert_eq!(demand.workers(2 * WINDOW_MS - 1, 1), 6);
+        assert_eq!(demand.workers(2 * WINDOW_MS, 1), 2);
     }
 
     #[test]
     fn those_that_still_wait_count_in_every_window() {
         let demand = Demand::default();
-        (0..3).for_each(|_| demand.begin());
+        demand.took(3);
         for window in 1..5 {
-            assert_eq!(demand.workers(window * WINDOW_MS), 4);
+            assert_eq!(demand.workers(window * WINDOW_MS, 3), 4);
         }
     }
 }

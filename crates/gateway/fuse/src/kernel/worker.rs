@@ -20,7 +20,7 @@ use super::device::Device;
 use super::init::Agreed;
 use super::interrupt::Interrupts;
 use super::pages::Pages;
-use super::{Call, Dialect, Forget, Handler, Header, Operation, Reply, Request};
+use super::{Call, Dialect, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -116,8 +116,9 @@ impl Pool {
     /// Whether a worker that has nothing to do stays. If so it counts as idle.
     fn stay(&self) -> bool {
         let now_ms = u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let surplus = self.workers() > self.demand.workers(now_ms);
-        let stay = !surplus || self.idle.load(Ordering::Acquire) == 0;
+        let (workers, idle) = (self.workers(), self.idle.load(Ordering::Acquire));
+        let surplus = workers > self.demand.workers(now_ms, workers.saturating_sub(idle));
+        let stay = !surplus || idle == 0;
         if stay {
             self.idle.fetch_add(1, Ordering::AcqRel);
         }
@@ -158,22 +159,6 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// A request that is being served, also while a panic in its handler unwinds.
-struct Busy(Arc<Pool>);
-
-impl Busy {
-    fn new(pool: Arc<Pool>) -> Self {
-        pool.demand.begin();
-        Self(pool)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        self.0.demand.end();
-    }
-}
-
 /// One thread.
 struct Worker {
     pool: Arc<Pool>,
@@ -193,17 +178,18 @@ impl Worker {
     fn run(mut self) {
         while self.pool.stay() {
             let taken = self.take();
-            let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) > 1;
+            let others_idle = self.pool.idle.fetch_sub(1, Ordering::AcqRel) - 1;
+            self.pool.demand.took(self.pool.workers().saturating_sub(others_idle));
             let Some(bytes) = taken else {
                 self.pool.finish();
                 break;
             };
-            if !others_idle && let Err(error) = self.pool.spawn() {
+            if others_idle == 0
+                && let Err(error) = self.pool.spawn()
+            {
                 tracing::warn!(%error, "no thread for another worker");
             }
-            let busy = Busy::new(Arc::clone(&self.pool));
             self.serve(bytes);
-            drop(busy);
         }
     }
 
@@ -257,7 +243,7 @@ fn own_device(pool: &Pool) -> Arc<Device> {
 
 /// What this layer serves by itself, and the rest to the handler.
 fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratch: &mut [u8]) {
-    let Header { unique, opcode, pid, .. } = request.header;
+    let header = request.header;
     match &request.operation {
         Operation::Forget(forgotten) => {
             let nodes: Vec<Forget> = forgotten.iter().collect();
@@ -265,11 +251,13 @@ fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratc
         }
         Operation::Interrupt { unique } => return pool.interrupts.interrupt(*unique),
         // An answer to FUSE_NOTIFY_RETRIEVE, which is never sent; it expects none.
-        Operation::Unknown if opcode == opcode::NOTIFY_REPLY => return,
+        Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
-    let interrupt = pool.interrupts.register(unique, pid);
-    let reply = Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), unique, opcode);
+    let deserts = request.operation.changes_nothing().then(|| (Arc::clone(device), header.unique));
+    let interrupt = Interrupt::new(header.pid, deserts);
+    pool.interrupts.register(header.unique, &interrupt);
+    let reply = Reply::new(device, &pool.interrupts, interrupt.clone(), &header);
     match request.operation {
         Operation::Unknown => reply.error(Errno::NOSYS),
         Operation::Init { .. } => reply.error(Errno::PROTO),
@@ -287,6 +275,6 @@ fn refuse(pool: &Pool, device: &Arc<Device>, bytes: &[u8], error: super::ParseEr
     tracing::error!(%error, ?header, bytes = bytes.len(), "the kernel sent what is not understood");
     let Ok((header, _)) = header else { return };
     if !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY) {
-        Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), header.unique, header.opcode).error(Errno::IO);
+        Reply::new(device, &pool.interrupts, Interrupt::new(0, None), &header).error(Errno::IO);
     }
 }

@@ -2,7 +2,7 @@
 
 use super::LONG;
 use braid_fuse::kernel::{Interrupt, Request};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,8 @@ pub enum Fate {
     Hold,
     /// Waits for the gate; ends with EINTR only when the process is being killed.
     HoldUntilKilled,
+    /// Waits for the gate, whatever happens to the process.
+    HoldDeaf,
     /// The reply is dropped.
     Drop,
     /// The handler panics.
@@ -50,7 +52,8 @@ impl Gate {
 
     /// Lets everything go on, and holds nothing any more.
     pub fn open(&self) {
-        self.state.0.lock().unwrap().open = true;
+        // Also after a test that failed with the lock.
+        self.state.0.lock().unwrap_or_else(PoisonError::into_inner).open = true;
         self.state.1.notify_all();
     }
 
@@ -74,13 +77,17 @@ impl Gate {
     }
 
     /// `true`: go on; `false`: interrupted.
-    pub fn pass(&self, interrupt: &Interrupt, only_killed: bool) -> bool {
+    pub fn pass(&self, interrupt: &Interrupt, fate: Fate) -> bool {
         let shared = Arc::clone(&self.state);
         let _guard = interrupt.on_signal(move || {
             shared.0.lock().unwrap().signals += 1;
             shared.1.notify_all();
         });
-        let interrupted = || if only_killed { interrupt.killed() } else { interrupt.signalled() };
+        let interrupted = || match fate {
+            Fate::Hold => interrupt.signalled(),
+            Fate::HoldUntilKilled => interrupt.killed(),
+            _ => false,
+        };
         let mut state = self.state.0.lock().unwrap();
         state.held += 1;
         self.state.1.notify_all();

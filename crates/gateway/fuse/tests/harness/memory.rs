@@ -107,7 +107,10 @@ impl Memory {
         let nodes = self.nodes.lock().unwrap();
         let Node { mode, content, .. } = nodes.get(&node)?;
         let size = content.len() as u64;
-        Some(Attributes { ino: node, size, mode: *mode, links: 1, block_size: 4096, ..Attributes::default() })
+        // An ordinary user mounts it for itself.
+        let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+        let base = Attributes { links: 1, block_size: 4096, ..Attributes::default() };
+        Some(Attributes { ino: node, size, mode: *mode, uid, gid, ..base })
     }
 
     fn find(&self, parent: u64, name: &[u8]) -> Option<u64> {
@@ -207,8 +210,8 @@ impl Handler for Memory {
             Fate::Serve => {}
             Fate::Drop => return drop(reply),
             Fate::Panic => panic!("as the test wants it"),
-            Fate::Hold | Fate::HoldUntilKilled => {
-                if !self.gate.pass(call.interrupt, fate == Fate::HoldUntilKilled) {
+            Fate::Hold | Fate::HoldUntilKilled | Fate::HoldDeaf => {
+                if !self.gate.pass(call.interrupt, fate) {
                     return reply.error(Errno::INTR);
                 }
             }

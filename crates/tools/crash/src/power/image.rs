@@ -51,7 +51,8 @@ impl<'r> Image<'r> {
     }
 
     fn start(&self) -> Result<Daemon, String> {
-        let up = ["up".into(), self.dir.as_os_str().to_owned(), "--iods".into(), IODS.to_string().into()];
+        let dir = self.dir.as_os_str().to_owned();
+        let up = ["up".into(), dir, "--no-mount".into(), "--iods".into(), IODS.to_string().into()];
         let started = self.recording.braid.daemon(up, READY, &self.dir.with_extension("log"));
         started.map_err(|why| format!("the daemons do not start on what is left: {why:#}"))
     }

@@ -29,8 +29,9 @@ pub fn operations(seed: u64, count: usize) -> Vec<Operation> {
 pub fn load(braid: &Braid, dir: &Path, seed: u64, count: usize, port: u16) -> Result<()> {
     let mut marks = File::create(dir.join("marks"))?;
     let cluster = dir.join("cluster");
-    let up = ["up".into(), cluster.as_os_str().to_owned(), "--iods".into(), IODS.to_string().into(), "--port".into()];
-    let up = up.into_iter().chain([port.to_string().into()]);
+    let up = ["up".into(), cluster.as_os_str().to_owned(), "--no-mount".into()];
+    let numbers = ["--iods".into(), IODS.to_string().into(), "--port".into(), port.to_string().into()];
+    let up = up.into_iter().chain(numbers);
     let mut daemon = braid.daemon(up, READY, &dir.join("recorded.log"))?;
     let client = cluster::connect(&format!("127.0.0.1:{port}"), &cluster.join("keys/client.key"))?;
     let mut actor = Actor::new(client, IODS);

@@ -8,6 +8,7 @@ mod crash;
 mod doc;
 mod fuzz;
 mod model;
+mod mount;
 mod nonroot;
 mod powerloss;
 mod sim;
@@ -41,6 +42,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "sim", about: sim::ABOUT, subject: sim::subject, run: sim::run },
     Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
     Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },
+    Suite { name: "mount", about: mount::ABOUT, subject: mount::subject, run: mount::run },
     Suite { name: "smoke", about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
 ];
 

@@ -22,7 +22,10 @@ pub(super) fn mount(options: &MountOptions, point: &Path) -> Result<OwnedFd, Mou
     // Its standard input is the socket: nothing else of this process is inherited.
     command.env("_FUSE_COMMFD", "0").stdin(theirs).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(MountError::NotAllowed),
+        // EACCES: of a directory in PATH, or of a helper that only a group may run.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
+            return Err(MountError::NotAllowed);
+        }
         spawned => spawned.map_err(helper)?,
     };
     // Its copy of the socket goes with the command, so that a helper that failed ends the wait.
@@ -42,6 +45,7 @@ fn refused(point: &Path, words: &str) -> MountError {
     let why = words.lines().next().unwrap_or("it did not say why").trim_start_matches("fusermount3: ").to_owned();
     let hint = match &why {
         why if why.contains("allow_other") => "; try: -o noallow_other, or user_allow_other in /etc/fuse.conf",
+        why if why.contains("/dev/fuse: Permission denied") => "; try: sudo chmod 0666 /dev/fuse, as udev has it",
         why if why.contains("not found") || why.contains("modprobe") => "; try: modprobe fuse",
         why if why.contains("no write access") || why.contains("not owned") => "; try: a directory that belongs to you",
         _ => "",

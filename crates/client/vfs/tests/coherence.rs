@@ -1,0 +1,312 @@
+//! What is remembered under leases is true: two mounts, each with a kernel that remembers all it may.
+
+mod support;
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use braid_client::{AttributeChanges, Attributes, Client};
+use braid_types::ByteCount;
+use braid_vfs::{Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Vfs, WriteAs};
+use proptest::{prelude::*, test_runner::Config as Runs};
+use support::{Cluster, ROOT, USER};
+
+/// A kernel: it remembers names and attributes as long as it may, and asks when it does not know.
+#[derive(Default)]
+struct Kernel(Mutex<Memory>);
+
+#[derive(Default)]
+struct Memory {
+    names: HashMap<(FileIndex, Vec<u8>), Option<FileIndex>>,
+    attributes: HashMap<FileIndex, Attributes>,
+}
+
+impl Keeper for Kernel {
+    fn drop_names(&self, directory: FileIndex, files: &[FileIndex]) {
+        let mut memory = self.0.lock().unwrap();
+        memory.names.clear();
+        memory.attributes.remove(&directory);
+        files.iter().for_each(|file| _ = memory.attributes.remove(file));
+    }
+
+    fn drop_attributes(&self, file: FileIndex) {
+        self.0.lock().unwrap().attributes.remove(&file);
+    }
+}
+
+struct Mount {
+    vfs: Vfs,
+    kernel: Arc<Kernel>,
+    handles: Mutex<Vec<FileHandle>>,
+}
+
+impl Mount {
+    fn new(cluster: &Cluster) -> Self {
+        let (vfs, kernel) = (cluster.mount(), Arc::new(Kernel::default()));
+        vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
+        Self { vfs, kernel, handles: Mutex::default() }
+    }
+
+    fn memory<R>(&self, work: impl FnOnce(&mut Memory) -> R) -> R {
+        work(&mut self.kernel.0.lock().unwrap())
+    }
+
+    /// stat(2) of a name.
+    fn stat(&self, directory: FileIndex, name: &[u8]) -> Option<Attributes> {
+        let key = (directory, name.to_vec());
+        let file = match self.memory(|memory| memory.names.get(&key).copied()) {
+            Some(known) => known?,
+            None => match self.vfs.look_up(directory, name).unwrap() {
+                Looked::Found(known) => {
+                    self.take_in(Some(&key), &known);
+                    known.attributes.file
+                }
+                Looked::Absent(keep) => {
+                    self.vfs.hand_out(&keep, |kept| {
+                        if kept.name {
+                            self.memory(|memory| _ = memory.names.insert(key, None));
+                        }
+                    });
+                    return None;
+                }
+            },
+        };
+        if let Some(known) = self.memory(|memory| memory.attributes.get(&file).cloned()) {
+            return Some(known);
+        }
+        let known = self.vfs.attributes(file, None).unwrap();
+        self.take_in(None, &known);
+        Some(known.attributes)
+    }
+
+    fn take_in(&self, key: Option<&(FileIndex, Vec<u8>)>, known: &Known) {
+        let found = &known.attributes;
+        self.vfs.hand_out(&known.keep, |kept| {
+            self.memory(|memory| {
+                memory.attributes.remove(&found.file);
+                if kept.attributes {
+                    memory.attributes.insert(found.file, found.clone());
+                }
+                if let Some(key) = key {
+                    memory.names.remove(key);
+                    if kept.name {
+                        memory.names.insert(key.clone(), Some(found.file));
+                    }
+                }
+            });
+        });
+    }
+
+    /// What a kernel does by itself to a directory that it changed.
+    fn changed(&self, directories: &[FileIndex]) {
+        self.memory(|memory| directories.iter().for_each(|one| _ = memory.attributes.remove(one)));
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create { at: Place, bytes: u16, stays_open: bool },
+    MakeDirectory(Place),
+    Unlink(Place),
+    RemoveDirectory(Place),
+    Rename { from: Place, to: Place, mode: u8 },
+    Link { from: Place, to: Place },
+    Chmod(Place, u32),
+    Truncate(Place, u16),
+    Write { which: usize, bytes: u16 },
+    CloseAll,
+    Stat,
+}
+
+/// Which of the three directories, and a name.
+type Place = (usize, u8);
+
+fn place() -> impl Strategy<Value = Place> {
+    (0..3usize, b'a'..=b'd')
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (place(), any::<u16>(), any::<bool>()).prop_map(|(at, bytes, stays_open)| Step::Create { at, bytes, stays_open }),
+        1 => place().prop_map(Step::MakeDirectory),
+        2 => place().prop_map(Step::Unlink),
+        1 => place().prop_map(Step::RemoveDirectory),
+        3 => (place(), place(), 0..3u8).prop_map(|(from, to, mode)| Step::Rename { from, to, mode }),
+        1 => (place(), place()).prop_map(|(from, to)| Step::Link { from, to }),
+        2 => (place(), 0..0o1000u32).prop_map(|(at, mode)| Step::Chmod(at, mode)),
+        1 => (place(), any::<u16>()).prop_map(|(at, bytes)| Step::Truncate(at, bytes)),
+        2 => (any::<usize>(), 1..100u16).prop_map(|(which, bytes)| Step::Write { which, bytes }),
+        1 => Just(Step::CloseAll),
+        3 => Just(Step::Stat),
+    ]
+}
+
+fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
+    let at = |place: &Place| (directories[place.0], vec![place.1]);
+    let vfs = &mount.vfs;
+    match step {
+        Step::Create { at: place, bytes, stays_open } => {
+            let (directory, name) = at(place);
+            let new = NewFile { mode: 0o644, umask: 0, access: Access::READ_WRITE, exclusive: true, truncate: false };
+            if let Ok((opened, _)) = vfs.create(USER, directory, &name, &new) {
+                mount.changed(&[directory]);
+                mount.take_in(Some(&(directory, name)), &opened.known);
+                vfs.write(opened.handle, 0, &vec![1; usize::from(*bytes)], WriteAs::default()).unwrap();
+                mount.changed(&[opened.known.attributes.file]);
+                match stays_open {
+                    true => mount.handles.lock().unwrap().push(opened.handle),
+                    false => vfs.release(opened.handle, None).unwrap(),
+                }
+            }
+        }
+        Step::MakeDirectory(place) => {
+            let (directory, name) = at(place);
+            if let Ok(known) = vfs.make_directory(USER, directory, &name, 0o755, 0) {
+                mount.changed(&[directory]);
+                mount.take_in(Some(&(directory, name)), &known);
+            }
+        }
+        Step::Unlink(place) | Step::RemoveDirectory(place) => {
+            let (directory, name) = at(place);
+            let done = match step {
+                Step::Unlink(_) => vfs.unlink(directory, &name),
+                _ => vfs.remove_directory(directory, &name),
+            };
+            if done.is_ok() {
+                mount.changed(&[directory]);
+                let gone = mount.memory(|memory| memory.names.remove(&(directory, name)));
+                gone.flatten().into_iter().for_each(|file| mount.changed(&[file]));
+            }
+        }
+        Step::Rename { from, to, mode } => {
+            let (from, to) = (at(from), at(to));
+            let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(*mode)];
+            if from != to && vfs.rename((from.0, &from.1), (to.0, &to.1), mode).is_ok() {
+                mount.changed(&[from.0, to.0]);
+                // A kernel moves what it knows, and goes on to believe the attributes.
+                mount.memory(|memory| {
+                    let (moved, replaced) = (memory.names.remove(&from), memory.names.remove(&to));
+                    moved.flatten().into_iter().for_each(|file| _ = memory.names.insert(to.clone(), Some(file)));
+                    match (mode, replaced.flatten()) {
+                        (RenameMode::Exchange, Some(file)) => _ = memory.names.insert(from.clone(), Some(file)),
+                        (_, Some(file)) => _ = memory.attributes.remove(&file),
+                        _ => {}
+                    }
+                });
+            }
+        }
+        Step::Link { from, to } => {
+            let (from, to) = (at(from), at(to));
+            let Some(file) = mount.stat(from.0, &from.1) else { return };
+            if file.kind == FileKind::File
+                && let Ok(known) = vfs.link(file.file, to.0, &to.1)
+            {
+                mount.changed(&[to.0]);
+                mount.take_in(Some(&to), &known);
+            }
+        }
+        Step::Chmod(place, _) | Step::Truncate(place, _) => {
+            let place = at(place);
+            let changes = match step {
+                Step::Chmod(_, mode) => AttributeChanges { mode: Some(*mode), ..AttributeChanges::none() },
+                Step::Truncate(_, bytes) => {
+                    AttributeChanges { bytes: Some(ByteCount(u64::from(*bytes))), ..AttributeChanges::none() }
+                }
+                _ => AttributeChanges::none(),
+            };
+            let Some(found) = mount.stat(place.0, &place.1) else { return };
+            if changes.bytes.is_none() || found.kind == FileKind::File {
+                let known = vfs.set_attributes(found.file, None, changes, false).unwrap();
+                mount.take_in(None, &known);
+            }
+        }
+        Step::Write { which, bytes } => {
+            let handles = mount.handles.lock().unwrap();
+            if let Some(handle) = handles.get(which % handles.len().max(1)) {
+                let how = WriteAs { append: which % 2 == 0, ..WriteAs::default() };
+                vfs.write(*handle, 70_000, &vec![2; usize::from(*bytes)], how).unwrap();
+                mount.memory(|memory| memory.attributes.clear());
+            }
+        }
+        Step::CloseAll => {
+            let handles = std::mem::take(&mut *mount.handles.lock().unwrap());
+            handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
+        }
+        Step::Stat => {}
+    }
+}
+
+fn facts(found: Option<Attributes>) -> Option<(FileIndex, u32, u32, u64)> {
+    let bytes = |found: &Attributes| if found.kind == FileKind::File { found.bytes.0 } else { 0 };
+    found.map(|found| (found.file, found.mode, found.links, bytes(&found)))
+}
+
+fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], after: &Step) {
+    // What a kernel remembers of open files, before any name is looked up again.
+    for mount in mounts {
+        for (file, found) in mount.memory(|memory| memory.attributes.clone()) {
+            if let Ok(truth) = plain.lstat(file) {
+                assert_eq!(facts(Some(found)), facts(Some(truth)), "{file} {after:?}");
+            }
+        }
+    }
+    for directory in directories {
+        for name in b'a'..=b'd' {
+            let truth = facts(plain.lstat((*directory, [name])).ok());
+            for mount in mounts {
+                assert_eq!(facts(mount.stat(*directory, &[name])), truth, "{directory} {} {after:?}", name as char);
+            }
+        }
+    }
+}
+
+#[test]
+fn two_mounts_that_remember_all_they_may_never_see_what_is_no_longer_true() {
+    let cluster = Cluster::start(2);
+    let plain = cluster.client();
+    let runs = Runs { cases: 6, max_shrink_iters: 0, failure_persistence: None, ..Runs::default() };
+    let cases = AtomicU32::new(0);
+    proptest!(runs, |(steps in prop::collection::vec((0..2usize, step()), 60..90))| {
+        let case = cases.fetch_add(1, Ordering::Relaxed);
+        let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
+        let made = |name: String| plain.mkdir(format!("/{name}"), 0o755).unwrap().file;
+        let directories = [0, 1, 2].map(|number| made(format!("case{case}-{number}")));
+        for (which, step) in &steps {
+            take(&mounts[*which], step, &directories);
+            check(&mounts, &plain, &directories, step);
+        }
+    });
+}
+
+#[test]
+fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let made = one.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
+    for name in [b"a", b"b"] {
+        one.vfs.make_node(USER, made, name, FileKind::File, 0o600, 0, 0).unwrap();
+    }
+    let look = |mount: &Mount| {
+        let names = [b"a", b"b", b"c"].map(|name| facts(mount.stat(made, name)));
+        names.map(|found| found.map(|(_, mode, ..)| mode))
+    };
+    assert_eq!(look(&two), [Some(0o600), Some(0o600), None]);
+    // Also what a kernel forgot, for a reason of its own, is remembered here. Calls of others: signs of life.
+    let before = cluster.calls();
+    for _ in 0..100 {
+        two.memory(|memory| *memory = Memory::default());
+        assert_eq!(look(&two), [Some(0o600), Some(0o600), None]);
+    }
+    assert!(cluster.calls() - before < 50, "{} calls", cluster.calls() - before);
+    one.vfs.rename((made, b"a"), (made, b"c"), RenameMode::Replace).unwrap();
+    assert_eq!(look(&two), [None, Some(0o600), Some(0o600)]);
+    let file = one.stat(made, b"b").unwrap().file;
+    let mode = AttributeChanges { mode: Some(0o644), ..AttributeChanges::none() };
+    one.vfs.set_attributes(file, None, mode, false).unwrap();
+    assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
+}

@@ -1,0 +1,127 @@
+//! Cases with names: each runs, and is counted as passed, failed or skipped.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+
+/// Where cases run.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// One directory of the file system, by one mount or more.
+    pub dirs: Vec<PathBuf>,
+    /// The long form.
+    pub full: bool,
+    /// What random choices come from.
+    pub seed: u64,
+}
+
+impl Ground {
+    /// By the first mount.
+    pub fn here(&self) -> &Path {
+        &self.dirs[0]
+    }
+
+    /// By the last mount, which is another one if there is any.
+    pub fn there(&self) -> &Path {
+        &self.dirs[self.dirs.len() - 1]
+    }
+
+    /// By one mount after the other.
+    pub fn turn(&self, at: usize) -> &Path {
+        &self.dirs[at % self.dirs.len()]
+    }
+
+    /// `full`, or `short` in CI.
+    pub fn size<T>(&self, short: T, full: T) -> T {
+        if self.full { full } else { short }
+    }
+}
+
+/// How a case ended that found nothing wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// It holds; a few words about what was done.
+    Passed(String),
+    /// It could not run, and why.
+    Skipped(String),
+}
+
+impl Outcome {
+    /// Nothing to add.
+    pub fn passed() -> Result<Self> {
+        Ok(Self::Passed(String::new()))
+    }
+}
+
+/// One case.
+pub struct Case {
+    /// What is printed, and what `--only` takes.
+    pub name: &'static str,
+    /// Does it.
+    pub run: fn(&Ground) -> Result<Outcome>,
+}
+
+/// What a run of cases came to.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// Prints one case and counts it.
+    pub fn note(&mut self, name: &str, outcome: Result<Outcome>, took: std::time::Duration) {
+        let seconds = took.as_secs_f64();
+        match outcome {
+            Ok(Outcome::Passed(words)) => {
+                self.passed += 1;
+                println!("ok {name} ({seconds:.1} s) {words}");
+            }
+            Ok(Outcome::Skipped(why)) => {
+                self.skipped += 1;
+                println!("skipped: {name}: {why}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("FAILED {name} ({seconds:.1} s): {error:#}");
+            }
+        }
+    }
+
+    /// The line that `cargo xtask test` looks for.
+    pub fn closing_line(&self) -> String {
+        format!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// Runs those of the cases whose names contain one of `only`, or all.
+pub fn run(cases: &[Case], only: &[String], ground: &Ground, counts: &mut Counts) {
+    let wanted = |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
+    for case in cases.iter().filter(wanted) {
+        let started = std::time::Instant::now();
+        let outcome = (case.run)(ground);
+        counts.note(case.name, outcome, started.elapsed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::bail;
+
+    #[test]
+    fn each_case_counts_once() {
+        let cases = [
+            Case { name: "a", run: |_| Outcome::passed() },
+            Case { name: "b", run: |_| bail!("no") },
+            Case { name: "c", run: |_| Ok(Outcome::Skipped("not here".to_owned())) },
+        ];
+        let ground = Ground { dirs: vec![".".into()], full: false, seed: 1 };
+        let mut counts = Counts::default();
+        run(&cases, &[], &ground, &mut counts);
+        assert_eq!(counts.closing_line(), "1 passed, 1 failed, 1 skipped");
+        run(&cases, &["a".to_owned()], &ground, &mut counts);
+        assert_eq!(counts.passed, 2);
+    }
+}

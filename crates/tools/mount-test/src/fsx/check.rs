@@ -1,0 +1,178 @@
+//! One operation done, and what it showed held against the image.
+
+use std::fmt;
+
+use super::{
+    image::{Difference, Image},
+    operation::Operation,
+    subject::Subject,
+};
+
+/// What was not as it must be.
+#[derive(Debug)]
+pub enum Wrong {
+    /// The operation failed.
+    Failed(std::io::Error),
+    /// Bytes differ.
+    Bytes(Difference),
+    /// A number that the call gave.
+    Number { what: &'static str, wanted: u64, found: Option<u64> },
+    /// Data where the file system says there is a hole.
+    DataInHole { from: u64, to: u64, at: u64 },
+}
+
+impl From<std::io::Error> for Wrong {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => write!(out, "failed: {error}"),
+            Self::Bytes(it) => write!(
+                out,
+                "{} bytes differ, the first at offset {} ({:#x}): wanted {:02x?}, found {:02x?}; operation {} was the last to \
+                 change that byte",
+                it.count, it.offset, it.offset, it.wanted, it.found, it.writer
+            ),
+            Self::Number { what, wanted, found } => write!(out, "{what}: wanted {wanted}, found {found:?}"),
+            Self::DataInHole { from, to, at } => {
+                write!(out, "[{from}, {to}) is said to be a hole, and byte {at} of it is data")
+            }
+        }
+    }
+}
+
+/// Does `operation` (of this number) on `subjects[at]`, changes the image alike, and compares.
+pub fn perform(
+    subjects: &mut [Subject],
+    at: usize,
+    image: &mut Image,
+    number: u64,
+    operation: &Operation,
+) -> Result<(), Wrong> {
+    let bytes = |length| contents(number, length);
+    let subject = &mut subjects[at];
+    match *operation {
+        Operation::Read { offset, length } => return same(image, offset, length, &subject.read(offset, length)?),
+        Operation::ReadDirect { offset, length } => {
+            return same(image, offset, length, &subject.read_direct(offset, length)?);
+        }
+        Operation::ReadMapped { offset, length, fresh } => {
+            return same(image, offset, length, &subject.read_mapped(offset, length, fresh)?);
+        }
+        Operation::SeekData { offset } => return seek_data(subject, image, offset),
+        Operation::SeekHole { offset } => return seek_hole(subject, image, offset),
+        Operation::Stat => return length_is(subject, image),
+        Operation::Sync { data_only } => subject.sync(data_only)?,
+        Operation::Reopen => subject.reopen()?,
+        Operation::Write { offset, length } => {
+            subject.write(offset, &bytes(length))?;
+            image.write(number, offset, &bytes(length));
+        }
+        Operation::WriteDirect { offset, length } => {
+            subject.write_direct(offset, &bytes(length))?;
+            image.write(number, offset, &bytes(length));
+        }
+        Operation::WriteMapped { offset, length, sync } => {
+            subject.write_mapped(offset, &bytes(length), sync)?;
+            image.write(number, offset, &bytes(length));
+        }
+        Operation::Append { length } => {
+            subject.append(&bytes(length))?;
+            image.write(number, image.length(), &bytes(length));
+        }
+        Operation::Truncate { length } => {
+            subject.truncate(length)?;
+            image.truncate(number, length);
+        }
+        Operation::Punch { offset, length } => {
+            subject.punch(offset, length)?;
+            image.zero(number, offset, length);
+        }
+        Operation::Zero { offset, length, keep_size } => {
+            subject.zero(offset, length, keep_size)?;
+            grow(image, number, offset + length, keep_size);
+            image.zero(number, offset, length);
+        }
+        Operation::Allocate { offset, length, keep_size } => {
+            subject.allocate(offset, length, keep_size)?;
+            grow(image, number, offset + length, keep_size);
+        }
+        Operation::CopyRange { from, to, length, to_path } => {
+            subjects[at].copy_range(&subjects[to_path], from, to, length)?;
+            let copied = image.part(from, length).to_vec();
+            image.write(number, to, &copied);
+        }
+    }
+    Ok(())
+}
+
+/// The bytes that an operation writes: never zero, so that a hole is seen, and another sequence each time.
+fn contents(number: u64, length: u64) -> Vec<u8> {
+    let start = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
+    (0..length).map(|at| ((start + at * 7 + (at >> 8)) % 255 + 1) as u8).collect()
+}
+
+fn grow(image: &mut Image, number: u64, end: u64, keep_size: bool) {
+    if !keep_size {
+        image.reach(number, end);
+    }
+}
+
+/// What was read is what the image has there, and as much of it.
+fn same(image: &Image, offset: u64, length: u64, found: &[u8]) -> Result<(), Wrong> {
+    if let Some(difference) = image.compare(offset, found) {
+        return Err(Wrong::Bytes(difference));
+    }
+    let wanted = image.part(offset, length).len() as u64;
+    number("bytes read", wanted, Some(found.len() as u64))
+}
+
+/// The whole file is as the image says, by this path.
+pub fn whole(subject: &Subject, image: &Image) -> Result<(), Wrong> {
+    length_is(subject, image)?;
+    same(image, 0, image.length() + 1, &subject.read(0, image.length() + 1)?)
+}
+
+fn length_is(subject: &Subject, image: &Image) -> Result<(), Wrong> {
+    number("length by fstat", image.length(), Some(subject.length()?))
+}
+
+fn number(what: &'static str, wanted: u64, found: Option<u64>) -> Result<(), Wrong> {
+    if found == Some(wanted) { Ok(()) } else { Err(Wrong::Number { what, wanted, found }) }
+}
+
+/// Between `offset` and the data that follows there are only zeros.
+fn seek_data(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
+    let found = subject.seek_data(offset)?;
+    match found {
+        Some(at) if at < offset || at >= image.length() => {
+            Err(Wrong::Number { what: "SEEK_DATA, at least", wanted: offset, found })
+        }
+        _ => only_zeros(image, offset, found.unwrap_or(image.length())),
+    }
+}
+
+/// A hole lies at or behind `offset`, the last at the end, and holds only zeros.
+fn seek_hole(subject: &Subject, image: &Image, offset: u64) -> Result<(), Wrong> {
+    let found = subject.seek_hole(offset)?;
+    match found {
+        None if offset >= image.length() => Ok(()),
+        Some(hole) if (offset..=image.length()).contains(&hole) && offset < image.length() => {
+            let end = if hole < image.length() { subject.seek_data(hole)? } else { None };
+            only_zeros(image, hole, end.unwrap_or(image.length()))
+        }
+        _ => Err(Wrong::Number { what: "SEEK_HOLE, at most", wanted: image.length(), found }),
+    }
+}
+
+fn only_zeros(image: &Image, from: u64, to: u64) -> Result<(), Wrong> {
+    let part = image.part(from, to.saturating_sub(from));
+    match part.iter().position(|byte| *byte != 0) {
+        Some(at) => Err(Wrong::DataInHole { from, to, at: from + at as u64 }),
+        None => Ok(()),
+    }
+}

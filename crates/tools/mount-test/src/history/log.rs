@@ -1,0 +1,147 @@
+//! A file that is only appended to: the final contents say in which order, and every length that was seen must fit it.
+
+use std::{collections::HashMap, io::Write, os::unix::fs::FileExt};
+
+use super::{
+    order::{NEVER, Specification, Timed},
+    player::Player,
+};
+
+/// The specification: how many records there are.
+pub struct Log;
+
+/// What is done to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// The record with this tag; where it lies is known at the end.
+    Append { tag: u64, place: Option<u64> },
+    /// So many records, by `fstat` or `stat`.
+    Length(u64),
+}
+
+impl Specification for Log {
+    type State = u64;
+    type Call = Call;
+
+    fn next(state: &u64, call: &Call) -> Vec<u64> {
+        match call {
+            Call::Append { place: Some(place), .. } if place == state => vec![state + 1],
+            Call::Length(length) if length == state => vec![*state],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// The file of this number.
+pub fn name(file: usize) -> String {
+    format!("log-{file}")
+}
+
+/// One of the calls.
+pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+    match player.random.below(4) {
+        0..2 => append(player, file, out),
+        2 => length(player, file, false, out),
+        _ => length(player, file, true, out),
+    }
+}
+
+fn append(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
+    let tag = player.tag();
+    let Some(mut open) = player.file(&name(file), true) else { return };
+    let ended = player.call("append", || open.write_all(&tag.to_le_bytes()));
+    out.push(ended.timed(player, file, Call::Append { tag, place: None }, ended.result.is_ok()));
+    if let Err(error) = &ended.result {
+        player.failed("append", error);
+    }
+}
+
+fn length(player: &mut Player, file: usize, by_path: bool, out: &mut Vec<Timed<Call>>) {
+    let path = player.dir.join(name(file));
+    let Some(open) = player.file(&name(file), false) else { return };
+    let ended = player.call("length of a log", || if by_path { std::fs::metadata(&path) } else { open.metadata() });
+    match &ended.result {
+        Ok(found) => {
+            let found = player.planted(format!("log {file}"), vec![found.len() / 8])[0];
+            out.push(ended.timed(player, file, Call::Length(found), true));
+        }
+        Err(error) => player.failed("length of a log", error),
+    }
+}
+
+/// The tags in the file, at the end.
+pub fn contents(player: &mut Player, file: usize) -> Option<Vec<u64>> {
+    let open = player.file(&name(file), false)?;
+    let read = || {
+        let length = open.metadata()?.len();
+        let mut bytes = vec![0; length as usize];
+        open.read_exact_at(&mut bytes, 0).map(|()| bytes)
+    };
+    let bytes = player.call("read of a log", read).result.ok()?;
+    Some(bytes.chunks(8).map(|bytes| <[u8; 8]>::try_from(bytes).map_or(u64::MAX, u64::from_le_bytes)).collect())
+}
+
+/// Gives every append its place. One that is not there must be one of unknown outcome, and is left out; one that is there
+/// twice, and a tag that nobody wrote, are said.
+pub fn place(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<Vec<Timed<Call>>, String> {
+    let mut places = HashMap::new();
+    for (place, tag) in contents.iter().enumerate() {
+        if let Some(before) = places.insert(*tag, place as u64) {
+            return Err(format!("record {tag:#x} is at place {before} and at place {place}"));
+        }
+    }
+    let mut placed = Vec::new();
+    for mut timed in calls {
+        if let Call::Append { tag, place } = &mut timed.call {
+            *place = places.remove(tag);
+            match (*place, timed.returned) {
+                (None, NEVER) => continue,
+                (None, _) => {
+                    return Err(format!("record {tag:#x} was appended by thread {} and is not there", timed.thread));
+                }
+                _ => {}
+            }
+        }
+        placed.push(timed);
+    }
+    match places.into_iter().next() {
+        Some((tag, place)) => Err(format!("at place {place} is {tag:#x}, which nobody appended")),
+        None => Ok(placed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::order::explain;
+
+    fn append(invoked: u64, returned: u64, tag: u64) -> Timed<Call> {
+        Timed { object: 0, thread: 0, invoked, returned, call: Call::Append { tag, place: None } }
+    }
+
+    fn check(calls: Vec<Timed<Call>>, contents: &[u64]) -> Result<(), String> {
+        let placed = place(calls, contents)?;
+        explain::<Log>(0, &placed.iter().collect::<Vec<_>>()).map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn appends_lie_in_an_order_that_their_times_allow() {
+        check(vec![append(0, 10, 1), append(5, 15, 2)], &[2, 1]).unwrap();
+        assert!(check(vec![append(0, 4, 1), append(5, 15, 2)], &[2, 1]).is_err());
+    }
+
+    #[test]
+    fn a_lost_and_a_doubled_record_are_said() {
+        assert!(check(vec![append(0, 4, 1)], &[]).unwrap_err().contains("is not there"));
+        assert!(check(vec![append(0, 4, 1)], &[1, 1]).unwrap_err().contains("and at place"));
+        assert!(check(vec![append(0, 4, 1)], &[1, 9]).unwrap_err().contains("nobody"));
+        check(vec![append(0, NEVER, 1)], &[]).unwrap();
+    }
+
+    #[test]
+    fn a_length_from_before_an_append_that_had_returned_has_no_order() {
+        let length = |found| Timed { object: 0, thread: 1, invoked: 20, returned: 30, call: Call::Length(found) };
+        check(vec![append(0, 10, 1), length(1)], &[1]).unwrap();
+        assert!(check(vec![append(0, 10, 1), length(0)], &[1]).is_err());
+    }
+}

@@ -1,0 +1,128 @@
+//! Random calls by several threads on several mounts, recorded with their times, and then held against what a coherent
+//! file system could have answered: every read sees every write that returned before it.
+//!
+//! ```text
+//!   thread 0 ── mount A ──┐   calls with times    ┌─ words, attributes: registers ┐
+//!   thread 1 ── mount B ──┼───────────────────────┼─ small files, logs, locks     ├─ order: is there one?
+//!   thread 2 ── mount A ──┘                       ├─ names: cells of five         ┘
+//!                                                 └─ listings: was it there all the time?
+//! ```
+//!
+//! A round has new objects, so that what was under way when a server died burdens one round alone. The seed decides what
+//! each thread asks for, not when.
+//!
+//! Invariants: (1) a call is judged by its own times alone, never by how long it took; (2) a call that failed with an error
+//! that says nothing about the object is of unknown outcome; without servers killed such an error is itself a failure;
+//! (3) at the end each mount looks at everything once more, and all see the same.
+
+mod attributes;
+mod listing;
+mod locking;
+mod log;
+mod names;
+pub mod order;
+mod player;
+mod register;
+mod round;
+mod small;
+mod words;
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+pub use self::round::{Options, Played, play_round};
+
+/// `braid-mount-test history`.
+#[derive(Args, Clone, Debug)]
+pub struct HistoryArgs {
+    /// A directory of the file system; several are the same directory by several mounts
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Which calls
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Rounds, each with new objects
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub rounds: u64,
+    /// Threads, which share the mounts
+    #[arg(long, default_value_t = 6, value_name = "N")]
+    pub threads: usize,
+    /// Calls of each thread in a round
+    #[arg(long, default_value_t = 400, value_name = "N")]
+    pub calls: u64,
+    /// The stripe size: words lie around the end of the first stripe
+    #[arg(long, default_value_t = 1 << 20, value_name = "BYTES")]
+    pub stripe: u64,
+    /// The longest that a call may take, in seconds
+    #[arg(long, default_value_t = 45, value_name = "SECONDS")]
+    pub limit: u64,
+    /// Play all rounds, also after one that is wrong
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Answer one of N reads with what was read there before: it must be found
+    #[arg(long, value_name = "N")]
+    pub plant: Option<u64>,
+}
+
+impl HistoryArgs {
+    /// The usual sizes.
+    pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
+        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, keep_going: false, plant: None }
+    }
+}
+
+/// Plays and judges every round.
+pub fn run(args: &HistoryArgs) -> Result<Played> {
+    let options = Options {
+        threads: args.threads,
+        calls: args.calls,
+        stripe: args.stripe,
+        limit: Duration::from_secs(args.limit),
+        plant: args.plant,
+        errors_allowed: false,
+        durable: false,
+    };
+    let (mut all, mut wrong) = (Played::default(), Vec::new());
+    for number in 0..args.rounds {
+        let seed = args.seed.wrapping_add(number);
+        let played = play_round(&args.dirs, seed, &options, || Ok(()));
+        match played.with_context(|| format!("round {number}: history --seed {seed} --rounds 1")) {
+            Ok(played) => all.absorb(played),
+            Err(error) if args.keep_going => wrong.push(format!("{error:#}")),
+            Err(error) => return Err(error),
+        }
+    }
+    ensure!(wrong.is_empty(), "{} of {} rounds are wrong:\n{}", wrong.len(), args.rounds, wrong.join("\n"));
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(dirs: Vec<PathBuf>) -> HistoryArgs {
+        HistoryArgs { threads: 4, calls: 200, ..HistoryArgs::of(dirs, 1, 3) }
+    }
+
+    #[test]
+    fn a_local_file_system_is_coherent() {
+        let dir = tempfile::tempdir().unwrap();
+        run(&args(vec![dir.path().to_owned(); 2])).unwrap();
+    }
+
+    #[test]
+    fn a_stale_answer_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let planted = HistoryArgs { plant: Some(20), ..args(vec![dir.path().to_owned(); 2]) };
+        let error = format!("{:#}", run(&planted).unwrap_err());
+        assert!(error.contains("no order explains it"), "{error}");
+    }
+
+    #[test]
+    fn mounts_that_see_nothing_of_each_other_are_found() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        assert!(run(&args(vec![one.path().to_owned(), other.path().to_owned()])).is_err());
+    }
+}

@@ -1,0 +1,166 @@
+//! What one thread needs to play: its mount, its choices, the clock, and the files that it has open.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fs::{File, OpenOptions},
+    io::Result,
+    os::unix::fs::OpenOptionsExt,
+    path::PathBuf,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use braid_crash_tests::random::Random;
+
+use super::order::{NEVER, Timed};
+
+/// One clock for all threads.
+#[derive(Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Begins now.
+    pub fn new() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Nanoseconds since then.
+    pub fn now(&self) -> u64 {
+        self.0.elapsed().as_nanos() as u64
+    }
+}
+
+/// What a thread is doing, for whoever watches over it.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// When the call under way began, by the clock; 0 when none is.
+    began: AtomicU64,
+    what: Mutex<String>,
+}
+
+impl Watched {
+    /// The call that has been under way for longer than `limit`, if it has.
+    pub fn overdue(&self, clock: &Clock, limit: Duration) -> Option<String> {
+        let began = self.began.load(Ordering::Acquire);
+        let overdue = began != 0 && clock.now().saturating_sub(began) > limit.as_nanos() as u64;
+        overdue.then(|| self.what.lock().map(|what| what.clone()).unwrap_or_default())
+    }
+}
+
+/// How a call ended.
+pub struct Ended<T> {
+    invoked: u64,
+    returned: u64,
+    pub result: Result<T>,
+}
+
+impl<T> Ended<T> {
+    /// A record of it.
+    pub fn timed<C>(&self, player: &Player, object: usize, call: C, known: bool) -> Timed<C> {
+        let returned = if known { self.returned } else { NEVER };
+        Timed { object, thread: player.thread, invoked: self.invoked, returned, call }
+    }
+}
+
+/// One thread.
+pub struct Player {
+    pub thread: usize,
+    /// The directory of the round, by this thread's mount.
+    pub dir: PathBuf,
+    pub random: Random,
+    pub clock: Arc<Clock>,
+    pub watched: Arc<Watched>,
+    /// One of so many reads is answered with what was read before.
+    pub plant: Option<u64>,
+    /// Writes are on the servers' disks when they return: what a client gathers dies with it.
+    pub durable: bool,
+    /// Calls that failed in a way that no specification knows.
+    pub errors: BTreeMap<String, u64>,
+    pub longest: Duration,
+    pub calls: u64,
+    files: HashMap<String, File>,
+    remembered: HashMap<String, Vec<u64>>,
+    next_tag: u64,
+}
+
+impl Player {
+    /// A thread by the mount of `dir`.
+    pub fn new(thread: usize, dir: PathBuf, random: Random, clock: Arc<Clock>) -> Self {
+        Self {
+            thread,
+            dir,
+            random,
+            clock,
+            watched: Arc::default(),
+            plant: None,
+            durable: false,
+            errors: BTreeMap::new(),
+            longest: Duration::ZERO,
+            calls: 0,
+            files: HashMap::new(),
+            remembered: HashMap::new(),
+            next_tag: 0,
+        }
+    }
+
+    /// A number that nobody else writes: who and which.
+    pub fn tag(&mut self) -> u64 {
+        self.next_tag += 1;
+        (self.thread as u64 + 1) << 32 | self.next_tag
+    }
+
+    /// Makes a call and takes the times.
+    pub fn call<T>(&mut self, what: &str, call: impl FnOnce() -> Result<T>) -> Ended<T> {
+        if let Ok(mut doing) = self.watched.what.lock() {
+            *doing = format!("thread {}: {what}", self.thread);
+        }
+        let invoked = self.clock.now();
+        self.watched.began.store(invoked.max(1), Ordering::Release);
+        let result = call();
+        let returned = self.clock.now();
+        self.watched.began.store(0, Ordering::Release);
+        self.calls += 1;
+        self.longest = self.longest.max(Duration::from_nanos(returned - invoked));
+        Ended { invoked, returned, result }
+    }
+
+    /// Notes a failure that leaves the outcome unknown.
+    pub fn failed(&mut self, what: &str, error: &std::io::Error) {
+        *self.errors.entry(format!("{what}: {error}")).or_default() += 1;
+        // Open files of a mount that died are of no use any more.
+        self.files.clear();
+    }
+
+    /// An open file, kept for the next time. What it failed with is noted.
+    pub fn file(&mut self, name: &str, append: bool) -> Option<File> {
+        let key = format!("{name} {append}");
+        if self.random.below(8) == 0 {
+            self.files.remove(&key);
+        }
+        if !self.files.contains_key(&key) {
+            let path = self.dir.join(name);
+            let flags = if self.durable { libc::O_DSYNC } else { 0 };
+            let mut options = OpenOptions::new();
+            options.read(true).write(!append).append(append).custom_flags(flags);
+            let opened = self.call("open", || options.open(path));
+            match opened.result {
+                Ok(file) => drop(self.files.insert(key.clone(), file)),
+                Err(error) => self.failed("open", &error),
+            }
+        }
+        self.files.get(&key)?.try_clone().ok()
+    }
+
+    /// What was read, or, where a fault is to be planted, what was read there the last time.
+    pub fn planted(&mut self, place: String, seen: Vec<u64>) -> Vec<u64> {
+        let Some(rarity) = self.plant else { return seen };
+        let before = self.remembered.insert(place, seen.clone());
+        match before {
+            Some(before) if self.random.below(rarity) == 0 => before,
+            _ => seen,
+        }
+    }
+}

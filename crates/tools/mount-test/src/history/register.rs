@@ -1,0 +1,26 @@
+//! Something that holds one number: a word of a file, a mode, a time, the value of an attribute.
+
+use super::order::Specification;
+
+/// The specification.
+pub struct Register;
+
+/// What is done to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    Write(u64),
+    Read(u64),
+}
+
+impl Specification for Register {
+    type State = u64;
+    type Call = Call;
+
+    fn next(state: &u64, call: &Call) -> Vec<u64> {
+        match call {
+            Call::Write(value) => vec![*value],
+            Call::Read(value) if value == state => vec![*state],
+            Call::Read(_) => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Words of a file, written and read in runs that cross a page and a stripe; each word is judged by itself.
+
+use std::os::unix::fs::FileExt;
+
+use super::{order::Timed, player::Player, register::Call};
+use crate::mapping::Mapping;
+
+/// Words of one file.
+pub const WORDS: usize = 8;
+/// The word that begins at the boundary of the first stripe.
+const MIDDLE: u64 = WORDS as u64 / 2;
+/// What a read gives that is shorter than the file.
+const MISSING: u64 = u64::MAX;
+
+/// Where the files lie, and where in them the words.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The stripe size: the words lie around its end. 0: at the beginning of the file.
+    pub stripe: u64,
+}
+
+impl Place {
+    fn offset(self, word: usize) -> u64 {
+        if self.stripe == 0 { word as u64 * 8 } else { self.stripe + word as u64 * 8 - MIDDLE * 8 }
+    }
+
+    /// How long the file is.
+    pub fn length(self) -> u64 {
+        self.offset(WORDS)
+    }
+}
+
+/// The file of this number.
+pub fn name(file: usize) -> String {
+    format!("words-{file}")
+}
+
+/// Writes or reads some of the words.
+pub fn play(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<Call>>) {
+    let first = player.random.below(WORDS as u64) as usize;
+    let count = 1 + player.random.below((WORDS - first) as u64) as usize;
+    match player.random.below(10) {
+        0..5 => write(player, file, place, first, count, out),
+        5..9 => read(player, file, place, first, count, out),
+        _ => read_mapped(player, file, place, first, out),
+    }
+}
+
+/// Reads all words, at the end.
+pub fn look(player: &mut Player, file: usize, place: Place, out: &mut Vec<Timed<Call>>) {
+    read(player, file, place, 0, WORDS, out);
+}
+
+fn write(player: &mut Player, file: usize, place: Place, first: usize, count: usize, out: &mut Vec<Timed<Call>>) {
+    let tag = player.tag();
+    let Some(open) = player.file(&name(file), false) else { return };
+    let bytes = tag.to_le_bytes().repeat(count);
+    let ended = player.call("write", || open.write_all_at(&bytes, place.offset(first)));
+    out.extend(
+        (first..first + count)
+            .map(|word| ended.timed(player, file * WORDS + word, Call::Write(tag), ended.result.is_ok())),
+    );
+    if let Err(error) = &ended.result {
+        player.failed("write", error);
+    }
+}
+
+fn read(player: &mut Player, file: usize, place: Place, first: usize, count: usize, out: &mut Vec<Timed<Call>>) {
+    let Some(open) = player.file(&name(file), false) else { return };
+    let mut bytes = vec![0; count * 8];
+    let ended = player.call("read", || open.read_at(&mut bytes, place.offset(first)));
+    match &ended.result {
+        Ok(done) => {
+            let seen = words(&bytes, *done);
+            let seen = player.planted(format!("words {file} {first} {count}"), seen);
+            let reads = seen.into_iter().enumerate();
+            out.extend(
+                reads.map(|(at, value)| ended.timed(player, file * WORDS + first + at, Call::Read(value), true)),
+            );
+        }
+        Err(error) => player.failed("read", error),
+    }
+}
+
+/// Through a mapping that is made for it, or was made by another thread's read of the same pages.
+fn read_mapped(player: &mut Player, file: usize, place: Place, word: usize, out: &mut Vec<Timed<Call>>) {
+    let Some(open) = player.file(&name(file), false) else { return };
+    let mut bytes = [0; 8];
+    let ended = player
+        .call("read mapped", || Mapping::shared(&open, place.length(), false)?.read(place.offset(word), &mut bytes));
+    match &ended.result {
+        Ok(()) => out.push(ended.timed(player, file * WORDS + word, Call::Read(u64::from_le_bytes(bytes)), true)),
+        Err(error) => player.failed("read mapped", error),
+    }
+}
+
+/// The words of which all bytes were read; the others are missing.
+fn words(bytes: &[u8], done: usize) -> Vec<u64> {
+    let word = |(at, bytes): (usize, &[u8])| match <[u8; 8]>::try_from(bytes) {
+        Ok(bytes) if (at + 1) * 8 <= done => u64::from_le_bytes(bytes),
+        _ => MISSING,
+    };
+    bytes.chunks(8).enumerate().map(word).collect()
+}

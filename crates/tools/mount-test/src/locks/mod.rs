@@ -1,0 +1,188 @@
+//! Locks by several processes on several mounts: nothing is lost under them, who waits can be stopped, who dies lets go.
+
+pub mod calls;
+
+use anyhow::{Context, Result, ensure};
+
+use self::calls::Space;
+use crate::{
+    actor::handle::Handle,
+    cases::{Case, Ground, Outcome},
+};
+
+/// Increments of the counter under locks of a process, in all.
+const INCREMENTS: u64 = 100_000;
+/// The same under the other two kinds.
+const INCREMENTS_OTHERS: u64 = 20_000;
+/// Processes that count.
+const COUNTERS: usize = 4;
+
+pub const CASES: &[Case] = &[
+    Case { name: "locks::fcntl_counter_loses_no_update", run: |ground| counter(ground, Space::Process, INCREMENTS) },
+    Case { name: "locks::ofd_counter_loses_no_update", run: |ground| counter(ground, Space::Open, INCREMENTS_OTHERS) },
+    Case {
+        name: "locks::flock_counter_loses_no_update",
+        run: |ground| counter(ground, Space::Flock, INCREMENTS_OTHERS),
+    },
+    Case { name: "locks::a_lock_stands_against_another_mount", run: stands },
+    Case { name: "locks::who_waits_gets_the_lock_when_it_is_released", run: waits },
+    Case { name: "locks::two_that_wait_for_each_other_are_a_deadlock", run: deadlock },
+    Case { name: "locks::a_signal_ends_the_wait", run: interrupted },
+    Case { name: "locks::who_waits_can_be_killed", run: killed_waiting },
+    Case { name: "locks::the_locks_of_a_killed_process_are_released", run: killed_holding },
+    Case { name: "locks::close_releases_the_locks_of_a_process", run: closed },
+    Case { name: "locks::flock_and_record_locks_do_not_meet", run: spaces },
+];
+
+/// An actor on each of two mounts with the same file open; the file is its number 0.
+fn pair(ground: &Ground, name: &str) -> Result<(Handle, Handle)> {
+    let (mut one, mut other) = (Handle::start()?, Handle::start()?);
+    let file = format!("lock-{name}");
+    ensure!(one.open(&ground.here().join(&file))? == "0" && other.open(&ground.there().join(&file))? == "0");
+    Ok((one, other))
+}
+
+fn counter(ground: &Ground, space: Space, increments: u64) -> Result<Outcome> {
+    let name = format!("counter-{}", space.word());
+    std::fs::write(ground.here().join(&name), 0u64.to_le_bytes())?;
+    let each = increments / COUNTERS as u64;
+    let mut actors: Vec<Handle> = (0..COUNTERS).map(|_| Handle::start()).collect::<Result<_>>()?;
+    for (at, actor) in actors.iter_mut().enumerate() {
+        actor.open(&ground.turn(at).join(&name))?;
+    }
+    let started = std::time::Instant::now();
+    actors.iter_mut().try_for_each(|actor| actor.send(&["count", "0", space.word(), &each.to_string()]))?;
+    for actor in &actors {
+        let limit = std::time::Duration::from_secs(1200);
+        let answer = actor.answer_within(limit)?.context("the counting takes over 20 minutes")?;
+        ensure!(answer.starts_with("ok "), "{answer}");
+    }
+    let last = actors[0].must(&["read", "0", "0"])?;
+    ensure!(last == (each * COUNTERS as u64).to_string(), "{increments} increments, and the counter is at {last}");
+    let rate = increments as f64 / started.elapsed().as_secs_f64();
+    Ok(Outcome::Passed(format!("{increments} increments by {COUNTERS} processes, {rate:.0} a second")))
+}
+
+fn stands(ground: &Ground) -> Result<Outcome> {
+    for space in [Space::Process, Space::Open, Space::Flock] {
+        let (mut one, mut other) = pair(ground, "stands")?;
+        ensure!(one.try_lock("0", space, "alone", 5)? == "ok", "{space:?}: a free lock was refused");
+        let refused = other.try_lock("0", space, "alone", 5)?;
+        ensure!(refused == "EAGAIN" || refused == "EACCES", "{space:?}: a second lock: {refused}");
+        ensure!(other.try_lock("0", space, "shared", 5)? != "ok", "{space:?}: a shared lock beside one that is alone");
+        if space != Space::Flock {
+            ensure!(other.try_lock("0", space, "alone", 6)? == "ok", "{space:?}: another byte was refused");
+        }
+        ensure!(one.try_lock("0", space, "shared", 5)? == "ok", "{space:?}: a lock could not be made weaker");
+        ensure!(other.try_lock("0", space, "shared", 5)? == "ok", "{space:?}: two shared locks do not go together");
+    }
+    let (mut one, mut other) = pair(ground, "stands")?;
+    one.try_lock("0", Space::Process, "alone", 7)?;
+    let holder = other.must(&["who", "0", "7", "1"])?;
+    // From another mount the process is one of another machine: 0 or a number of ours; never nobody.
+    ensure!(holder != "nobody", "F_GETLK does not see the lock");
+    Outcome::passed()
+}
+
+fn waits(ground: &Ground) -> Result<Outcome> {
+    for space in [Space::Process, Space::Open, Space::Flock] {
+        let (mut one, mut other) = pair(ground, "waits")?;
+        one.must(&["write", "0", "100", "1"])?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
+        other.begin_lock("0", space, 0)?;
+        other.until_it_waits()?;
+        one.must(&["write", "0", "100", "2"])?;
+        one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
+        ensure!(other.answer()? == "ok ", "{space:?}: the lock did not come");
+        ensure!(other.must(&["read", "0", "100"])? == "2", "{space:?}: what was written under the lock is not seen");
+    }
+    Outcome::passed()
+}
+
+fn deadlock(ground: &Ground) -> Result<Outcome> {
+    let (mut one, mut other) = pair(ground, "deadlock")?;
+    ensure!(one.try_lock("0", Space::Process, "alone", 0)? == "ok");
+    ensure!(other.try_lock("0", Space::Process, "alone", 1)? == "ok");
+    one.begin_lock("0", Space::Process, 1)?;
+    one.until_it_waits()?;
+    // The one that closes the circle is told; the first still waits.
+    other.begin_lock("0", Space::Process, 0)?;
+    let told = other.answer()?;
+    ensure!(told == "EDEADLK", "the circle was closed, and the answer is: {told}");
+    other.must(&["lock", "0", "process", "unlock", "try", "1", "1"])?;
+    ensure!(one.answer()? == "ok ", "the other one did not get its lock then");
+    Outcome::passed()
+}
+
+fn interrupted(ground: &Ground) -> Result<Outcome> {
+    for space in [Space::Process, Space::Open, Space::Flock] {
+        let (mut one, mut other) = pair(ground, "interrupted")?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
+        other.begin_lock("0", space, 0)?;
+        other.until_it_waits()?;
+        other.interrupt()?;
+        let answer = other.answer()?;
+        ensure!(answer == "EINTR", "{space:?}: the wait ended with: {answer}");
+        // The wait is forgotten: nobody gets the lock when it is released, so that a third one can have it.
+        one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok", "{space:?}: a lock that nobody holds is refused");
+    }
+    Outcome::passed()
+}
+
+fn killed_waiting(ground: &Ground) -> Result<Outcome> {
+    for space in [Space::Process, Space::Open, Space::Flock] {
+        let (mut one, mut other) = pair(ground, "killed")?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
+        other.begin_lock("0", space, 0)?;
+        other.until_it_waits()?;
+        other.kill().with_context(|| format!("{space:?}"))?;
+        one.must(&["lock", "0", space.word(), "unlock", "try", "0", "1"])?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok", "{space:?}: the dead one was given the lock");
+    }
+    Outcome::passed()
+}
+
+fn killed_holding(ground: &Ground) -> Result<Outcome> {
+    for space in [Space::Process, Space::Open, Space::Flock] {
+        let (mut one, mut other) = pair(ground, "holder")?;
+        ensure!(one.try_lock("0", space, "alone", 0)? == "ok");
+        other.begin_lock("0", space, 0)?;
+        other.until_it_waits()?;
+        one.kill().with_context(|| format!("{space:?}"))?;
+        ensure!(other.answer()? == "ok ", "{space:?}: the lock of the dead one stands");
+    }
+    Outcome::passed()
+}
+
+/// POSIX: closing any descriptor of the file releases them all.
+fn closed(ground: &Ground) -> Result<Outcome> {
+    let (mut one, mut other) = pair(ground, "closed")?;
+    let second = one.open(&ground.here().join("lock-closed"))?;
+    ensure!(one.try_lock("0", Space::Process, "alone", 0)? == "ok");
+    one.must(&["close", &second])?;
+    ensure!(
+        other.try_lock("0", Space::Process, "alone", 0)? == "ok",
+        "a close did not release the lock of the process"
+    );
+    ensure!(one.try_lock("0", Space::Open, "alone", 1)? == "ok");
+    let second = one.open(&ground.here().join("lock-closed"))?;
+    one.must(&["close", &second])?;
+    ensure!(
+        other.try_lock("0", Space::Open, "alone", 1)? == "EAGAIN",
+        "the lock of an open file went with another close"
+    );
+    // FUSE releases a moment after the last close returns, so this one is waited for.
+    other.begin_lock("0", Space::Open, 1)?;
+    other.until_it_waits()?;
+    one.must(&["close", "0"])?;
+    ensure!(other.answer()? == "ok ", "the lock of an open file did not go with its close");
+    Outcome::passed()
+}
+
+fn spaces(ground: &Ground) -> Result<Outcome> {
+    let (mut one, mut other) = pair(ground, "spaces")?;
+    ensure!(one.try_lock("0", Space::Flock, "alone", 0)? == "ok");
+    ensure!(other.try_lock("0", Space::Process, "alone", 0)? == "ok", "flock stands against a record lock");
+    Outcome::passed()
+}

@@ -1,0 +1,5 @@
+//! `braid-mount-test`: see `--help`.
+
+fn main() -> std::process::ExitCode {
+    braid_mount_tests::cli::main()
+}

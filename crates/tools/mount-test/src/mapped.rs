@@ -1,0 +1,125 @@
+//! A file that is mapped on one mount and written, cut or run on another.
+
+use std::{
+    fs::{File, OpenOptions},
+    os::unix::fs::{FileExt, PermissionsExt},
+    path::Path,
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+use braid_crash_tests::random::Random;
+
+use crate::{
+    cases::{Case, Ground, Outcome},
+    mapping::{Mapping, PAGE},
+};
+
+/// Over several stripes of the usual size.
+const LENGTH: u64 = 4 << 20;
+const TURNS: u64 = 2_000;
+const TURNS_FULL: u64 = 50_000;
+
+pub const CASES: &[Case] = &[
+    Case { name: "mapped::what_another_mount_wrote_is_in_the_mapping", run: written_there },
+    Case { name: "mapped::what_is_synced_from_a_mapping_is_read_elsewhere", run: written_here },
+    Case { name: "mapped::what_another_mount_cut_off_is_gone_from_the_mapping", run: cut },
+    Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
+    Case { name: "mapped::a_program_that_another_mount_replaced_is_the_new_one", run: replaced },
+];
+
+fn open(path: &Path) -> Result<File> {
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    file.with_context(|| format!("opening {}", path.display()))
+}
+
+fn pair(ground: &Ground, name: &str) -> Result<(File, File)> {
+    let here = open(&ground.here().join(name))?;
+    here.set_len(LENGTH)?;
+    Ok((here, open(&ground.there().join(name))?))
+}
+
+fn written_there(ground: &Ground) -> Result<Outcome> {
+    let (here, there) = pair(ground, "mapped-read")?;
+    let mapping = Mapping::shared(&here, LENGTH, false)?;
+    let mut random = Random::new(ground.seed);
+    let turns = ground.size(TURNS, TURNS_FULL);
+    for turn in 1..=turns {
+        let offset = random.below(LENGTH / 8) * 8;
+        let mut found = [0; 8];
+        // Before, so that the page is cached here when it changes there.
+        mapping.read(offset, &mut found)?;
+        there.write_all_at(&turn.to_le_bytes(), offset)?;
+        mapping.read(offset, &mut found)?;
+        let found = u64::from_le_bytes(found);
+        ensure!(found == turn, "turn {turn}: {turn} was written at {offset} there, and the mapping here has {found}");
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn written_here(ground: &Ground) -> Result<Outcome> {
+    let (here, there) = pair(ground, "mapped-write")?;
+    let mapping = Mapping::shared(&here, LENGTH, true)?;
+    let mut random = Random::new(ground.seed);
+    let turns = ground.size(TURNS, TURNS_FULL);
+    for turn in 1..=turns {
+        let offset = random.below(LENGTH / 8) * 8;
+        let mut found = [0; 8];
+        there.read_exact_at(&mut found, offset)?;
+        mapping.write(offset, &turn.to_le_bytes())?;
+        mapping.sync()?;
+        there.read_exact_at(&mut found, offset)?;
+        let found = u64::from_le_bytes(found);
+        ensure!(found == turn, "turn {turn}: {turn} was mapped and synced at {offset} here, and there is {found}");
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn cut(ground: &Ground) -> Result<Outcome> {
+    let (here, there) = pair(ground, "mapped-cut")?;
+    there.write_all_at(&vec![7; 4 * PAGE as usize], 0)?;
+    let mapping = Mapping::shared(&here, LENGTH, true)?;
+    let mut found = [0; 8];
+    mapping.read(3 * PAGE, &mut found)?;
+    ensure!(found == [7; 8], "before the cut: {found:?}");
+    there.set_len(PAGE + 10)?;
+    let outcome = mapping.read(3 * PAGE, &mut found);
+    let behind_the_end = outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT));
+    ensure!(behind_the_end, "a page that was cut off there is still here: {outcome:?}, {found:?}");
+    there.set_len(LENGTH)?;
+    mapping.read(3 * PAGE, &mut found)?;
+    ensure!(found == [0; 8], "cut off and made long again: zeros, not {found:?}");
+    mapping.read(PAGE + 8, &mut found)?;
+    ensure!(found == [7, 7, 0, 0, 0, 0, 0, 0], "in the page of the cut: {found:?}");
+    Outcome::passed()
+}
+
+fn executed(ground: &Ground) -> Result<Outcome> {
+    let source = ["/bin/echo", "/usr/bin/echo"].into_iter().find(|path| Path::new(path).exists());
+    let source = source.context("there is no echo")?;
+    std::fs::copy(source, ground.here().join("program"))?;
+    for dir in &ground.dirs {
+        says(&dir.join("program"), &["from the mount"], "from the mount\n")?;
+    }
+    Outcome::passed()
+}
+
+fn replaced(ground: &Ground) -> Result<Outcome> {
+    for turn in 0..20 {
+        let text = format!("#!/bin/sh\necho turn {turn}\n");
+        let (new, program) = (ground.here().join("script.new"), ground.here().join("script"));
+        std::fs::write(&new, text)?;
+        std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755))?;
+        std::fs::rename(&new, &program)?;
+        says(&ground.there().join("script"), &[], &format!("turn {turn}\n"))?;
+    }
+    Outcome::passed()
+}
+
+fn says(program: &Path, arguments: &[&str], wanted: &str) -> Result<()> {
+    let output = Command::new(program).args(arguments).output();
+    let output = output.with_context(|| format!("running {}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success() && said == wanted, "{}: {}: {said}", program.display(), output.status);
+    Ok(())
+}

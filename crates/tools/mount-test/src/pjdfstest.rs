@@ -1,0 +1,157 @@
+//! pjdfstest, a conformance suite of others: each of its cases counts; one that is left out stands with its reason in
+//! `pjdfstest/skips.txt`.
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::cases::Counts;
+
+const CONFIG: &str = include_str!("../pjdfstest/config.toml");
+const SKIPS: &str = include_str!("../pjdfstest/skips.txt");
+/// Cases that remount the file system read-only, which all others must be done with by then.
+const REMOUNTING: &str = "erofs";
+/// The reason that the suite gives for leaving them out of the first run.
+const NOT_ALLOWED: &str = "allow_remount";
+/// A memory file system, for what must fail between two.
+const OTHER_FILE_SYSTEM: &str = "/dev/shm";
+
+/// Runs it in `dir` and counts.
+pub fn run(program: &Path, dir: &Path, counts: &mut Counts) -> Result<()> {
+    let scratch = Scratch::new()?;
+    let program = &program.canonicalize().with_context(|| format!("finding {}", program.display()))?;
+    let first = once(program, dir, &scratch, false, &[])?;
+    let second = once(program, dir, &scratch, true, &[REMOUNTING])?;
+    ensure!(first.len() > 300 && second.len() > 5, "pjdfstest ran {} and {} cases", first.len(), second.len());
+    let skips = skips()?;
+    for (name, ending) in first.into_iter().filter(|(_, ending)| !ending.says(NOT_ALLOWED)).chain(second) {
+        count(&name, &ending, &skips, counts);
+    }
+    Ok(())
+}
+
+/// How a case ended, and what it said.
+struct Ending {
+    word: String,
+    said: String,
+}
+
+impl Ending {
+    fn says(&self, text: &str) -> bool {
+        self.said.contains(text)
+    }
+}
+
+fn count(name: &str, ending: &Ending, skips: &BTreeMap<String, String>, counts: &mut Counts) {
+    match (ending.word.as_str(), skips.get(name)) {
+        ("ok", None) => counts.passed += 1,
+        ("ok", Some(_)) => {
+            counts.failed += 1;
+            println!("FAILED pjdfstest::{name}: it passes, and is among the skips");
+        }
+        (_, Some(reason)) => {
+            counts.skipped += 1;
+            println!("skipped: pjdfstest::{name}: {reason}");
+        }
+        (word, None) => {
+            counts.failed += 1;
+            println!("FAILED pjdfstest::{name}: {word}: {}", ending.said.trim());
+        }
+    }
+}
+
+/// `name: reason`, a line each.
+fn skips() -> Result<BTreeMap<String, String>> {
+    let lines = SKIPS.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let skip = |line: &str| {
+        let (name, reason) = line.split_once(": ").with_context(|| format!("skips.txt: no reason: {line}"))?;
+        Ok((name.to_owned(), reason.to_owned()))
+    };
+    lines.map(skip).collect()
+}
+
+/// A directory on another file system, with the configuration.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Result<Self> {
+        let dir = Path::new(OTHER_FILE_SYSTEM).join(format!("braid-pjdfstest-{}", std::process::id()));
+        std::fs::create_dir_all(&dir)?;
+        Ok(Self(dir))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn once(program: &Path, dir: &Path, scratch: &Scratch, remount: bool, only: &[&str]) -> Result<Vec<(String, Ending)>> {
+    let config = scratch.0.join("config.toml");
+    std::fs::write(&config, CONFIG.replace("allow_remount = false", &format!("allow_remount = {remount}")))?;
+    // It may not stand in the file system that it remounts.
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=20", "1800"]).arg(program).arg("-c").arg(&config).arg("-p").arg(dir);
+    command.arg("-s").arg(&scratch.0).args(only).current_dir("/").env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");
+    let output = command.output().with_context(|| format!("running {}", program.display()))?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    if !said.contains("Summary: ") {
+        bail!(
+            "pjdfstest did not come to its end: {}: {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr).trim()
+        );
+    }
+    Ok(endings(&said))
+}
+
+/// `name   word`, and indented below it what it said.
+fn endings(said: &str) -> Vec<(String, Ending)> {
+    let mut cases: Vec<(String, Ending)> = Vec::new();
+    for line in said.lines().take_while(|line| !line.starts_with("Summary: ")) {
+        let words: Vec<&str> = line.splitn(2, ' ').collect();
+        match (line.starts_with(char::is_whitespace), words.as_slice(), cases.last_mut()) {
+            (false, [name, word], _) if name.contains("::") => {
+                cases.push(((*name).to_owned(), Ending { word: word.trim().to_owned(), said: String::new() }));
+            }
+            (_, _, Some((_, ending))) => ending.said += &format!("{} ", line.trim()),
+            _ => {}
+        }
+    }
+    cases
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "chmod::a       ok\nlink::b         skipped\n\tallow_remount is not set\nrename::c    FAILED\n\tassertion: \
+                        left\n\nSummary: 1 failed, 1 skipped\n";
+
+    #[test]
+    fn each_case_is_read_with_what_it_said() {
+        let cases = endings(SAID);
+        assert_eq!(cases.len(), 3);
+        assert_eq!((cases[1].0.as_str(), cases[1].1.word.as_str()), ("link::b", "skipped"));
+        assert!(cases[1].1.says(NOT_ALLOWED) && cases[2].1.says("assertion"));
+    }
+
+    #[test]
+    fn a_failure_counts_unless_it_is_among_the_skips_and_a_skip_that_passes_is_a_failure() {
+        let skips =
+            BTreeMap::from([("rename::c".to_owned(), "why".to_owned()), ("chmod::a".to_owned(), "why".to_owned())]);
+        let mut counts = Counts::default();
+        endings(SAID).iter().for_each(|(name, ending)| count(name, ending, &skips, &mut counts));
+        assert_eq!(counts, Counts { passed: 0, failed: 2, skipped: 1 });
+    }
+
+    #[test]
+    fn every_skip_has_a_reason() {
+        assert!(skips().unwrap().values().all(|reason| reason.len() > 10));
+    }
+}

@@ -1,0 +1,75 @@
+//! Real programs on the mount: what they do must come out as on a local disk. Each works in a directory of its own, through
+//! the first mount, and what it left is looked at through the last.
+
+mod databases;
+mod git;
+mod trees;
+
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::cases::{Case, Ground, Outcome};
+
+/// The longest that one script may take, in seconds.
+const LIMIT_SECONDS: &str = "1200";
+/// Seconds of dbench.
+const DBENCH_SECONDS: u32 = 10;
+const DBENCH_SECONDS_FULL: u32 = 120;
+
+pub const CASES: &[Case] = &[
+    Case { name: "programs::git_makes_clones_and_packs_a_repository", run: git::run },
+    Case { name: "programs::sqlite_with_a_rollback_journal_on_both_mounts", run: databases::rollback },
+    Case { name: "programs::sqlite_with_a_write_ahead_log", run: databases::ahead },
+    Case { name: "programs::sqlite_killed_in_a_transaction", run: databases::killed },
+    Case { name: "programs::a_c_project_is_configured_and_built", run: trees::built },
+    Case { name: "programs::tar_there_and_back", run: trees::tar },
+    Case { name: "programs::rsync_has_nothing_to_do_the_second_time", run: trees::rsync },
+    Case { name: "programs::dbench", run: dbench },
+];
+
+/// Why a program cannot be run, if it is not there.
+fn missing(program: &str, package: &str) -> Option<Outcome> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    (!there).then(|| Outcome::Skipped(format!("`{program}` is not there; try: sudo apt-get install {package}")))
+}
+
+/// A new directory by the first mount, and the same by the last.
+fn workplace(ground: &Ground, name: &str) -> Result<(PathBuf, PathBuf)> {
+    let (here, there) = (ground.here().join(name), ground.there().join(name));
+    if here.exists() {
+        std::fs::remove_dir_all(&here)?;
+    }
+    std::fs::create_dir(&here).with_context(|| format!("making {}", here.display()))?;
+    Ok((here, there))
+}
+
+/// Runs a shell script in a directory to its end; what it printed.
+fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after=20", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
+    // No settings of the user's own.
+    command.current_dir(dir).env("HOME", dir).env("LC_ALL", "C").env("GIT_CONFIG_NOSYSTEM", "1");
+    let output = command.output().context("running sh")?;
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if output.status.success() {
+        return Ok(said);
+    }
+    let lines: Vec<&str> = said.lines().collect();
+    bail!("{}: {}", output.status, lines[lines.len().saturating_sub(12)..].join(" | "))
+}
+
+fn dbench(ground: &Ground) -> Result<Outcome> {
+    if let Some(skipped) = missing("dbench", "dbench") {
+        return Ok(skipped);
+    }
+    let (here, _) = workplace(ground, "dbench")?;
+    let seconds = ground.size(DBENCH_SECONDS, DBENCH_SECONDS_FULL).to_string();
+    let said = sh(&here, "dbench -D . -t \"$1\" 4", &[&seconds])?;
+    let rate = said.lines().find(|line| line.starts_with("Throughput")).context("dbench said no throughput")?;
+    Ok(Outcome::Passed(rate.to_owned()))
+}

@@ -1,0 +1,195 @@
+//! Everything, on a cluster of its own that is mounted twice: what `cargo xtask test --only mount` runs.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, ensure};
+use braid_crash_tests::{arguments::scratch, braid::Braid};
+use clap::Args;
+
+use crate::{
+    append,
+    cases::{self, Counts, Ground, Outcome},
+    fsx::{self, FsxArgs},
+    history::{self, HistoryArgs},
+    locks, mapped, pjdfstest, programs,
+    stage::{Stage, kill},
+};
+
+/// Operations of fsx, on each mount.
+const FSX_OPS: u64 = 200_000;
+const FSX_OPS_FULL: u64 = 10_000_000;
+/// Rounds of histories.
+const ROUNDS: u64 = 15;
+const ROUNDS_FULL: u64 = 500;
+/// Rounds in which something is killed.
+const KILLS: u64 = 8;
+const KILLS_FULL: u64 = 100;
+/// Rounds on one cluster; then a new one begins.
+const KILLS_PER_STAGE: u64 = 10;
+
+/// `braid-mount-test suite`.
+#[derive(Args, Clone, Debug)]
+pub struct SuiteArgs {
+    /// The long form
+    #[arg(long)]
+    full: bool,
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, kill
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// What random choices come from
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The program of pjdfstest; without it its cases are skipped
+    #[arg(long, value_name = "FILE")]
+    pjdfstest: Option<PathBuf>,
+    /// Operations of fsx on each mount
+    #[arg(long, value_name = "N")]
+    ops: Option<u64>,
+    /// Rounds in which something is killed
+    #[arg(long, value_name = "N")]
+    kills: Option<u64>,
+    /// Where the cluster lies [default: memory, where it has attributes]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// Runs it; true when nothing failed.
+pub fn run(args: &SuiteArgs) -> Result<bool> {
+    let mut counts = Counts::default();
+    if let Some(why) = cannot_mount() {
+        counts.note("the mount", Ok(Outcome::Skipped(why)), Default::default());
+        println!("{}", counts.closing_line());
+        return Ok(true);
+    }
+    let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
+    let dir = dir.join(format!("braid-mt-{}", std::process::id()));
+    on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
+    if args.wants("kill") {
+        kills(args, &braid, &dir, &mut counts)?;
+    }
+    if counts.failed == 0 {
+        std::fs::remove_dir_all(&dir)?;
+    } else {
+        println!("kept in {}", dir.display());
+    }
+    println!("{}", counts.closing_line());
+    Ok(counts.failed == 0)
+}
+
+/// Why nothing can be mounted here, if so.
+fn cannot_mount() -> Option<String> {
+    if !Path::new("/dev/fuse").exists() {
+        return Some("there is no /dev/fuse; try: modprobe fuse".to_owned());
+    }
+    (!rustix::process::geteuid().is_root()).then(|| "mounting for other users needs root".to_owned())
+}
+
+impl SuiteArgs {
+    /// Whether this group, or a case of it, was asked for.
+    fn wants(&self, group: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|word| word.starts_with(group) || group.contains(word.as_str()))
+    }
+
+    fn size<T>(&self, short: T, full: T) -> T {
+        if self.full { full } else { short }
+    }
+}
+
+fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
+    let mut stage = Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
+    if args.wants("fsx") {
+        note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
+        note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
+    }
+    if args.wants("history") {
+        note(counts, "history::two_mounts", || history_on(args, &stage));
+    }
+    let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
+    for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
+        let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
+        let whole = args.only.iter().any(|word| word == of_group);
+        cases::run(group, if whole { &[] } else { &args.only }, &ground, counts);
+    }
+    if args.wants("pjdfstest") {
+        conformance(args, &stage, counts)?;
+    }
+    note(counts, "mount::fsck_is_clean_and_nobody_hangs", || stage.check().and_then(|()| Outcome::passed()));
+    if args.wants("stop") {
+        note(counts, "mount::sigterm_unmounts", || stops(&mut stage));
+    }
+    Ok(())
+}
+
+fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>) {
+    let started = Instant::now();
+    let outcome = case();
+    counts.note(name, outcome, started.elapsed());
+}
+
+fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
+    let ops = args.ops.unwrap_or(args.size(FSX_OPS, FSX_OPS_FULL));
+    let mut dirs = stage.dirs("fsx")?;
+    dirs.truncate(mounts);
+    let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
+    ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
+    Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
+}
+
+fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
+    let played = history::run(&HistoryArgs::of(stage.dirs("history")?, args.seed, args.size(ROUNDS, ROUNDS_FULL)))?;
+    Ok(Outcome::Passed(format!("{} calls, the longest {:.2} s", played.calls, played.longest.as_secs_f64())))
+}
+
+fn conformance(args: &SuiteArgs, stage: &Stage, counts: &mut Counts) -> Result<()> {
+    let Some(program) = &args.pjdfstest else {
+        counts.note("pjdfstest", Ok(Outcome::Skipped("--pjdfstest FILE was not given".to_owned())), Default::default());
+        return Ok(());
+    };
+    // Short: the path of a socket has 107 bytes, of which the suite takes most.
+    let dir = stage.dirs("p")?.remove(0);
+    let (before, started) = (*counts, Instant::now());
+    if let Err(error) = pjdfstest::run(program, &dir, counts) {
+        counts.note("pjdfstest", Err(error), started.elapsed());
+    }
+    let (passed, seconds) = (counts.passed - before.passed, started.elapsed().as_secs_f64());
+    println!("pjdfstest: {passed} cases passed, {} failed ({seconds:.1} s)", counts.failed - before.failed);
+    Ok(())
+}
+
+fn stops(stage: &mut Stage) -> Result<Outcome> {
+    let mut words = Vec::new();
+    for mount in &mut stage.mounts {
+        let took = mount.stop().with_context(|| mount.point().display().to_string())?;
+        words.push(format!("{} ms", took.as_millis()));
+    }
+    Ok(Outcome::Passed(words.join(", ")))
+}
+
+fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
+    let rounds = args.kills.unwrap_or(args.size(KILLS, KILLS_FULL));
+    let mut done = 0;
+    while done < rounds {
+        let mut stage = Stage::start(braid, &dir.join(format!("kill{done}")), 2)?;
+        let mut failed = false;
+        for number in done..rounds.min(done + KILLS_PER_STAGE) {
+            let seed = args.seed.wrapping_mul(1 << 20).wrapping_add(number);
+            let name = format!("kill::round_{number}_of_seed_{}", args.seed);
+            let before = counts.failed;
+            note(counts, &name, || kill::round(&mut stage, seed).map(Outcome::Passed));
+            done = number + 1;
+            failed = counts.failed > before;
+            if failed {
+                break;
+            }
+        }
+        let kept = stage.dir().to_owned();
+        drop(stage);
+        if !failed {
+            std::fs::remove_dir_all(kept)?;
+        }
+    }
+    Ok(())
+}
