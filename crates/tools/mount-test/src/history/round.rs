@@ -126,6 +126,7 @@ pub fn play_round(
     let (contents, wrong) = look_by_all(&dirs, options, &objects, &clock, &mut record, &mut played)?;
     ensure!(options.errors_allowed || played.errors.is_empty(), "calls failed: {:?}", played.errors);
     ensure!(played.longest <= options.limit, "a call took {:.1} s", played.longest.as_secs_f64());
+    names::found_apart(&mut record.names, dirs.len());
     judge(record, &objects, &contents, wrong)?;
     fs::remove_dir_all(&dirs[0]).context("removing the directory of a round")?;
     Ok(played)
