@@ -51,6 +51,9 @@ pub struct SuiteArgs {
     /// Rounds in which something is killed
     #[arg(long, value_name = "N")]
     kills: Option<u64>,
+    /// Histories without appends to files that are written and cut too
+    #[arg(long)]
+    without_appends: bool,
     /// Where the cluster lies [default: memory, where it has attributes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -139,7 +142,9 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
 }
 
 fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
-    let played = history::run(&HistoryArgs::of(stage.dirs("history")?, args.seed, args.size(ROUNDS, ROUNDS_FULL)))?;
+    let rounds = args.size(ROUNDS, ROUNDS_FULL);
+    let history = HistoryArgs::of(stage.dirs("history")?, args.seed, rounds);
+    let played = history::run(&HistoryArgs { without_appends: args.without_appends, ..history })?;
     Ok(Outcome::Passed(format!("{} calls, the longest {:.2} s", played.calls, played.longest.as_secs_f64())))
 }
 
@@ -178,7 +183,7 @@ fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Re
             let seed = args.seed.wrapping_mul(1 << 20).wrapping_add(number);
             let name = format!("kill::round_{number}_of_seed_{}", args.seed);
             let before = counts.failed;
-            note(counts, &name, || kill::round(&mut stage, seed).map(Outcome::Passed));
+            note(counts, &name, || kill::round(&mut stage, seed, args.without_appends).map(Outcome::Passed));
             done = number + 1;
             failed = counts.failed > before;
             if failed {
