@@ -245,15 +245,11 @@ impl World {
     /// A message reaches a client.
     pub fn at_client(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Answer { client, session, epoch, number, answer } => {
-                if self.meets(client, session, epoch) {
-                    self.answered(client, number, answer, variant);
-                }
+            Message::Answer { client, session, epoch, number, answer } if self.meets(client, session, epoch) => {
+                self.answered(client, number, answer, variant);
             }
-            Message::Recalls { client, session, epoch, recalls, sent } => {
-                if self.meets(client, session, epoch) {
-                    self.told(client, &recalls, sent);
-                }
+            Message::Recalls { client, session, epoch, recalls, sent } if self.meets(client, session, epoch) => {
+                self.told(client, &recalls, sent);
             }
             Message::NoSession { client, session } if session == self.clients[client].session => {
                 let (next, epoch) = (self.server.begin_session(), self.server.epoch);

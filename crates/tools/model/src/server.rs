@@ -106,27 +106,21 @@ impl World {
     /// A message reaches the server.
     pub fn at_server(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Call { client, session, number, want } => {
-                if self.is_heard(client, session) {
-                    self.called(client, session, number, want, variant);
+            Message::Call { client, session, number, want } if self.is_heard(client, session) => {
+                self.called(client, session, number, want, variant);
+            }
+            Message::Await { client, session, epoch, seen, sent } if self.is_heard(client, session) => {
+                // A connection is to one run: a question to the one before never arrives.
+                if epoch == self.server.epoch {
+                    self.server.table.let_go(SessionId(session));
+                    self.server.awaiting.insert(session, (client, seen, sent));
                 }
             }
-            Message::Await { client, session, epoch, seen, sent } => {
-                if self.is_heard(client, session) {
-                    // A connection is to one run: a question to the one before never arrives.
-                    if epoch == self.server.epoch {
-                        self.server.table.let_go(SessionId(session));
-                        self.server.awaiting.insert(session, (client, seen, sent));
-                    }
-                }
-            }
-            Message::Return { session, lease } => {
-                if self.is_heard(usize::MAX, session) {
-                    let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
-                    let ReturnedLease { kind, file, keep, .. } = lease;
-                    let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
-                    self.server.table.returned(SessionId(session), of, number, stored(keep));
-                }
+            Message::Return { session, lease } if self.is_heard(usize::MAX, session) => {
+                let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
+                let ReturnedLease { kind, file, keep, .. } = lease;
+                let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
+                self.server.table.returned(SessionId(session), of, number, stored(keep));
             }
             _ => {}
         }
