@@ -109,12 +109,12 @@ impl World {
             Message::Call { client, session, number, want } if self.is_heard(client, session) => {
                 self.called(client, session, number, want, variant);
             }
-            Message::Await { client, session, epoch, seen, sent } if self.is_heard(client, session) => {
-                // A connection is to one run: a question to the one before never arrives.
-                if epoch == self.server.epoch {
-                    self.server.table.let_go(SessionId(session));
-                    self.server.awaiting.insert(session, (client, seen, sent));
-                }
+            // A connection is to one run: a question to the one before never arrives.
+            Message::Await { client, session, epoch, seen, sent }
+                if self.is_heard(client, session) && epoch == self.server.epoch =>
+            {
+                self.server.table.let_go(SessionId(session));
+                self.server.awaiting.insert(session, (client, seen, sent));
             }
             Message::Return { session, lease } if self.is_heard(usize::MAX, session) => {
                 let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
