@@ -150,6 +150,23 @@ pub struct Names {
     lost: bool,
 }
 
+impl Op {
+    /// The paths that it names.
+    pub fn paths(&self) -> Vec<&str> {
+        match self {
+            Self::Rename { from, to, .. } | Self::Link { from, to } => vec![from, to],
+            Self::Create { path, .. }
+            | Self::Mkdir { path, .. }
+            | Self::Symlink { path, .. }
+            | Self::Unlink { path }
+            | Self::Rmdir { path }
+            | Self::Chmod { path, .. }
+            | Self::SetXattr { path, .. }
+            | Self::RemoveXattr { path, .. } => vec![path],
+        }
+    }
+}
+
 impl Names {
     /// A tree that has only its root.
     pub fn new(root_mode: u32) -> Self {

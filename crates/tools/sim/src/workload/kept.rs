@@ -79,10 +79,15 @@ impl Kept {
     }
 
     /// The client has changed something, or does not know whether it did.
-    pub(crate) fn changed(&self, known: bool, now: Duration) {
+    pub(crate) fn changed(&self, paths: &[&str], known: bool, now: Duration) {
         let mut state = lock(&self.0);
-        state.directories.clear();
+        let names: Vec<&str> = paths.iter().filter_map(|path| path.rsplit('/').next()).collect();
+        for directory in state.directories.values_mut() {
+            directory.own = None;
+            directory.entries.retain(|name, _| !names.contains(&name.as_str()));
+        }
         if !known {
+            state.directories.clear();
             state.rests_until = now + REST;
         }
     }

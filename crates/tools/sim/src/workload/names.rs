@@ -37,10 +37,10 @@ impl Actor {
         let root = self.judge.state().trees[tree].root.clone();
         match self.random.below(100) {
             0..24 => self.open_step(&mut entered, &root).await,
-            24..36 => self.stat_step(&entered, &root).await,
-            36..46 => self.list_step(&entered, &root).await,
-            46..52 => self.sync_directory_step(&entered, &root).await,
-            52..56 => self.xattr_step(&entered, &root).await,
+            24..54 => self.stat_step(&entered, &root).await,
+            54..60 => self.list_step(&entered, &root).await,
+            60..64 => self.sync_directory_step(&entered, &root).await,
+            64..67 => self.xattr_step(&entered, &root).await,
             _ => self.change_step(&mut entered, &root).await,
         }
     }
@@ -81,7 +81,7 @@ impl Actor {
         let number = entered.begin(&op);
         let outcome = self.call(format!("{root}: {op:?}"), self.make(root, &op)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
-        self.kept.changed(known, self.world.now());
+        self.kept.changed(&op.paths(), known, self.world.now());
         entered.end(known);
         if known {
             let outcome = outcome.map_err(|error| error.status());
@@ -158,7 +158,7 @@ impl Actor {
     async fn stat_step(&mut self, entered: &Entered, root: &str) {
         let path = if self.random.chance(200_000) { self.directory() } else { self.path() };
         let full = format!("/{root}/{path}");
-        if self.random.chance(600_000) {
+        if self.random.chance(800_000) {
             let outcome = self.call(format!("look up {full}"), self.look_up(&full)).await;
             return self.judge_stat(entered, &path, outcome.map_err(|error| error.status()));
         }
@@ -230,7 +230,7 @@ impl Actor {
         let client = self.client.clone();
         let outcome = self.call(what, client.open(full.as_str(), &options)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
-        self.kept.changed(known, self.world.now());
+        self.kept.changed(&[&path], known, self.world.now());
         entered.end(known);
         if !known {
             return;
