@@ -19,7 +19,9 @@ impl Vfs {
         let mut done = 0;
         while done < bytes {
             let room = buffer.len().min((bytes - done) as usize);
+            let under = self.holder.begin_write(target.file.index())?;
             let piece = copy_piece(&source, from.1 + done, &target, to.1 + done, &mut buffer[..room]);
+            drop(under);
             self.changed(target.file.index());
             let copied = match piece {
                 Err(error) if done == 0 => return Err(error.into()),
