@@ -23,6 +23,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod alike;
 mod congruence;
 mod distribution;
 mod error;

@@ -40,6 +40,8 @@ pub const FRAME_BODY_BYTES_MAX: usize = 512 * 1024;
 pub const REPLY_DATA_BYTES_MAX: usize = 256 * 1024;
 /// Payload wanted from or sent to one I/O daemon in one request, in bytes (I2's window).
 pub const WINDOW_BYTES: u64 = 4 << 20;
+/// Bytes of a range in one `CopyRange`, of all daemons together: it ends well within one attempt of a client (I8).
+pub const COPY_RANGE_BYTES_MAX: u64 = 64 << 20;
 /// Requests that one connection may have in flight unless the handshake grants less.
 pub const CREDITS_DEFAULT: u32 = 256;
 /// Capabilities that one connection may have presented and not released.

@@ -25,7 +25,11 @@ fn waiting_mount(pool: PoolOptions) -> Option<TestMount> {
 
 fn killed_at_once(pool: PoolOptions, with: Signal) {
     let Some(mount) = waiting_mount(pool) else { return };
-    let child = process("stat", &[mount.path("wait").to_str().unwrap()]);
+    // Whoever starts the tests may have it ignored, as shells do with QUIT for what runs in the background.
+    let default = format!("--default-signal={}", with.as_raw());
+    let path = mount.path("wait");
+    let arguments = [&default, "stat", path.to_str().unwrap()];
+    let child = process("env", &arguments[if with == Signal::KILL { 1 } else { 0 }..]);
     mount.memory.gate.wait_held(1);
     signal(&child, with);
     assert_eq!(ended(child).and_then(|status| status.signal()), Some(with.as_raw()));
@@ -67,19 +71,56 @@ fn a_signal_that_is_handled_ends_no_wait_and_a_kill_after_it_does() {
 }
 
 #[test]
-fn a_signal_that_is_handled_ends_the_wait_for_a_lock() {
+fn a_signal_ends_the_wait_for_a_lock() {
     let Some(mount) = TestMount::new(Memory::new()) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::SetLock { wait: true, lock } if lock.flock && request.header.node == FILE => Fate::Hold,
         _ => Fate::Serve,
     });
-    // Its descriptor 9 is the file; flock(1) says in its exit status that it was interrupted.
     let script = format!("exec 9< {}; exec flock 9", mount.path("file").display());
     let child = process("bash", &["-c", &script]);
     mount.memory.gate.wait_held(1);
-    signal(&child, Signal::INT);
+    signal(&child, Signal::TERM);
     assert!(ended(child).is_some_and(|status| !status.success()));
     assert_eq!(mount.memory.gate.held(), 0);
+}
+
+#[test]
+fn who_asks_and_is_killed_is_gone_though_nobody_listens() {
+    let Some(mount) = TestMount::new(Memory::new()) else { return };
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    let child = process("stat", &[mount.path("wait").to_str().unwrap()]);
+    mount.memory.gate.wait_held(1);
+    signal(&child, Signal::KILL);
+    assert_eq!(ended(child).and_then(|status| status.signal()), Some(Signal::KILL.as_raw()));
+    assert_eq!(mount.memory.gate.held(), 1, "the handler has not answered yet");
+    mount.memory.gate.open();
+    assert!(std::fs::metadata(mount.path("file")).is_ok());
+}
+
+#[test]
+fn a_change_is_waited_for_even_by_the_killed() {
+    let Some(mount) = TestMount::new(Memory::new()) else { return };
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::MakeDirectory { .. } | Operation::Lookup { name: b"beside" } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    let child = process("mkdir", &[mount.path("sub/made").to_str().unwrap()]);
+    mount.memory.gate.wait_held(1);
+    signal(&child, Signal::KILL);
+    // A second process that is let go shows that the watcher has looked in the meantime.
+    let beside = process("stat", &[mount.path("beside").to_str().unwrap()]);
+    mount.memory.gate.wait_held(2);
+    signal(&beside, Signal::KILL);
+    assert!(ended(beside).is_some());
+    let state = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    assert!(!state.contains(") Z "), "it ended before its change: {state}");
+    mount.memory.gate.open();
+    assert!(ended(child).is_some());
+    assert!(std::fs::metadata(mount.path("sub/made")).is_ok());
 }
 
 #[test]

@@ -200,9 +200,14 @@ impl<S: ObjectStore> IodCore<S> {
         Ok(())
     }
 
-    /// Learns how far this machine's wall clock is from the metadata server's.
+    /// Learns how far this machine's wall clock is from the metadata server's. What is known is kept while a new estimate
+    /// agrees with it, within 10 ms: the time of a write that was told once must not move with every heartbeat.
     pub fn set_clock_offset(&self, mds_now: Timestamp, here: Timestamp) {
-        self.clock_offset.store(nanos(mds_now).saturating_sub(nanos(here)), Relaxed);
+        let estimate = nanos(mds_now).saturating_sub(nanos(here));
+        let known = self.clock_offset.load(Relaxed);
+        if estimate.saturating_sub(known).saturating_abs() > CLOCK_AGREES.as_nanos() as i64 {
+            self.clock_offset.store(estimate, Relaxed);
+        }
     }
 
     /// What a heartbeat says.
@@ -242,6 +247,17 @@ impl<S: ObjectStore> IodCore<S> {
         let caller = connection.data_caller()?.clone();
         drop(self.pass(&grant, &caller, now)?);
         Ok((grant, caller))
+    }
+
+    /// The grant of a second file of the same call, and of the same session.
+    pub(crate) fn further_grant(&self, first: &Grant, signed: &[u8], wanted: Rights) -> Result<Grant, Failure> {
+        let grant = Grant::verify(signed, &self.server_key, self.iod())?;
+        if grant.session != first.session {
+            return Err(Failure::new(Status::BadCapability, "it was made for another session"));
+        }
+        grant.allow(wanted)?;
+        self.gate.check_epoch(grant.epoch)?;
+        Ok(grant)
     }
 
     /// The grant of a call of the metadata server, which signs for itself.
@@ -315,6 +331,9 @@ impl<S: ObjectStore> IodCore<S> {
 }
 
 const NANOS: i64 = 1_000_000_000;
+/// How far apart two estimates of one clock's offset may be that differ only in how long their messages took: more than a
+/// heartbeat takes on a busy machine, no more than clocks under NTP are apart.
+const CLOCK_AGREES: Duration = Duration::from_millis(10);
 
 /// Nanoseconds since 1970; saturates in the year 2262.
 fn nanos(time: Timestamp) -> i64 {

@@ -218,7 +218,7 @@ impl MdsCore {
     /// Files that are due, with the parts that have an object: the others have none yet, since nobody wrote.
     fn next_due(&self) -> Vec<(Arc<Inode>, Option<Parts>)> {
         let now = self.now();
-        let (mut batch, mut objects) = (Vec::new(), 0);
+        let (mut batch, mut objects, mut lost) = (Vec::new(), 0, Vec::new());
         while batch.len() < SETTLE_FILES_MAX && objects < COLLECT_OBJECTS_MAX {
             // Locked for each: a batch is large, and calls wait for the lock.
             let mut state = self.state();
@@ -230,17 +230,19 @@ impl MdsCore {
             let Some(found) = state.collector.heard(file) else { continue };
             if !state.cluster.all_keep(&found.verifiers) {
                 state.collector.begin_again(file);
+                lost.push(inode);
                 continue;
             }
             let parts = found.fetch.parts.clone();
             objects += parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
             batch.push((inode, Some(parts)));
         }
+        self.forget_kept(&lost);
         batch
     }
 
     /// A file's daemons have flushed it: its size is recorded, unless somebody came, or a daemon lost what it had.
-    fn settle_size(&self, inode: &Inode, found: Result<Found, Failure>) {
+    fn settle_size(&self, inode: &Arc<Inode>, found: Result<Found, Failure>) {
         let mut state = self.state();
         let Some(heard) = state.collector.heard.settled(inode.file) else { return };
         match found {
@@ -250,7 +252,11 @@ impl MdsCore {
                 self.record(&mut state, inode, heard);
             }
             Ok(found) if found.verifiers == heard.verifiers => self.record(&mut state, inode, found),
-            Ok(_) => state.collector.begin_again(inode.file),
+            Ok(_) => {
+                state.collector.begin_again(inode.file);
+                drop(state);
+                self.forget_kept(std::slice::from_ref(inode));
+            }
             Err(failure) => state.ask_later(inode.file, &failure),
         }
     }

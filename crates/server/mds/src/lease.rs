@@ -406,6 +406,21 @@ impl MdsCore {
         writers.len() > 1 || writers.contains(&call.asker())
     }
 
+    /// What was told of these files' sizes was lost with a daemon's power: nobody is to keep it. It is not waited for.
+    pub(crate) fn forget_kept(&self, inodes: &[Arc<Inode>]) {
+        let now = self.now();
+        let needs: Vec<_> = inodes.iter().filter_map(|inode| names_of(inode)).collect();
+        if needs.is_empty() {
+            return;
+        }
+        self.on_board(|board| {
+            board.next_claim += 1;
+            let id = ClaimId(board.next_claim);
+            board.table.claim(id, SessionId::default(), &needs, now);
+            board.table.unclaim(id, &needs.iter().map(|(of, _)| *of).collect::<Vec<_>>());
+        });
+    }
+
     /// A session waits for recalls; what it held before a restart is gone.
     pub(crate) fn park_for_recalls(&self, call: Call, session: SessionId, seen: u64) {
         let replaced = self.on_board(|board| {

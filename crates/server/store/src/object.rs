@@ -78,6 +78,20 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// process; over the loss of power only after a flush. On an error any part of it may be written.
     fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()>;
 
+    /// Copies up to `bytes` of another object of the same store, all of which it has, as [`write_at`](Self::write_at) would put
+    /// them; how many. `None` where the disk has no quicker way than reading and writing.
+    fn copy_from(
+        &self,
+        source: &dyn Object,
+        from: ObjectOffset,
+        to: ObjectOffset,
+        bytes: u64,
+        generation: SizeGeneration,
+    ) -> Result<Option<u64>> {
+        let _ = (source, from, to, bytes, generation);
+        Ok(None)
+    }
+
     /// Reserves space for `[offset, offset + length)` and grows the object to hold it.
     fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()>;
 

@@ -18,6 +18,8 @@ pub struct Args {
 pub enum Command {
     /// Reading, writing, metadata and memory of one cluster over loopback, against this machine's own limits
     Core(CoreArgs),
+    /// The mount as users drive it: dd, fio, cp, tar, git; against the local file system and other networked ones
+    Mount(MountArgs),
     /// Answers each byte with a byte
     #[command(hide = true)]
     Echo,
@@ -72,6 +74,49 @@ impl CoreArgs {
             command += " --no-tls";
         }
         command
+    }
+}
+
+/// `cargo xtask bench mount`.
+#[derive(ClapArgs, Debug, Clone, Default)]
+pub struct MountArgs {
+    /// Groups to measure [default: all]
+    #[arg(value_name = "GROUP")]
+    pub groups: Vec<String>,
+    /// Print the groups and what each measures
+    #[arg(long)]
+    pub list: bool,
+    /// Measure GlusterFS and MooseFS too, from Debian's packages, which are installed (needs root)
+    #[arg(long)]
+    pub rivals: bool,
+    /// Smaller sizes, once: for trying, not for publishing
+    #[arg(long)]
+    pub quick: bool,
+    /// Print JSON: name, value, unit, spread, bar, holds
+    #[arg(long)]
+    pub json: bool,
+    /// Exit 1 and name each bar that does not hold
+    #[arg(long)]
+    pub check: bool,
+    /// Repetitions of which the median is taken [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
+    /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
+    #[arg(long, value_name = "FILE")]
+    pub braid: Option<PathBuf>,
+    /// Where all file systems keep their data: a directory of the local one that is measured too [default: the system's
+    /// temporary directory]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+impl MountArgs {
+    /// The command that measures one group as this run does.
+    pub fn command_of(&self, group: &str) -> String {
+        let rivals = if self.rivals { " --rivals" } else { "" };
+        let quick = if self.quick { " --quick" } else { "" };
+        let count = self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
+        format!("cargo xtask bench mount {group}{rivals}{quick}{count}")
     }
 }
 

@@ -2,7 +2,9 @@
 //! exits 1 and names each bar that does not hold.
 //!
 //! ```text
-//!   main ── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
+//!   main ── mount/        a mount as users drive it, and its rivals
+//!     │
+//!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
 //!                   └── workers/      this program again, as a process that echoes or creates
 //!             │
@@ -19,6 +21,7 @@ mod cpu;
 mod daemons;
 mod machine;
 mod measure;
+mod mount;
 mod pinning;
 mod references;
 mod report;
@@ -40,6 +43,7 @@ use crate::{
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
         Command::Core(args) => core(&args),
+        Command::Mount(args) => mount::run(&args),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
     };

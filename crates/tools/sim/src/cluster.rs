@@ -148,7 +148,7 @@ impl Cluster {
         client: usize,
         what: impl FnOnce(Client<SimDriver>) -> F,
     ) -> T {
-        let (life, api) = self.clients[client].start();
+        let (life, api, _) = self.clients[client].start();
         let ended = self.world.run(&life, Duration::from_secs(3600), what(api));
         ended.unwrap_or_else(|| panic!("I8 violated: a call did not end within an hour\n{}", self.world.trace()))
     }

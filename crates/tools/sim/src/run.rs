@@ -108,9 +108,9 @@ fn respawner(
     Arc::new(move |client| {
         let Some(cluster) = weak.upgrade() else { return };
         cluster.restart(Node::Client(client));
-        let (life, api) = cluster.clients[client].start();
+        let (life, api, kept) = cluster.clients[client].start();
         let node = &cluster.clients[client];
-        let actor = Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, calm);
+        let actor = Actor::new(&node.name, &cluster.world, &judge, &randoms[client], api, kept, calm);
         cluster.world.spawn(&life, actor.work(end));
     })
 }

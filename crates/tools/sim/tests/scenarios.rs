@@ -93,7 +93,7 @@ fn what_was_acknowledged_survives_the_kill_of_every_process() {
 fn truncate_with_a_write_in_flight(to: u64, victim: Node, after: u64) {
     let cluster = cluster(4);
     let file = written(&cluster, 60_000);
-    let (life, _) = cluster.clients[0].start();
+    let (life, ..) = cluster.clients[0].start();
     let (writer, cutter) = (file.clone(), file.clone());
     cluster.world.spawn(&life, async move { drop(writer.write_at(&[9; 30_000], 20_000).await) });
     cluster.world.spawn(&life, async move { drop(cutter.set_len(to).await) });
@@ -233,7 +233,7 @@ fn a_first_write_that_comes_late(ignored: bool) -> Vec<u8> {
     }
     let calm = cluster.network.weather();
     let slow = Weather { delay_min: 20 * SECOND, delay_max: 21 * SECOND, ..calm.clone() };
-    let (life, _) = cluster.clients[0].start();
+    let (life, ..) = cluster.clients[0].start();
     let writer = file.clone();
     cluster.network.set_weather(slow);
     cluster.world.spawn(&life, async move { assert_eq!(writer.write_at(&[8; 4096], 0).await.unwrap(), 4096) });

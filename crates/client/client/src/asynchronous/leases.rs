@@ -49,6 +49,49 @@ impl<D: Driver> Client<D> {
     }
 }
 
+impl<D: Driver> Client<D> {
+    /// As `serve_leases`, for a holder that never blocks: it is called within the task. For drivers without threads.
+    pub fn serve_leases_here(&self, holder: Weak<dyn LeaseHolder>) -> impl Future<Output = ()> + Send + 'static {
+        let weak = Arc::downgrade(self.caller().engine());
+        self.caller().engine().serve_recalls();
+        async move {
+            while let Some(engine) = weak.upgrade() {
+                match engine.next_notice().await {
+                    Notice::LostAll(lost) => {
+                        if let Some(holder) = holder.upgrade() {
+                            holder.lost_all();
+                        }
+                        engine.all_dropped(lost);
+                    }
+                    Notice::Recalled(recalled) => {
+                        for one in &recalled {
+                            let keep = holder
+                                .upgrade()
+                                .filter(|_| one.held)
+                                .map_or(LeaseMode::None, |holder| tell(&*holder, one));
+                            // Not heard of it, the server ends the session: the next notice says so.
+                            let _ = engine.carried_out(one, keep).await;
+                        }
+                    }
+                    Notice::Quiet => {}
+                    Notice::Ended => return,
+                }
+            }
+        }
+    }
+}
+
+/// Has a recall carried out; what is kept.
+fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
+    match recalled.of {
+        LeaseOf::Names(dir) => {
+            holder.recall_names(dir);
+            LeaseMode::None
+        }
+        LeaseOf::Data(file) => holder.recall_data(file, recalled.keep),
+    }
+}
+
 impl Client<Tokio> {
     /// Carries recalls out as long as the client lives: before this runs nothing is granted. To be run in a task; the
     /// holder is called on threads that may block.
@@ -77,15 +120,7 @@ impl Client<Tokio> {
 
 async fn carry_out(engine: Arc<Engine<Tokio>>, holder: Weak<dyn LeaseHolder>, recalled: Recalled) {
     let keep = if recalled.held {
-        let Recalled { of, keep, .. } = recalled;
-        let carried_out = blocking(&holder, move |holder| match of {
-            LeaseOf::Names(dir) => {
-                holder.recall_names(dir);
-                LeaseMode::None
-            }
-            LeaseOf::Data(file) => holder.recall_data(file, keep),
-        });
-        carried_out.await.unwrap_or(LeaseMode::None)
+        blocking(&holder, move |holder| tell(&*holder, &recalled)).await.unwrap_or(LeaseMode::None)
     } else {
         LeaseMode::None
     };

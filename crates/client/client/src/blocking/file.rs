@@ -126,6 +126,15 @@ impl File {
         block_on(self.file.write_list(extents, buffers))
     }
 
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`, within the I/O daemons where both lie alike on them; how
+    /// many. Fewer where the source ends, and where one call would take too long. Positions are the file's, whatever the views.
+    ///
+    /// # Errors
+    /// With the path and the daemon, when nothing was copied before.
+    pub fn copy_range_from(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+        block_on(self.file.copy_range_from(&source.file, from, to, bytes))
+    }
+
     /// Closes the file. Without it, dropping the last handle does, silently.
     ///
     /// # Errors

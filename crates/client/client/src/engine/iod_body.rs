@@ -5,7 +5,7 @@ use braid_layout::Request;
 use braid_types::{ByteCount, FileOffset};
 use braid_wire::{
     Call, Wire,
-    message::iod::{Allocate, Flush, ObjectSizes, Read, Seek, SeekWhat, Write},
+    message::iod::{Allocate, CopyRange, Flush, ObjectSizes, Read, Seek, SeekWhat, Write},
 };
 
 /// What is asked, besides the capability.
@@ -17,6 +17,7 @@ pub(crate) enum Body<'a> {
     ObjectSizes,
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
     Seek { offset: FileOffset, what: SeekWhat },
+    CopyRange { source: &'a [u8], from: FileOffset, to: FileOffset, bytes: ByteCount },
 }
 
 impl Body<'_> {
@@ -28,13 +29,14 @@ impl Body<'_> {
             Self::ObjectSizes => ObjectSizes::OP,
             Self::Allocate { .. } => Allocate::OP,
             Self::Seek { .. } => Seek::OP,
+            Self::CopyRange { .. } => CopyRange::OP,
         }
     }
 
     /// Whether it changes objects, or makes durable what changed them: what is carried out late of a write that was given up
     /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
     pub(crate) fn changes(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::Allocate { .. } | Self::Flush)
+        matches!(self, Self::Write(_) | Self::Allocate { .. } | Self::Flush | Self::CopyRange { .. })
     }
 
     /// Whether it tells what a file looks like.
@@ -59,6 +61,13 @@ impl Body<'_> {
             Self::Seek { offset, what } => {
                 offset.encode(&mut out);
                 what.encode(&mut out);
+            }
+            Self::CopyRange { source, from, to, bytes } => {
+                (source.len() as u32).encode(&mut out);
+                out.extend_from_slice(source);
+                from.encode(&mut out);
+                to.encode(&mut out);
+                bytes.encode(&mut out);
             }
         }
         out
@@ -85,5 +94,8 @@ mod tests {
         assert_eq!(Body::Allocate { offset, bytes, keep_size: true }.encode(1, &present), allocate.to_bytes());
         let seek = Seek { handle: 1, present: present.clone(), offset, what: SeekWhat::Hole };
         assert_eq!(Body::Seek { offset, what: SeekWhat::Hole }.encode(1, &present), seek.to_bytes());
+        let (source, to) = (vec![7, 8], FileOffset(9));
+        let copy = CopyRange { handle: 1, present: present.clone(), source: source.clone(), from: offset, to, bytes };
+        assert_eq!(Body::CopyRange { source: &source, from: offset, to, bytes }.encode(1, &present), copy.to_bytes());
     }
 }

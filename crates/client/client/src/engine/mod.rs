@@ -19,6 +19,7 @@ mod attributes;
 mod backoff;
 mod capability;
 mod close;
+mod copy;
 mod cursor;
 mod directory;
 pub(crate) mod gate;

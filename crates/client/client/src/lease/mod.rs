@@ -15,6 +15,8 @@
 
 mod holder;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use braid_types::FileIndex;
 use braid_wire::message::lease::LeaseKind;

@@ -116,6 +116,13 @@ impl Cluster {
                 let found = (call.what == SeekWhat::Data).then_some(call.offset);
                 encode_success(&found)
             }
+            IodRequest::CopyRange(call) => {
+                let target = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
+                let source = self.grant(connection, u32::MAX, call.source, Rights::READ)?;
+                let bytes = self.gather(connection, &source, &Request::contiguous(call.from, call.bytes.0));
+                self.write(connection, &target, &Request::contiguous(call.to, call.bytes.0), &bytes);
+                encode_success(&WriteReply { bytes: ByteCount(bytes.len() as u64), verifier })
+            }
             IodRequest::Abandon(call) => {
                 self.abandoned.extend(call.connections);
                 encode_success(&())
@@ -201,6 +208,18 @@ impl Cluster {
         self.exchanges.push((connection.iod, 0x0200, bytes));
         let reply = ReadReply { bytes: ByteCount(bytes), ends: self.ends(connection, grant) };
         Answer { body: encode_success(&reply), payload_bytes: bytes }
+    }
+
+    /// The daemon's bytes of a request, holes as zeros.
+    fn gather(&self, connection: &Connection, grant: &Capability, request: &Request) -> Vec<u8> {
+        let parts = self.parts(connection, grant);
+        let mut bytes = Vec::new();
+        for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
+            let object = self.objects.get(&(connection.iod, grant.file, access.part));
+            let range = access.object_offset.0..access.object_offset.0 + access.bytes;
+            bytes.extend(range.map(|at| object.and_then(|object| object.get(at as usize)).copied().unwrap_or(0)));
+        }
+        bytes
     }
 
     fn write(&mut self, connection: &Connection, grant: &Capability, request: &Request, sent: &[u8]) {

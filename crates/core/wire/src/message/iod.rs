@@ -87,6 +87,22 @@ calls! {
         /// What is sought.
         what: SeekWhat,
     } -> Option<FileOffset>;
+    /// Copy a range of another file, where both lie alike on the daemons (`Layout::lies_as`): of each object here. Bytes that
+    /// the source does not have are zeros.
+    CopyRange = 0x0207 {
+        /// Capability handle of the file that is written.
+        handle: u32,
+        /// Its signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// The signed capability of the file that is read, of the same session.
+        source: Vec<u8>,
+        /// Where the range starts in the file that is read.
+        from: FileOffset,
+        /// Where it goes in the file that is written.
+        to: FileOffset,
+        /// How long it is; at most 64 MiB.
+        bytes: ByteCount,
+    } -> WriteReply;
 
     /// From the metadata server: set the length of objects, with a new size generation (I5). May be repeated.
     Truncate = 0x0210 {

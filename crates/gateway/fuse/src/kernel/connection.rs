@@ -6,7 +6,7 @@ use super::init::{Agreed, Offer, offer, ours};
 use super::interrupt::Interrupts;
 use super::pages::Pages;
 use super::worker::{Pool, PoolOptions};
-use super::{Dialect, Features, Handler, Header, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
+use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -94,11 +94,10 @@ fn negotiate(device: &Arc<Device>, handler: &dyn Handler) -> Result<(KernelFeatu
     loop {
         let bytes = first(device, buffer.bytes())?;
         let request = Request::parse(bytes, Dialect::default())?;
-        let Header { unique, opcode, .. } = request.header;
-        let reply = Reply::new(Arc::clone(device), Arc::clone(&interrupts), unique, opcode);
+        let reply = Reply::new(device, &interrupts, Interrupt::new(0, None), &request.header);
         let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation else {
             reply.error(Errno::PROTO);
-            return Err(StartError::NoInit(opcode));
+            return Err(StartError::NoInit(request.header.opcode));
         };
         match offer(major, minor, read_ahead_bytes_max, flags) {
             Offer::Newer => reply.tell(ours).map_err(|refused| io::Error::from(refused.0))?,

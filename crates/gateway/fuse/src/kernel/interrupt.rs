@@ -12,7 +12,10 @@
 //!    ([`Interrupt::signalled`]). A wait for a server ends with EINTR only when the process is being
 //!    killed ([`Interrupt::killed`]): programs do not expect EINTR of a read of a file. A watcher thread
 //!    looks at those that were signalled, since the kernel stays silent.
-//! 3. An INTERRUPT may be read by another worker before its request is registered. It is kept as `early`
+//! 3. A request that changes nothing is answered EINTR by the watcher, when its process is being killed and
+//!    the handler does not answer by itself. A change is waited for, within the client's time bound (I8):
+//!    nobody may see it happen after its process is gone and others went on.
+//! 4. An INTERRUPT may be read by another worker before its request is registered. It is kept as `early`
 //!    and found by `register`. (The other way, to answer EAGAIN so that the kernel repeats it, spins, and
 //!    fails with several descriptors: the kernel looks the request up on the descriptor that answers.)
 
@@ -20,6 +23,9 @@ mod process;
 #[cfg(test)]
 mod tests;
 
+use super::device::Device;
+use super::encode::Message;
+use rustix::io::Errno;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +53,9 @@ struct State {
     thread: u32,
     signalled: AtomicBool,
     killed: AtomicBool,
+    answered: AtomicBool,
+    /// Where the watcher may answer.
+    deserts: Option<(Arc<Device>, u64)>,
     wakes: Mutex<Wakes>,
 }
 
@@ -64,9 +73,19 @@ pub struct SignalGuard {
 }
 
 impl Interrupt {
-    pub(super) fn new(thread: u32) -> Self {
-        let (signalled, killed) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { state: Arc::new(State { thread, signalled, killed, wakes: Mutex::default() }) }
+    /// `deserts`: the descriptor and the unique of a request that may be left by who waits for it.
+    pub(super) fn new(thread: u32, deserts: Option<(Arc<Device>, u64)>) -> Self {
+        let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
+        Self { state: Arc::new(State { thread, signalled, killed, answered, deserts, wakes: Mutex::default() }) }
+    }
+
+    /// Takes the right to answer; there is one.
+    pub(super) fn claim_answer(&self) -> bool {
+        !self.state.answered.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_answered(&self) -> bool {
+        self.state.answered.load(Ordering::Acquire)
     }
 
     /// A signal came, of any kind.
@@ -109,17 +128,30 @@ impl State {
         self.killed.store(killed, Ordering::Release);
         self.signalled.store(true, Ordering::Release);
         self.wake();
-        !killed && self.thread != 0
+        (!killed || self.deserts.is_some()) && self.thread != 0
     }
 
     /// Looks again; whether to look once more.
     fn look(&self) -> bool {
+        if self.killed.load(Ordering::Acquire) {
+            // The handler had its time.
+            self.desert();
+            return false;
+        }
         if !process::is_being_killed(self.thread) {
             return true;
         }
         self.killed.store(true, Ordering::Release);
         self.wake();
-        false
+        self.deserts.is_some()
+    }
+
+    fn desert(&self) {
+        if let Some((device, unique)) = &self.deserts
+            && !self.answered.swap(true, Ordering::AcqRel)
+        {
+            let _ = device.send(Message::new(*unique, -Errno::INTR.raw_os_error()));
+        }
     }
 
     fn wake(&self) {
@@ -164,17 +196,15 @@ struct Watched {
 
 impl Interrupts {
     /// Before the handler sees the request.
-    pub(super) fn register(self: &Arc<Self>, unique: u64, thread: u32) -> Interrupt {
-        let interrupt = Interrupt::new(thread);
+    pub(super) fn register(self: &Arc<Self>, unique: u64, interrupt: &Interrupt) {
         let mut shard = self.shard(unique);
         shard.waiting.insert(unique, interrupt.clone());
         let early = shard.early.iter().position(|known| *known == unique);
         let early = early.and_then(|at| shard.early.remove(at));
         drop(shard);
         if early.is_some() {
-            self.signal(unique, &interrupt);
+            self.signal(unique, interrupt);
         }
-        interrupt
     }
 
     /// The request is answered.

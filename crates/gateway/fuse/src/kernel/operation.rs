@@ -213,6 +213,22 @@ pub enum Operation<'a> {
     Unknown,
 }
 
+impl Operation<'_> {
+    /// Whether it may be left unanswered to its process without anybody seeing a difference later.
+    pub(super) fn changes_nothing(&self) -> bool {
+        /// `O_TRUNC` of Linux.
+        const TRUNCATE: u32 = rustix::fs::OFlags::TRUNC.bits();
+        match self {
+            Self::Open { flags, .. } => flags & TRUNCATE == 0,
+            Self::Lookup { .. } | Self::ReadLink | Self::GetAttributes { .. } | Self::ExtendedStat { .. } => true,
+            Self::Access { .. } | Self::StatFs | Self::GetXattr { .. } | Self::ListXattr { .. } => true,
+            Self::OpenDirectory { .. } | Self::ReadDirectory { .. } => true,
+            Self::Read { .. } | Self::Seek { .. } | Self::TestLock(_) => true,
+            _ => false,
+        }
+    }
+}
+
 /// Which attributes to set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]

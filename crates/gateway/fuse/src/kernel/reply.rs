@@ -3,8 +3,8 @@
 use super::abi::opcode;
 use super::device::Device;
 use super::encode::{DirectoryBuffer, Message};
-use super::interrupt::Interrupts;
-use super::{Attributes, Entry, ExtendedStat, Lock, SpaceStat, Validity};
+use super::interrupt::{Interrupt, Interrupts};
+use super::{Attributes, Entry, ExtendedStat, Header, Lock, SpaceStat, Validity};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use thiserror::Error;
 pub struct Reply {
     device: Arc<Device>,
     interrupts: Arc<Interrupts>,
+    interrupt: Interrupt,
     unique: u64,
     opcode: u32,
-    answered: bool,
 }
 
 /// An open file, as the kernel is told.
@@ -37,8 +37,15 @@ pub struct Opened {
 pub struct NotTaken(pub Errno);
 
 impl Reply {
-    pub(super) fn new(device: Arc<Device>, interrupts: Arc<Interrupts>, unique: u64, opcode: u32) -> Self {
-        Self { device, interrupts, unique, opcode, answered: false }
+    /// `interrupt` knows whether there is an answer already.
+    pub(super) fn new(
+        device: &Arc<Device>,
+        interrupts: &Arc<Interrupts>,
+        interrupt: Interrupt,
+        header: &Header,
+    ) -> Self {
+        let (device, interrupts) = (Arc::clone(device), Arc::clone(interrupts));
+        Self { device, interrupts, interrupt, unique: header.unique, opcode: header.opcode }
     }
 
     /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: counts as one lookup of the node.
@@ -91,7 +98,7 @@ impl Reply {
     pub fn copied(self, bytes: u64) {
         let wide = self.opcode == opcode::COPY_FILE_RANGE_64;
         // The older form has 32 bits: the rest is a short copy, which callers go on from.
-        let narrow = u32::try_from(bytes).unwrap_or(u32::MAX & !0xfff);
+        let narrow = u32::try_from(bytes).unwrap_or(!0xfff);
         let _ = self.tell(|message| if wide { message.u64(bytes) } else { message.u32(narrow).u32(0) });
     }
 
@@ -146,7 +153,7 @@ impl Reply {
     }
 
     /// It failed.
-    pub fn error(mut self, error: Errno) {
+    pub fn error(self, error: Errno) {
         self.fail(error);
     }
 
@@ -158,15 +165,20 @@ impl Reply {
         })
     }
 
-    fn send(mut self, send: impl FnOnce(&Device, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
-        self.answered = true;
+    fn send(self, send: impl FnOnce(&Device, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
         self.interrupts.remove(self.unique);
+        if !self.interrupt.claim_answer() {
+            // Who waited was killed, and has been let go.
+            return Err(NotTaken(Errno::INTR));
+        }
         send(&self.device, self.unique).map_err(|error| self.not_taken(error))
     }
 
-    fn fail(&mut self, error: Errno) {
-        self.answered = true;
+    fn fail(&self, error: Errno) {
         self.interrupts.remove(self.unique);
+        if !self.interrupt.claim_answer() {
+            return;
+        }
         // The kernel takes 1..512 as errors; what the handler meant otherwise is an I/O error.
         let errno = Some(error.raw_os_error()).filter(|number| (1..512).contains(number));
         let errno = errno.unwrap_or(Errno::IO.raw_os_error());
@@ -184,7 +196,7 @@ impl Reply {
 
 impl Drop for Reply {
     fn drop(&mut self) {
-        if !self.answered {
+        if !self.interrupt.is_answered() {
             tracing::warn!(opcode = self.opcode, "a request was dropped without an answer: EIO");
             self.fail(Errno::IO);
         }

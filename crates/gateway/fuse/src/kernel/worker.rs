@@ -20,7 +20,7 @@ use super::device::Device;
 use super::init::Agreed;
 use super::interrupt::Interrupts;
 use super::pages::Pages;
-use super::{Call, Dialect, Forget, Handler, Header, Operation, Reply, Request};
+use super::{Call, Dialect, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
 use rustix::io::Errno;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -243,7 +243,7 @@ fn own_device(pool: &Pool) -> Arc<Device> {
 
 /// What this layer serves by itself, and the rest to the handler.
 fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratch: &mut [u8]) {
-    let Header { unique, opcode, pid, .. } = request.header;
+    let header = request.header;
     match &request.operation {
         Operation::Forget(forgotten) => {
             let nodes: Vec<Forget> = forgotten.iter().collect();
@@ -251,11 +251,13 @@ fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratc
         }
         Operation::Interrupt { unique } => return pool.interrupts.interrupt(*unique),
         // An answer to FUSE_NOTIFY_RETRIEVE, which is never sent; it expects none.
-        Operation::Unknown if opcode == opcode::NOTIFY_REPLY => return,
+        Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
-    let interrupt = pool.interrupts.register(unique, pid);
-    let reply = Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), unique, opcode);
+    let deserts = request.operation.changes_nothing().then(|| (Arc::clone(device), header.unique));
+    let interrupt = Interrupt::new(header.pid, deserts);
+    pool.interrupts.register(header.unique, &interrupt);
+    let reply = Reply::new(device, &pool.interrupts, interrupt.clone(), &header);
     match request.operation {
         Operation::Unknown => reply.error(Errno::NOSYS),
         Operation::Init { .. } => reply.error(Errno::PROTO),
@@ -273,6 +275,6 @@ fn refuse(pool: &Pool, device: &Arc<Device>, bytes: &[u8], error: super::ParseEr
     tracing::error!(%error, ?header, bytes = bytes.len(), "the kernel sent what is not understood");
     let Ok((header, _)) = header else { return };
     if !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY) {
-        Reply::new(Arc::clone(device), Arc::clone(&pool.interrupts), header.unique, header.opcode).error(Errno::IO);
+        Reply::new(device, &pool.interrupts, Interrupt::new(0, None), &header).error(Errno::IO);
     }
 }

@@ -12,6 +12,8 @@ pub enum Fate {
     Hold,
     /// Waits for the gate; ends with EINTR only when the process is being killed.
     HoldUntilKilled,
+    /// Waits for the gate, whatever happens to the process.
+    HoldDeaf,
     /// The reply is dropped.
     Drop,
     /// The handler panics.
@@ -75,13 +77,17 @@ impl Gate {
     }
 
     /// `true`: go on; `false`: interrupted.
-    pub fn pass(&self, interrupt: &Interrupt, only_killed: bool) -> bool {
+    pub fn pass(&self, interrupt: &Interrupt, fate: Fate) -> bool {
         let shared = Arc::clone(&self.state);
         let _guard = interrupt.on_signal(move || {
             shared.0.lock().unwrap().signals += 1;
             shared.1.notify_all();
         });
-        let interrupted = || if only_killed { interrupt.killed() } else { interrupt.signalled() };
+        let interrupted = || match fate {
+            Fate::Hold => interrupt.signalled(),
+            Fate::HoldUntilKilled => interrupt.killed(),
+            _ => false,
+        };
         let mut state = self.state.0.lock().unwrap();
         state.held += 1;
         self.state.1.notify_all();

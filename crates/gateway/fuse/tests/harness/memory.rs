@@ -210,8 +210,8 @@ impl Handler for Memory {
             Fate::Serve => {}
             Fate::Drop => return drop(reply),
             Fate::Panic => panic!("as the test wants it"),
-            Fate::Hold | Fate::HoldUntilKilled => {
-                if !self.gate.pass(call.interrupt, fate == Fate::HoldUntilKilled) {
+            Fate::Hold | Fate::HoldUntilKilled | Fate::HoldDeaf => {
+                if !self.gate.pass(call.interrupt, fate) {
                     return reply.error(Errno::INTR);
                 }
             }

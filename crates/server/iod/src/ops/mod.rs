@@ -3,6 +3,7 @@
 mod abandon;
 mod allocate;
 mod collect;
+mod copy;
 mod delete;
 mod fence;
 mod flush;
@@ -76,6 +77,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
         IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),
         IodRequest::Allocate(allocate) => allocate::begin(core, connection, now, allocate).map(Begun::Work),
+        IodRequest::CopyRange(copy) => copy::begin(core, connection, now, copy).map(Begun::Work),
         IodRequest::Release(release) => {
             release.handles.into_iter().for_each(|handle| connection.release(handle));
             answer(Ok(()))
@@ -119,7 +121,14 @@ fn common<S: ObjectStore>(
 fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
     use IodRequest as R;
     let allowed = match request {
-        R::Read(_) | R::Write(_) | R::Flush(_) | R::ObjectSizes(_) | R::Allocate(_) | R::Release(_) | R::Seek(_) => {
+        R::Read(_)
+        | R::Write(_)
+        | R::Flush(_)
+        | R::ObjectSizes(_)
+        | R::Allocate(_)
+        | R::Release(_)
+        | R::Seek(_)
+        | R::CopyRange(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
         R::Abandon(_) => matches!(standing, Standing::Client(_)),

@@ -2,6 +2,7 @@
 
 mod capabilities;
 mod cluster;
+mod copy;
 mod data;
 mod faults;
 mod harness;

@@ -150,6 +150,11 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
+    // A heartbeat that took 9 ms longer says nothing of the clock; one that says 2.6 s does.
+    core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000));
+    assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
+    core.set_clock_offset(at(1002, 500_000_000), at(1005, 100_000_000));
+    assert_eq!(nanos(client.call(&sizes).unwrap()[0].mtime) - nanos(here), -2_600_000_000);
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! What `braid fsck` asks: files, orphans, and what it may mend. It never deletes data. (Names: `fsck_names.rs`.)
 
-use braid_meta::{FileKind, Identity, Inode, Parts};
+use braid_meta::{
+    FileKind, Identity, Inode, Parts,
+    lease::{LeaseMode, LeaseOf},
+};
 use braid_types::{ByteCount, Failure, FileIndex, ObjectId, ShardId, Status};
 use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMendFile, FsckOrphans};
 
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
+    lease::{claimed, names_of},
     objects,
 };
 
@@ -107,6 +111,10 @@ impl MdsCore {
     }
 
     pub(super) fn fsck_mend_file(&self, call: Call, r: &FsckMendFile) -> Flow {
+        let known = self.names.getattr(r.file).ok();
+        let mut needs = vec![(LeaseOf::Data(r.file), LeaseMode::Shared)];
+        needs.extend(known.and_then(|inode| names_of(&inode)));
+        let call = claimed!(self.claim(call, &needs));
         let parts = r.mend.existing_parts.as_deref().map(Parts::from_bytes);
         let size = r.mend.bytes.map(|bytes| bytes.0);
         let mended = match (size, &parts) {

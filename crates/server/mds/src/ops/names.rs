@@ -30,7 +30,8 @@ impl MdsCore {
         };
         let call = claimed!(self.claim(call, &[names(slot.directory)]));
         let made = Ok(slot).and_then(|slot| {
-            let made = self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
+            let made =
+                self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
             Ok(convert::attributes(&made))
         });
         Flow::from(call, made)

@@ -5,9 +5,7 @@ use braid_wire::{
     Rights,
     message::{
         lease::LeaseMode,
-        mds::{
-            AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat,
-        },
+        mds::{AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat},
     },
 };
 

@@ -37,8 +37,8 @@ impl Namespace {
                 tx.batch.remove(key::orphan(file));
                 (inode.unnamed, inode.parent) = (false, directory);
             }
+            inode.linked |= inode.nlink > 0;
             inode.nlink += 1;
-            inode.linked = true;
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

@@ -24,6 +24,17 @@ pub(super) fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<usiz
     file.write_at(data, offset)
 }
 
+/// Within the kernel, and without a copy where the file system shares blocks. `None` where it cannot.
+pub(super) fn copy_range(source: &File, from: u64, file: &File, to: u64, bytes: usize) -> io::Result<Option<usize>> {
+    let (mut from, mut to) = (from, to);
+    match rustix::fs::copy_file_range(source, Some(&mut from), file, Some(&mut to), bytes) {
+        Ok(copied) => Ok(Some(copied)),
+        // Overlapping ranges of one object, or a file system without it.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::XDEV | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
 /// `None` where the page cache has not got it.
 pub(super) fn read_at_nowait(file: &File, buf: &mut [u8], offset: u64) -> io::Result<Option<usize>> {
     match rustix::io::preadv2(file, &mut [IoSliceMut::new(buf)], offset, ReadWriteFlags::NOWAIT) {

@@ -238,6 +238,29 @@ impl Object for LocalObject {
         Ok(())
     }
 
+    fn copy_from(
+        &self,
+        source: &dyn Object,
+        from: ObjectOffset,
+        to: ObjectOffset,
+        bytes: u64,
+        generation: SizeGeneration,
+    ) -> Result<Option<u64>> {
+        self.end(to, bytes)?;
+        let Some(source) = source.file() else { return Ok(None) };
+        let _record = self.admitted(generation)?;
+        let _changing = self.dirt.changing();
+        let copy = || {
+            let allowed = self.directory.allowed(DiskOp::Write, usize::try_from(bytes).unwrap_or(usize::MAX))?;
+            platform::copy_range(source, from.0, &self.file, to.0, allowed)
+        };
+        match copy() {
+            Ok(copied) => Ok(copied.map(|copied| copied as u64)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(self.failed("write")(error)),
+        }
+    }
+
     fn allocate(&self, offset: ObjectOffset, length: u64, generation: SizeGeneration) -> Result<()> {
         self.end(offset, length)?;
         let _record = self.admitted(generation)?;

@@ -35,6 +35,16 @@ pub(super) fn write_at(file: &File, data: &[u8], offset: u64) -> io::Result<usiz
     std::os::unix::fs::FileExt::write_at(file, data, offset)
 }
 
+pub(super) fn copy_range(
+    _source: &File,
+    _from: u64,
+    _file: &File,
+    _to: u64,
+    _bytes: usize,
+) -> io::Result<Option<usize>> {
+    Ok(None)
+}
+
 pub(super) fn read_at_nowait(_file: &File, _buf: &mut [u8], _offset: u64) -> io::Result<Option<usize>> {
     Ok(None)
 }

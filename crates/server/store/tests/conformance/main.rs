@@ -29,6 +29,7 @@ conformance! {
     promises::a_size_change_of_an_absent_object_refuses_late_writers,
     promises::holes_and_data_are_found,
     promises::allocate_grows_and_reads_as_zeros,
+    promises::a_copy_of_an_object_is_what_a_write_would_be,
     promises::offsets_past_the_largest_file_are_refused,
     promises::delete_is_idempotent,
     promises::listing_resumes_at_every_page_size,

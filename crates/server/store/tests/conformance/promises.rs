@@ -252,3 +252,23 @@ pub fn many_objects_are_flushed_with_one_sync(h: &mut Harness) {
     }
     assert_eq!(h.faults().operations(), spent, "data and names of all were covered");
 }
+
+pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
+    let (source, target) = (object(h.store(), id(1, 0), &[7; 20_000]), object(h.store(), id(2, 0), b"head"));
+    match target.copy_from(&*source, AT(5), AT(10_000), 9_000, GEN(1)).unwrap() {
+        Some(copied) => {
+            assert!(copied > 0 && copied <= 9_000);
+            let mut want = b"head".to_vec();
+            want.resize(10_000, 0);
+            want.resize(10_000 + copied as usize, 7);
+            assert_eq!(bytes(&*target), want);
+            assert!(target.stat().unwrap().mtime >= source.stat().unwrap().mtime);
+        }
+        None => assert_eq!(bytes(&*target), b"head", "nothing was done"),
+    }
+    let cut = SizeChange::Truncate { length: 4 };
+    target.change_size(cut, GEN(2)).unwrap();
+    let late = target.copy_from(&*source, AT(0), AT(0), 100, GEN(1));
+    assert!(late.as_ref().is_ok_and(Option::is_none) || late.unwrap_err().status() == Status::StaleGeneration);
+    assert_eq!(bytes(&*target), b"head", "I5: an older generation writes nothing");
+}

@@ -57,6 +57,11 @@ impl Cluster {
         Ok(started)
     }
 
+    /// The `braid` that runs it.
+    pub fn binary(&self) -> &Path {
+        &self.braid
+    }
+
     /// A new client with connections of its own.
     pub fn client(&self, tls: TlsPolicy) -> Result<Client> {
         connect(&self.mds_address, &self.key, tls)

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Links are made only from the anchor, to a name that is never renamed: `link` finds its source and makes the name at two
-//! moments, and `rename` between two names of one file does nothing; on Linux neither is atomic on a local disk.
+//! moments, and `rename` between two names of one file does nothing; on Linux neither is atomic, on a local disk either.
 
 use std::{
     fs::OpenOptions,
@@ -56,6 +56,8 @@ pub enum Call {
     Rename(usize, usize, Answer),
     RenameNoReplace(usize, usize, Answer),
     Exchange(usize, usize, Answer),
+    /// A rename or an exchange that was done while another mount brought a file to the same name: see `found_apart`.
+    Same(Box<Call>, usize),
     /// The anchor, by this name too.
     Link(usize, u64, Answer),
     Lookup(usize, Entry),
@@ -77,6 +79,7 @@ impl Specification for Names {
         };
         let same_if = |possible: bool| if possible { vec![*state] } else { Vec::new() };
         match call {
+            Call::Same(done, to) => [Self::next(state, done), same_if(!absent(to))].concat(),
             Call::Create(name, Ok(entry)) if absent(name) => set(&[(*name, *entry)]),
             Call::Create(name, Err(Answer::Exists)) => same_if(!absent(name)),
             Call::Unlink(name, Answer::Done) if !absent(name) => set(&[(*name, Entry::Absent)]),
@@ -140,7 +143,36 @@ pub fn changes(call: &Call) -> Vec<(usize, bool)> {
             vec![(*from, false), (*to, true)]
         }
         Call::Exchange(from, to, Answer::Done) => vec![(*from, true), (*to, true)],
+        Call::Same(done, _) => changes(done),
         _ => Vec::new(),
+    }
+}
+
+/// Marks renames whose two names the kernel may have found to be one file: it looks them up at two moments, and another
+/// mount may have brought the file from the one to the other between them. Then `rename` does nothing and says that it was
+/// done, without asking anybody; no file system can mend that.
+pub fn found_apart(calls: &mut [Timed<Call>], mounts: usize) {
+    let targets = |call: &Call| match call {
+        Call::Rename(_, to, Answer::Done) | Call::RenameNoReplace(_, to, Answer::Done) => vec![*to],
+        Call::Exchange(from, to, Answer::Done) => vec![*from, *to],
+        _ => Vec::new(),
+    };
+    let moves: Vec<(usize, usize, u64, u64, Vec<usize>)> = calls
+        .iter()
+        .map(|call| (call.object, call.thread % mounts, call.invoked, call.returned, targets(&call.call)))
+        .filter(|(.., targets)| !targets.is_empty())
+        .collect();
+    for call in calls {
+        let (Call::Rename(_, to, Answer::Done) | Call::Exchange(_, to, Answer::Done)) = call.call else { continue };
+        let meanwhile = moves.iter().any(|(cell, mount, invoked, returned, targets)| {
+            (*cell, *mount != call.thread % mounts) == (call.object, true)
+                && *invoked <= call.returned
+                && *returned >= call.invoked
+                && targets.contains(&to)
+        });
+        if meanwhile {
+            call.call = Call::Same(Box::new(call.call.clone()), to);
+        }
     }
 }
 
@@ -288,6 +320,26 @@ mod tests {
             !check(vec![made, renamed, by(0, Entry::Absent, 3), by(1, Entry::Absent, 6)]),
             "neither here nor there"
         );
+    }
+
+    #[test]
+    fn two_mounts_may_both_have_renamed_but_only_at_the_same_time() {
+        let rename = |thread, invoked| Timed {
+            object: 0,
+            thread,
+            invoked,
+            returned: invoked + 5,
+            call: Call::Rename(0, 1, Answer::Done),
+        };
+        let made = Timed { object: 0, thread: 0, invoked: 0, returned: 1, call: Call::Create(0, Ok(Entry::File(7))) };
+        let judge = |second: Timed<Call>| {
+            let mut calls = vec![made.clone(), rename(0, 2), second];
+            found_apart(&mut calls, 2);
+            explain::<Names>([Entry::Absent; NAMES], &calls.iter().collect::<Vec<_>>()).is_ok()
+        };
+        assert!(judge(rename(1, 4)), "the kernel of the other mount may have found one file under both names");
+        assert!(!judge(rename(1, 10)), "one after the other");
+        assert!(!judge(rename(2, 4)), "on one mount the kernel holds the directory");
     }
 
     #[test]

@@ -46,6 +46,8 @@ pub struct Options {
     pub plant: Option<u64>,
     /// Servers are killed: calls may fail.
     pub errors_allowed: bool,
+    /// No appends to files that are written and cut too.
+    pub without_appends: bool,
     /// A client is killed: what is to be there afterwards must be on the servers.
     pub durable: bool,
 }
@@ -124,6 +126,7 @@ pub fn play_round(
     let (contents, wrong) = look_by_all(&dirs, options, &objects, &clock, &mut record, &mut played)?;
     ensure!(options.errors_allowed || played.errors.is_empty(), "calls failed: {:?}", played.errors);
     ensure!(played.longest <= options.limit, "a call took {:.1} s", played.longest.as_secs_f64());
+    names::found_apart(&mut record.names, dirs.len());
     judge(record, &objects, &contents, wrong)?;
     fs::remove_dir_all(&dirs[0]).context("removing the directory of a round")?;
     Ok(played)
@@ -170,6 +173,7 @@ fn let_loose(
         let dir = dirs[thread % dirs.len()].clone();
         let mut player = Player::new(thread, dir, random, Arc::clone(clock));
         (player.plant, player.durable) = (options.plant, options.durable);
+        player.without_appends = options.without_appends;
         let (watched, objects, start) = (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
         let options = options.clone();
         threads.push((watched, std::thread::spawn(move || play(player, &objects, &options, &start))));

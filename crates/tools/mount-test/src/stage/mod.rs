@@ -1,6 +1,6 @@
 //! A cluster of processes and its mounts, for the suites.
 
-pub mod kill;
+pub(crate) mod kill;
 pub mod mount;
 
 use std::{
@@ -25,7 +25,9 @@ pub const IODS: usize = 4;
 /// A running cluster, mounted so many times.
 pub struct Stage {
     // Before the cluster: unmounting asks the servers.
+    /// The mounts.
     pub mounts: Vec<Mount>,
+    /// The servers.
     pub cluster: Cluster,
     dir: PathBuf,
 }
@@ -37,7 +39,7 @@ impl Stage {
         let dir = dir.canonicalize()?;
         let cluster = Cluster::start(braid, &dir, IODS)?;
         let (mds, key) = cluster.contact();
-        let point = |at: usize| dir.join(format!("mount{at}"));
+        let point = |at: usize| dir.join(format!("m{at}"));
         let mounts = (0..mounts).map(|at| Mount::start(braid, point(at), &mds, &key, &[])).collect::<Result<_>>()?;
         Ok(Self { mounts, cluster, dir })
     }
@@ -74,6 +76,7 @@ impl Stage {
 /// A process that may be killed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
+    /// One of the cluster.
     Server(Victim),
     /// The process of this mount.
     Mount(usize),

@@ -1,16 +1,18 @@
 //! A client process: the real engine over the simulated network.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     time::Duration,
 };
 
-use braid_client::{Config, Credential, TlsPolicy, asynchronous::Client};
+use braid_client::{Config, Credential, LeaseHolder, TlsPolicy, asynchronous::Client};
 
 use super::{CLUSTER, MDS_ADDRESS, server_key};
 use crate::{
     driver::SimDriver,
     network::{Host, Network},
+    random::Random,
+    workload::Kept,
     world::{Life, lock},
 };
 
@@ -25,12 +27,14 @@ pub struct ClientNode {
     pub host: Host,
     network: Network,
     seed: u64,
+    keeps: bool,
     running: Mutex<Option<Running>>,
 }
 
 struct Running {
     life: Life,
     client: Client<SimDriver>,
+    kept: Arc<Kept>,
 }
 
 impl ClientNode {
@@ -38,14 +42,15 @@ impl ClientNode {
     pub fn new(network: &Network, number: u32, seed: u64) -> Arc<Self> {
         let name = format!("client{number}");
         let host = network.add_host(&name, &format!("{name}:0"));
-        Arc::new(Self { name, host, network: network.clone(), seed, running: Mutex::new(None) })
+        let keeps = Random::new(seed, &format!("{name} keeps")).chance(800_000);
+        Arc::new(Self { name, host, network: network.clone(), seed, keeps, running: Mutex::new(None) })
     }
 
-    /// The process and its client, started when it does not run.
-    pub fn start(&self) -> (Life, Client<SimDriver>) {
+    /// The process, its client and what that keeps, started when it does not run.
+    pub fn start(&self) -> (Life, Client<SimDriver>, Arc<Kept>) {
         let mut running = lock(&self.running);
         let running = running.get_or_insert_with(|| self.process());
-        (running.life.clone(), running.client.clone())
+        (running.life.clone(), running.client.clone(), Arc::clone(&running.kept))
     }
 
     fn process(&self) -> Running {
@@ -57,7 +62,12 @@ impl ClientNode {
         config.cluster = Some(CLUSTER);
         let client = Client::over(SimDriver::new(self.network.clone(), self.host, self.seed), config);
         self.network.world().spawn(&life, client.serve());
-        Running { life, client }
+        let kept = Kept::new();
+        // Some clients use no leases: what they change the others must see all the same.
+        if self.keeps {
+            self.network.world().spawn(&life, client.serve_leases_here(Arc::downgrade(&kept) as Weak<dyn LeaseHolder>));
+        }
+        Running { life, client, kept }
     }
 
     /// The process dies in the middle of whatever it does.

@@ -2,10 +2,12 @@
 
 mod call;
 mod data;
+mod kept;
 mod names;
 
 use std::{sync::Arc, time::Duration};
 
+pub use kept::Kept;
 pub(crate) use names::seen;
 
 use braid_client::asynchronous::{Client, File};
@@ -27,6 +29,8 @@ pub struct Actor {
     /// Whether every call must succeed that the model allows.
     pub(crate) calm: bool,
     pub(crate) open: Vec<Open>,
+    /// Names and attributes that it keeps under leases.
+    pub(crate) kept: Arc<Kept>,
 }
 
 /// An open file.
@@ -44,10 +48,11 @@ impl Actor {
         judge: &Judge,
         random: &Arc<Random>,
         client: Client<SimDriver>,
+        kept: Arc<Kept>,
         calm: bool,
     ) -> Self {
         let (world, judge, random) = (world.clone(), judge.clone(), Arc::clone(random));
-        Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new() }
+        Self { name: name.to_owned(), world, judge, random, client, calm, open: Vec::new(), kept }
     }
 
     /// Works until `end`, then closes what it has open.

@@ -81,6 +81,7 @@ impl Actor {
         let number = entered.begin(&op);
         let outcome = self.call(format!("{root}: {op:?}"), self.make(root, &op)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
+        self.kept.changed(known, self.world.now());
         entered.end(known);
         if known {
             let outcome = outcome.map_err(|error| error.status());
@@ -157,6 +158,10 @@ impl Actor {
     async fn stat_step(&mut self, entered: &Entered, root: &str) {
         let path = if self.random.chance(200_000) { self.directory() } else { self.path() };
         let full = format!("/{root}/{path}");
+        if self.random.chance(600_000) {
+            let outcome = self.call(format!("look up {full}"), self.look_up(&full)).await;
+            return self.judge_stat(entered, &path, outcome.map_err(|error| error.status()));
+        }
         let outcome = self.call(format!("stat {full}"), self.client.lstat(full.as_str())).await;
         self.judge_stat(entered, &path, outcome.as_ref().map(seen).map_err(Error::status));
     }
@@ -225,6 +230,7 @@ impl Actor {
         let client = self.client.clone();
         let outcome = self.call(what, client.open(full.as_str(), &options)).await;
         let known = !outcome.as_ref().is_err_and(|error| is_unknown(error.status()));
+        self.kept.changed(known, self.world.now());
         entered.end(known);
         if !known {
             return;

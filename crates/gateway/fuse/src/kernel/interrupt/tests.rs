@@ -2,6 +2,12 @@ use super::process::deadly;
 use super::*;
 use std::sync::atomic::AtomicUsize;
 
+fn register(table: &Arc<Interrupts>, unique: u64) -> Interrupt {
+    let interrupt = Interrupt::new(0, None);
+    table.register(unique, &interrupt);
+    interrupt
+}
+
 fn counter() -> (Arc<AtomicUsize>, impl Fn() + Send + Sync + 'static) {
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -13,7 +19,7 @@ fn counter() -> (Arc<AtomicUsize>, impl Fn() + Send + Sync + 'static) {
 #[test]
 fn an_interrupt_after_its_request_wakes_who_waits() {
     let table = Arc::new(Interrupts::default());
-    let interrupt = table.register(8, 0);
+    let interrupt = register(&table, 8);
     let (count, wake) = counter();
     let _guard = interrupt.on_signal(wake);
     table.interrupt(6);
@@ -26,16 +32,16 @@ fn an_interrupt_after_its_request_wakes_who_waits() {
 fn an_interrupt_before_its_request_is_kept_for_it() {
     let table = Arc::new(Interrupts::default());
     table.interrupt(8);
-    assert!(!table.register(6, 0).signalled());
-    assert!(table.register(8, 0).signalled());
-    assert!(!table.register(8 + 2 * SHARDS as u64, 0).signalled());
+    assert!(!register(&table, 6).signalled());
+    assert!(register(&table, 8).signalled());
+    assert!(!register(&table, 8 + 2 * SHARDS as u64).signalled());
 }
 
 #[test]
 fn who_begins_to_wait_after_the_signal_is_woken_too() {
     let table = Arc::new(Interrupts::default());
     table.interrupt(8);
-    let interrupt = table.register(8, 0);
+    let interrupt = register(&table, 8);
     let (count, wake) = counter();
     let _guard = interrupt.on_signal(wake);
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -44,7 +50,7 @@ fn who_begins_to_wait_after_the_signal_is_woken_too() {
 #[test]
 fn a_dropped_guard_takes_its_call_away() {
     let table = Arc::new(Interrupts::default());
-    let interrupt = table.register(8, 0);
+    let interrupt = register(&table, 8);
     let (count, wake) = counter();
     drop(interrupt.on_signal(wake));
     table.interrupt(8);

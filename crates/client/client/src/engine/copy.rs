@@ -1,0 +1,104 @@
+//! Copying a range from one open file to another: within the I/O daemons where both lie alike on them, else over this
+//! program in bounded pieces.
+
+use std::io::{IoSlice, IoSliceMut};
+
+use braid_net::Driver;
+use braid_types::{
+    ByteCount, FileOffset, Status,
+    limits::{COPY_RANGE_BYTES_MAX, FILE_BYTES_MAX, WINDOW_BYTES},
+};
+use braid_wire::{Rights, message::iod::WriteReply};
+
+use super::{FileView, OpenFile, iod_body::Body, transfer::Stop};
+use crate::{
+    error::{Error, Result},
+    plan::FileMap,
+};
+
+impl<D: Driver> OpenFile<D> {
+    /// Copies up to `bytes` from `source` at `from` to this file at `to`; how many. Fewer where the source ends, and where one
+    /// call would take too long: call again. One range of one file must not overlap the other.
+    ///
+    /// # Errors
+    /// With the path and the daemon, when nothing was copied before.
+    pub async fn copy_range_from(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+        let copied = self.copy_range_named(source, from, to, bytes).await;
+        copied.map_err(|error| error.during("copy to", self.path()))
+    }
+
+    async fn copy_range_named(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+        source.allow(Rights::READ)?;
+        self.allow(Rights::WRITE)?;
+        if to > FILE_BYTES_MAX {
+            return Err(Error::new(Status::TooLarge, "the range begins past the largest file"));
+        }
+        let bytes = source.size().await?.saturating_sub(from).min(bytes).min(FILE_BYTES_MAX - to);
+        if source.file() == self.file() && from < to + bytes && to < from + bytes {
+            return Err(Error::new(Status::Invalid, "the two ranges of the file overlap"));
+        }
+        let bytes = bytes.min(COPY_RANGE_BYTES_MAX);
+        if bytes > 0 && self.copy_within(source, from, to, bytes).await? {
+            return Ok(bytes);
+        }
+        self.copy_over(source, from, to, bytes).await
+    }
+
+    /// Lets the daemons copy; false when they cannot, and some of it may have been copied.
+    async fn copy_within(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<bool> {
+        if source.is_stale() || !std::sync::Arc::ptr_eq(source.engine(), self.engine()) {
+            return Ok(false);
+        }
+        let (mine, theirs) = (self.grant(), source.grant());
+        if !theirs.map.layout().lies_as(from, mine.map.layout(), to) {
+            return Ok(false);
+        }
+        let targets = touched(&mine.map, to, bytes)?;
+        let (from, to, bytes) = (FileOffset(from), FileOffset(to), ByteCount(bytes));
+        let body = Body::CopyRange { source: &theirs.capability, from, to, bytes };
+        let deadline = self.engine().deadline();
+        let replies: Result<Vec<WriteReply>, Stop> = self.ask_targets(&mine, &targets, body, deadline).await;
+        // A capability that is old, of the one or the other: reading and writing find out which.
+        let Ok(replies) = replies else { return Ok(false) };
+        for (target, reply) in targets.into_iter().zip(&replies) {
+            let iod = mine.map.targets()[target].iod;
+            self.unsynced.wrote(iod, reply.verifier, || mine.pools[target].server());
+        }
+        Ok(replies.iter().map(|reply| reply.bytes.0).sum::<u64>() == bytes.0)
+    }
+
+    async fn copy_over(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
+        let whole = FileView::whole()?;
+        let mut buffer = vec![0; bytes.min(WINDOW_BYTES) as usize];
+        let mut done = 0;
+        while done < bytes {
+            let room = buffer.len().min((bytes - done) as usize);
+            let piece = async {
+                let got = source.read_at(&whole, from + done, &mut [IoSliceMut::new(&mut buffer[..room])]).await?;
+                self.write_at(&whole, to + done, &[IoSlice::new(&buffer[..got])]).await?;
+                Ok(got)
+            };
+            match piece.await {
+                Err(error) if done == 0 => return Err(error),
+                // The source was cut meanwhile, or the rest fails: what was copied was copied.
+                Ok(0) | Err(_) => break,
+                Ok(got) => done += got as u64,
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// The daemons that have bytes of a range.
+fn touched(map: &FileMap, start: u64, bytes: u64) -> Result<Vec<usize>> {
+    let mut touched = Vec::new();
+    for (target, on) in map.targets().iter().enumerate() {
+        for part in on.parts.iter() {
+            if map.ready().object_bytes(start, part)? < map.ready().object_bytes(start + bytes, part)? {
+                touched.push(target);
+                break;
+            }
+        }
+    }
+    Ok(touched)
+}

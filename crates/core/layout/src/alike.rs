@@ -1,0 +1,64 @@
+//! Whether a range of one file lies on the I/O daemons as a range of another does: then they copy it without a byte on the
+//! network.
+
+use braid_types::FileOffset;
+
+use crate::{Component, Distribution, Layout};
+
+impl Layout {
+    /// Whether every byte at `from + n` lies on the same daemon as the byte at `to + n` of a file with layout `other`, and whole
+    /// stretches of objects correspond: what is contiguous in an object of the one is contiguous in one of the other.
+    /// Costs a look at each part.
+    ///
+    /// ```
+    /// use braid_layout::{Distribution, Layout};
+    /// use braid_types::IodId;
+    /// let layout = |iods: [u32; 2]| {
+    ///     Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, iods.map(IodId))
+    /// };
+    /// assert!(layout([1, 2]).lies_as(0, &layout([1, 2]), 8192));
+    /// assert!(layout([1, 2]).lies_as(0, &layout([2, 1]), 4096), "its second strip is on daemon 1");
+    /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 4096));
+    /// assert!(!layout([1, 2]).lies_as(0, &layout([1, 2]), 100));
+    /// ```
+    pub fn lies_as(&self, from: u64, other: &Self, to: u64) -> bool {
+        match (&self.components[..], &other.components[..]) {
+            ([mine], [theirs]) if mine.distribution == theirs.distribution => match mine.distribution {
+                Distribution::Single => is_one_daemon(mine, theirs),
+                Distribution::SimpleStripe { stripe_size } => {
+                    from % stripe_size == to % stripe_size && self.is_turned(from, other, to)
+                }
+                _ => from == to && is_same(mine, theirs),
+            },
+            (mine, theirs) => {
+                from == to && mine.len() == theirs.len() && mine.iter().zip(theirs).all(|(a, b)| is_same(a, b))
+            }
+        }
+    }
+
+    /// Whether the parts from that of `from` on are on the daemons of those from that of `to` on, in turn.
+    fn is_turned(&self, from: u64, other: &Self, to: u64) -> bool {
+        let at = |layout: &Self, offset: u64| layout.locate(FileOffset(offset)).map(|found| usize::from(found.part.0));
+        let (Ok(mine), Ok(theirs)) = (at(self, from), at(other, to)) else { return false };
+        let (ours, others) = (&self.components[0].parts, &other.components[0].parts);
+        let turned = |parts: usize| {
+            (0..parts).all(|step| ours[(mine + step) % parts].iods == others[(theirs + step) % parts].iods)
+        };
+        ours.len() == others.len() && turned(ours.len())
+    }
+}
+
+/// The whole file is in one part, the first.
+fn is_one_daemon(mine: &Component, theirs: &Component) -> bool {
+    let part =
+        |component: &Component| component.parts.get(usize::from(component.first_part)).map(|part| part.iods.clone());
+    part(mine).is_some() && part(mine) == part(theirs)
+}
+
+/// Whether two stretches hold the same offsets in the same way, but for the names of their objects.
+fn is_same(mine: &Component, theirs: &Component) -> bool {
+    let iods = |component: &Component| component.parts.iter().map(|part| part.iods.clone()).collect::<Vec<_>>();
+    (mine.start, mine.end, &mine.distribution, mine.first_part)
+        == (theirs.start, theirs.end, &theirs.distribution, theirs.first_part)
+        && iods(mine) == iods(theirs)
+}

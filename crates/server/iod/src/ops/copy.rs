@@ -1,0 +1,143 @@
+//! Copy a range of one file to another within the daemon: nothing of it travels.
+//!
+//! The client asks only where the two lie alike (`Layout::lies_as`); then a range is one contiguous range of each object,
+//! on both sides (`braid_layout`: objects have no gaps).
+//!
+//! Invariants:
+//! 1. Both capabilities are asked for, of the same session: the one to read, the other to write.
+//! 2. As a write: the verifier is the one from before the first byte, and each slice holds a pass (I4, I6).
+//! 3. What the source has no byte for is zeros in the target: also where its object is not there, or ends.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_store::{Object, ObjectStore};
+use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, PartIndex, Status, limits::COPY_RANGE_BYTES_MAX};
+use braid_wire::{
+    Rights,
+    message::iod::{CopyRange, WriteReply},
+};
+
+use super::{Work, allocate::range_end, invalid};
+use crate::{
+    callers::Caller,
+    connection::ConnectionState,
+    grant::{Grant, Place},
+    iod_core::{IodCore, Opened},
+};
+
+/// Bytes copied under one pass.
+const SLICE_BYTES: u64 = 1 << 20;
+
+/// A contiguous range of an object here, and where it goes.
+struct Stretch<'a> {
+    source: &'a Place,
+    target: &'a Place,
+    from: u64,
+    to: u64,
+    bytes: u64,
+}
+
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    copy: CopyRange,
+) -> Result<Work<S>, Failure> {
+    let (target, caller) = core.grant(connection, now, copy.handle, &copy.present, Rights::WRITE)?;
+    let source = core.further_grant(&target, &copy.source, Rights::READ)?;
+    if copy.bytes.0 > COPY_RANGE_BYTES_MAX {
+        return Err(Failure::new(Status::LimitExceeded, format!("at most {COPY_RANGE_BYTES_MAX} bytes in one call")));
+    }
+    range_end(copy.from, copy.bytes)?;
+    range_end(copy.to, copy.bytes)?;
+    Ok(Work::new("CopyRange", move |core: &IodCore<S>, now| {
+        let verifier = core.store().write_verifier();
+        let mut copied = 0;
+        for source_place in &source.places {
+            if let Some(stretch) = stretch(&source, &target, source_place, &copy)? {
+                one(core, (&source, &target), &caller, now, &stretch)?;
+                copied += stretch.bytes;
+            }
+        }
+        Ok(WriteReply { bytes: ByteCount(copied), verifier })
+    }))
+}
+
+/// What of the range lies in one object of the source, and in which of the target it goes.
+fn stretch<'a>(
+    source: &Grant,
+    target: &'a Grant,
+    place: &'a Place,
+    copy: &CopyRange,
+) -> Result<Option<Stretch<'a>>, Failure> {
+    let (from, bytes) = range(source, place.object.part, copy.from, copy.bytes)?;
+    if bytes == 0 {
+        return Ok(None);
+    }
+    let first = source.map.file_offset(place.object.part, ObjectOffset(from)).map_err(invalid)?;
+    let first = target.map.locate(FileOffset(copy.to.0 + (first.0 - copy.from.0))).map_err(invalid)?;
+    let elsewhere = || Failure::new(Status::Invalid, "the two ranges do not lie alike on this daemon");
+    let slot = target.slot(first.part).ok_or_else(elsewhere)?;
+    let (to, room) = range(target, first.part, copy.to, copy.bytes)?;
+    if (to, room) != (first.object_offset.0, bytes) {
+        return Err(elsewhere());
+    }
+    Ok(Some(Stretch { source: place, target: &target.places[slot], from, to, bytes }))
+}
+
+/// A range of a file in one of its objects: where it begins there, and how long it is.
+fn range(grant: &Grant, part: PartIndex, offset: FileOffset, bytes: ByteCount) -> Result<(u64, u64), Failure> {
+    let low = grant.map.object_bytes(offset.0, part).map_err(invalid)?;
+    let high = grant.map.object_bytes(offset.0 + bytes.0, part).map_err(invalid)?;
+    Ok((low, high - low))
+}
+
+fn one<S: ObjectStore>(
+    core: &IodCore<S>,
+    (source, target): (&Grant, &Grant),
+    caller: &Caller,
+    now: Duration,
+    stretch: &Stretch<'_>,
+) -> Result<(), Failure> {
+    let mut done = 0;
+    let mut buffer = Vec::new();
+    while done < stretch.bytes {
+        let _pass = core.pass(target, caller, now)?;
+        // Looked up for each slice: both may be truncated meanwhile.
+        let from = core.open(source, stretch.source)?;
+        let object = core.open_or_create(target, stretch.target)?;
+        let bytes = SLICE_BYTES.min(stretch.bytes - done);
+        let (at, to) = (ObjectOffset(stretch.from + done), ObjectOffset(stretch.to + done));
+        done += slice(core, from.as_ref(), at, &object, to, bytes, target, &mut buffer)?;
+    }
+    Ok(())
+}
+
+/// Copies a slice; how many bytes.
+#[allow(clippy::too_many_arguments)]
+fn slice<S: ObjectStore>(
+    core: &IodCore<S>,
+    from: Option<&Opened>,
+    at: ObjectOffset,
+    object: &Arc<dyn Object>,
+    to: ObjectOffset,
+    bytes: u64,
+    target: &Grant,
+    buffer: &mut Vec<u8>,
+) -> Result<u64, Failure> {
+    let there = from.map_or(0, |from| from.stat.size.saturating_sub(at.0).min(bytes));
+    if there > 0
+        && let Some(source) = from
+        && let Some(copied) = core.warned(object.copy_from(&*source.object, at, to, there, target.size_generation))?
+        && copied > 0
+    {
+        return Ok(copied);
+    }
+    buffer.clear();
+    buffer.resize(bytes as usize, 0);
+    if let Some(source) = from.filter(|_| there > 0) {
+        core.warned(source.object.read_at(&mut buffer[..there as usize], at))?;
+    }
+    core.warned(object.write_at(buffer, to, target.size_generation))?;
+    Ok(bytes)
+}

@@ -1,0 +1,89 @@
+//! The bars of the issue, as ratios within this run.
+
+use super::{Samples, subject};
+use crate::{bench::Bench, measure::Measure};
+
+enum Rule {
+    /// At least so many times the best networked one; more is better.
+    AtLeastBest(f64),
+    /// At most so many times the best networked one; less is better.
+    AtMostBest(f64),
+    /// At least this.
+    AtLeast(f64),
+    /// At most so many times the local file system.
+    AtMostLocal(f64),
+}
+
+const BARS: &[(&str, Rule)] = &[
+    ("sequential.read", Rule::AtLeastBest(1.5)),
+    ("sequential.rewrite", Rule::AtLeastBest(1.5)),
+    ("sequential.write", Rule::AtLeastBest(1.0)),
+    ("parallel.write", Rule::AtLeastBest(1.2)),
+    ("parallel.read", Rule::AtLeastBest(1.3)),
+    ("random.latency", Rule::AtMostBest(0.6)),
+    ("names.create", Rule::AtLeast(8_000.0)),
+    ("names.stat", Rule::AtLeast(100_000.0)),
+    ("names.unlink", Rule::AtLeast(8_000.0)),
+    ("tree.copy", Rule::AtMostBest(0.4)),
+    ("tree.tar", Rule::AtMostLocal(3.0)),
+    ("clone.time", Rule::AtMostLocal(3.0)),
+];
+
+/// The measure with the bar of its name, if it has one that can be held here.
+pub fn hold(bench: &Bench, samples: &Samples, name: &'static str, measure: Measure) -> Measure {
+    let Some((_, rule)) = BARS.iter().find(|(of, _)| *of == name) else { return measure };
+    let against = |subject| samples.summary(name, subject).map(|summary| (summary.median, subject));
+    let rivals = || subject::RIVALS.iter().filter_map(|rival| against(rival));
+    let best = match rule {
+        Rule::AtLeastBest(_) => rivals().max_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::AtMostBest(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::AtLeast(bar) => return measure.at_least(*bar, "by itself"),
+        Rule::AtMostLocal(_) => against(subject::LOCAL),
+    };
+    let Some((value, of)) = best else {
+        bench.note(format!("{name}: its bar needs a rival in the same run; try: --rivals"));
+        return measure;
+    };
+    match rule {
+        Rule::AtLeastBest(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
+        Rule::AtMostBest(factor) | Rule::AtMostLocal(factor) => {
+            measure.at_most(factor * value, format!("{factor} x {of}"))
+        }
+        Rule::AtLeast(_) => measure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{args::CoreArgs, mount::Sample, stats::Summary};
+
+    fn held(name: &'static str, values: &[(&'static str, f64)], ours: f64) -> Option<bool> {
+        let mut samples = Samples::default();
+        values.iter().for_each(|(subject, value)| samples.add(subject, &Sample { name, unit: "x", value: *value }));
+        let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
+        hold(&bench, &samples, name, Measure::new(name, "x", Summary::once(ours))).plain.holds()
+    }
+
+    #[test]
+    fn a_rate_is_held_against_the_fastest_rival_and_not_against_the_local_disk() {
+        let others = [("ext4", 9000.0), ("gluster", 700.0), ("moosefs", 600.0)];
+        assert_eq!(held("sequential.read", &others, 1050.0), Some(true));
+        assert_eq!(held("sequential.read", &others, 1049.0), Some(false));
+    }
+
+    #[test]
+    fn a_time_is_held_against_the_quickest_rival_or_the_local_disk() {
+        let others = [("ext4", 1.0), ("gluster", 12.0), ("moosefs", 8.0)];
+        assert_eq!(held("tree.copy", &others, 3.2), Some(true));
+        assert_eq!(held("tree.copy", &others, 3.3), Some(false));
+        assert_eq!(held("tree.tar", &others, 3.0), Some(true));
+        assert_eq!(held("tree.tar", &others, 3.1), Some(false));
+    }
+
+    #[test]
+    fn without_a_rival_nothing_is_held_that_needs_one() {
+        assert_eq!(held("sequential.read", &[("ext4", 1.0)], 5.0), None);
+        assert_eq!(held("names.create", &[], 8_000.0), Some(true));
+    }
+}

@@ -1,0 +1,156 @@
+//! `bench mount`: the mount as users drive it, by dd, fio, cp, tar and git, against the local file system and, with
+//! `--rivals`, against other networked ones, all on this machine and in this run.
+//!
+//! ```text
+//!   repetitions ─► groups ─► subjects in turn: ext4, braid, (gluster, moosefs)     A B C D A B C D
+//!                               │
+//!                               ├── cold: unmounted and mounted again, the servers' caches stay warm
+//!                               └── samples ─► medians ─► bars: a ratio to the local or to the best networked one
+//! ```
+//!
+//! Invariants: those of the program; (4) every subject has four data servers on loopback, each a process, and is driven by
+//! the same commands; (5) a rival that cannot be had leaves bars that need one unheld and unbroken, and a note says so.
+
+mod bars;
+mod data;
+mod gluster;
+mod moosefs;
+mod names;
+mod shell;
+mod subject;
+mod trees;
+
+use std::{collections::BTreeMap, process::ExitCode};
+
+use anyhow::{Result, bail};
+
+use self::subject::Subject;
+use crate::{
+    args::{CoreArgs, MountArgs},
+    bench::Bench,
+    machine,
+    measure::Measure,
+    report,
+    stats::Summary,
+};
+
+/// One measured value.
+pub struct Sample {
+    /// Stable: `group.what`.
+    pub name: &'static str,
+    /// Of the value.
+    pub unit: &'static str,
+    /// What was measured.
+    pub value: f64,
+}
+
+/// Values that are measured one after the other on the same files.
+struct Group {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Bench, &Subject) -> Result<Vec<Sample>>,
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        name: "sequential",
+        about: "dd, 1 MiB: new file, rewritten, read with the client cold",
+        run: data::sequential,
+    },
+    Group { name: "parallel", about: "4 dd, a file each: written, read with the client cold", run: data::parallel },
+    Group { name: "random", about: "fio, 4 KiB random read, O_DIRECT, one job", run: data::random },
+    Group { name: "names", about: "5,000 empty files: create+close, stat, unlink", run: names::run },
+    Group { name: "tree", about: "cp -r /usr/include in, tar of it, warm, again", run: trees::tree },
+    Group { name: "clone", about: "git clone of a repository of 20,000 files", run: trees::clone },
+];
+
+/// Runs it.
+pub fn run(args: &MountArgs) -> Result<ExitCode> {
+    if args.list {
+        GROUPS.iter().for_each(|group| println!("{:12} {}", group.name, group.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let groups = chosen(&args.groups)?;
+    let core = CoreArgs {
+        quick: args.quick,
+        repetitions: Some(args.repetitions.unwrap_or(if args.quick { 1 } else { 3 })),
+        braid: args.braid.clone(),
+        dir: args.dir.clone(),
+        no_tls: true,
+        ..CoreArgs::default()
+    };
+    let bench = Bench::new(&core)?;
+    let subjects = subject::start(&bench, args)?;
+    let samples = measure(&bench, &groups, &subjects)?;
+    let measures = judge(args, &bench, &samples);
+    let machine = machine::describe(&bench.scratch);
+    if args.json {
+        println!("{}", report::json::render(&machine, &bench.notes(), &measures));
+    } else {
+        print!("{}", report::table::render(&machine, &bench.notes(), &measures));
+    }
+    Ok(report::verdict(args.check, &measures))
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Group>> {
+    if let Some(unknown) = names.iter().find(|name| GROUPS.iter().all(|group| group.name != name.as_str())) {
+        let known: Vec<&str> = GROUPS.iter().map(|group| group.name).collect();
+        bail!("there is no group {unknown}; try: {}", known.join(", "));
+    }
+    Ok(GROUPS.iter().filter(|group| names.is_empty() || names.iter().any(|name| name == group.name)).collect())
+}
+
+/// Values by name and subject, in the order in which they were first seen.
+#[derive(Default)]
+pub struct Samples {
+    order: Vec<(&'static str, &'static str)>,
+    values: BTreeMap<(&'static str, &'static str), Vec<f64>>,
+}
+
+impl Samples {
+    fn add(&mut self, subject: &'static str, sample: &Sample) {
+        if !self.order.contains(&(sample.name, sample.unit)) {
+            self.order.push((sample.name, sample.unit));
+        }
+        self.values.entry((sample.name, subject)).or_default().push(sample.value);
+    }
+
+    /// Of this value of this subject.
+    pub fn summary(&self, name: &'static str, subject: &'static str) -> Option<Summary> {
+        Summary::of(self.values.get(&(name, subject))?.iter().copied())
+    }
+}
+
+fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
+    let mut samples = Samples::default();
+    for repetition in 1..=bench.repetitions {
+        for group in groups {
+            for subject in subjects {
+                eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
+                match (group.run)(bench, subject) {
+                    Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
+                    Err(error) if subject.name() != subject::OURS => {
+                        bench.note(format!("{} on {} failed: {error:#}", group.name, subject.name()));
+                    }
+                    Err(error) => return Err(error.context(format!("{} on {}", group.name, subject.name()))),
+                }
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// A line for each value of each subject; ours with its bar.
+fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
+    let mut measures = Vec::new();
+    for (name, unit) in &samples.order {
+        for subject in subject::NAMES {
+            let Some(summary) = samples.summary(name, subject) else { continue };
+            let group = name.split('.').next().unwrap_or(name);
+            let measure = Measure::new(format!("{name}.{subject}"), unit, summary).made_by(&args.command_of(group));
+            let held = *subject == subject::OURS;
+            measures.push(if held { bars::hold(bench, samples, name, measure) } else { measure });
+        }
+    }
+    measures
+}

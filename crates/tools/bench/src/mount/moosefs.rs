@@ -1,0 +1,90 @@
+//! MooseFS, as Debian has it: a master and four chunk servers, one copy of each chunk.
+//!
+//! Its servers refuse a master on 127.x, so that all of it stands in a network namespace whose loopback has another
+//! address too. The namespace is entered by `nsenter --net`, which leaves the mounts where they are.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+
+use super::shell::{need, sh};
+
+const SERVERS: usize = crate::daemons::IODS;
+const ADDRESS: &str = "10.77.0.1";
+
+/// A running cluster. Dropping it stops it and removes the namespace.
+pub struct MooseFs {
+    dir: PathBuf,
+    namespace: String,
+}
+
+const START: &str = r#"
+dir=$1; namespace=$2; address=$3; servers=$4
+enter() { nsenter --net="/run/netns/$namespace" "$@"; }
+ip netns add "$namespace"; enter ip link set lo up; enter ip addr add "$address/24" dev lo
+mkdir -p "$dir/master" "$dir/mount"; cp /var/lib/mfs/metadata.mfs.empty "$dir/master/metadata.mfs"
+printf '%s\n' '* / rw,alldirs,admin,maproot=0:0' '* . rw' > "$dir/exports.cfg"
+printf '%s\n' DATA_PATH="$dir/master" WORKING_USER=root WORKING_GROUP=root EXPORTS_FILENAME="$dir/exports.cfg" \
+  MATOML_LISTEN_HOST=$address MATOCS_LISTEN_HOST=$address MATOCL_LISTEN_HOST=$address > "$dir/master.cfg"
+enter mfsmaster -c "$dir/master.cfg" start
+for i in $(seq "$servers"); do
+  mkdir -p "$dir/state$i" "$dir/data$i"; echo "$dir/data$i" > "$dir/disks$i.cfg"
+  printf '%s\n' DATA_PATH="$dir/state$i" WORKING_USER=root WORKING_GROUP=root HDD_CONF_FILENAME="$dir/disks$i.cfg" \
+    MASTER_HOST=$address BIND_HOST=$address CSSERV_LISTEN_HOST=$address CSSERV_LISTEN_PORT=$((9421 + i)) \
+    HDD_LEAVE_SPACE_DEFAULT=1GiB > "$dir/server$i.cfg"
+  enter mfschunkserver -c "$dir/server$i.cfg" start
+done
+for try in $(seq 60); do
+  if enter mfsmount "$dir/mount" -H $address && dd if=/dev/zero of="$dir/mount/probe" bs=1M count=1 status=none; then break; fi
+  umount -l "$dir/mount" 2>/dev/null || true; sleep 0.5
+done
+rm "$dir/mount/probe"; enter mfssetgoal -r 1 "$dir/mount"
+"#;
+
+const STOP: &str = r#"
+dir=$1; namespace=$2
+enter() { nsenter --net="/run/netns/$namespace" "$@"; }
+umount -l "$dir/mount" 2>/dev/null || true
+for config in "$dir"/server*.cfg; do enter mfschunkserver -c "$config" stop || true; done
+enter mfsmaster -c "$dir/master.cfg" stop || true
+ip netns del "$namespace"
+"#;
+
+impl MooseFs {
+    /// Installs it where it is missing, and starts it in a new directory.
+    pub fn start(dir: &Path) -> Result<Self> {
+        need("mfsmaster", &["moosefs-master", "moosefs-chunkserver", "moosefs-client"])?;
+        need("ip", &["iproute2"])?;
+        fs::create_dir_all(dir)?;
+        let moosefs = Self { dir: dir.to_owned(), namespace: format!("braid-bench-{}", std::process::id()) };
+        let servers = SERVERS.to_string();
+        sh(START, &[&moosefs.show(), &moosefs.namespace, ADDRESS, &servers]).context("starting MooseFS")?;
+        Ok(moosefs)
+    }
+
+    /// Where it is mounted.
+    pub fn point(&self) -> PathBuf {
+        self.dir.join("mount")
+    }
+
+    /// A new client.
+    pub fn remount(&self) -> Result<()> {
+        let script = "umount \"$1/mount\"; nsenter --net=\"/run/netns/$2\" mfsmount \"$1/mount\" -H $3";
+        sh(script, &[&self.show(), &self.namespace, ADDRESS]).map(drop)
+    }
+
+    fn show(&self) -> String {
+        self.dir.display().to_string()
+    }
+}
+
+impl Drop for MooseFs {
+    fn drop(&mut self) {
+        if let Err(error) = sh(STOP, &[&self.show(), &self.namespace]) {
+            eprintln!("bench: stopping MooseFS: {error:#}");
+        }
+    }
+}

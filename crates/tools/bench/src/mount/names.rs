@@ -1,0 +1,30 @@
+//! Names: empty files made and closed, asked for, removed; one after the other, by the calls that a program makes.
+
+use std::{
+    fs::{self, OpenOptions},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+
+use super::{Sample, subject::Subject};
+use crate::bench::Bench;
+
+/// Samples of one subject.
+pub fn run(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
+    let dir = subject.dir().join("names");
+    fs::create_dir(&dir)?;
+    let count = bench.size(5_000u64, 1_000);
+    let create = each(bench, &dir, count, |path| OpenOptions::new().write(true).create_new(true).open(path).map(drop))?;
+    let stat = each(bench, &dir, count, |path| fs::symlink_metadata(path).map(drop))?;
+    let unlink = each(bench, &dir, count, |path| fs::remove_file(path))?;
+    fs::remove_dir(&dir)?;
+    let sample = |name, value| Sample { name, unit: "per s", value };
+    Ok(vec![sample("names.create", create), sample("names.stat", stat), sample("names.unlink", unlink)])
+}
+
+fn each(bench: &Bench, dir: &Path, count: u64, call: impl Fn(&Path) -> std::io::Result<()>) -> Result<f64> {
+    let paths: Vec<PathBuf> = (0..count).map(|at| dir.join(format!("file{at:06}"))).collect();
+    let taken = bench.take(|| Ok(paths.iter().try_for_each(|path| call(path))?))?;
+    Ok(taken.per_second(count))
+}

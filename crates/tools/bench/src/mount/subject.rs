@@ -1,0 +1,107 @@
+//! What is measured: a directory, and how its client is made cold.
+
+use std::{
+    cell::RefCell,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result};
+use braid_crash_tests::braid::Braid;
+use braid_mount_tests::stage::mount::Mount;
+
+use super::{gluster::Gluster, moosefs::MooseFs, shell::sh};
+use crate::{args::MountArgs, bench::Bench};
+
+/// The local file system.
+pub const LOCAL: &str = "ext4";
+/// BraidFS.
+pub const OURS: &str = "braid";
+/// The others.
+pub const RIVALS: &[&str] = &["gluster", "moosefs"];
+/// All, in the order of the report.
+pub const NAMES: &[&str] = &[LOCAL, OURS, "gluster", "moosefs"];
+
+/// One file system.
+pub struct Subject {
+    dir: PathBuf,
+    kind: Kind,
+}
+
+enum Kind {
+    Local,
+    Braid(RefCell<Mount>),
+    Gluster(Gluster),
+    MooseFs(MooseFs),
+}
+
+/// Starts all that are asked for. The daemons run side by side: those that nobody asks anything are idle.
+pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
+    let dir = bench.scratch.join("local");
+    fs::create_dir(&dir)?;
+    let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
+    if args.rivals {
+        for rival in [gluster as fn(&Bench) -> Result<Subject>, moosefs] {
+            match rival(bench) {
+                Ok(subject) => subjects.push(subject),
+                Err(error) => bench.note(format!("a rival is left out: {error:#}")),
+            }
+        }
+    }
+    Ok(subjects)
+}
+
+fn braid(bench: &Bench) -> Result<Subject> {
+    let cluster = bench.cluster()?;
+    let point = bench.scratch.join("braid");
+    let braid = Braid::at(cluster.binary().to_owned());
+    let mount = Mount::start(&braid, point, &cluster.mds_address, &cluster.key, &[]).context("mounting BraidFS")?;
+    Ok(Subject { dir: mount.point().to_owned(), kind: Kind::Braid(RefCell::new(mount)) })
+}
+
+fn gluster(bench: &Bench) -> Result<Subject> {
+    let gluster = Gluster::start(&bench.scratch.join("gluster")).context("GlusterFS")?;
+    Ok(Subject { dir: gluster.point(), kind: Kind::Gluster(gluster) })
+}
+
+fn moosefs(bench: &Bench) -> Result<Subject> {
+    let moosefs = MooseFs::start(&bench.scratch.join("moosefs")).context("MooseFS")?;
+    Ok(Subject { dir: moosefs.point(), kind: Kind::MooseFs(moosefs) })
+}
+
+impl Subject {
+    /// Its name in the report.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            Kind::Local => LOCAL,
+            Kind::Braid(_) => OURS,
+            Kind::Gluster(_) => RIVALS[0],
+            Kind::MooseFs(_) => RIVALS[1],
+        }
+    }
+
+    /// Where its files are.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The path of a file, as text.
+    pub fn path(&self, name: &str) -> String {
+        self.dir.join(name).display().to_string()
+    }
+
+    /// Empties the client's caches and leaves those of the servers; of the local file system nothing is emptied.
+    pub fn cold(&self) -> Result<()> {
+        sh("sync", &[])?;
+        match &self.kind {
+            Kind::Local => Ok(()),
+            Kind::Braid(mount) => {
+                let mut mount = mount.borrow_mut();
+                mount.stop()?;
+                mount.restart()
+            }
+            Kind::Gluster(gluster) => gluster.remount(),
+            Kind::MooseFs(moosefs) => moosefs.remount(),
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Names and attributes that a client keeps under leases, as a mount does: what it answers from there is judged like an
+//! answer of the server. ADR 0009.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use braid_client::{
+    Error, FileIndex, LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Status,
+    message::types::{At, Attributes},
+};
+
+use super::{Actor, names::seen};
+use crate::{
+    model::names::{Kind, Seen},
+    world::lock,
+};
+
+/// A change of the client's own whose fate it does not know may still be done, and takes no lease from it: for so long it
+/// keeps nothing.
+const REST: Duration = Duration::from_secs(60);
+
+/// What one client keeps.
+#[derive(Debug)]
+pub struct Kept(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    directories: BTreeMap<FileIndex, Directory>,
+    rests_until: Duration,
+    /// Answers that were given from here.
+    answered: u64,
+    /// It forgets nothing that is recalled: a broken client, for the judge to notice.
+    deaf: bool,
+}
+
+/// What is kept under one names lease.
+#[derive(Debug, Default)]
+struct Directory {
+    /// Its own attributes.
+    own: Option<Seen>,
+    /// Its entries, with the attributes of those that are not directories; `None` for a name that is not there.
+    entries: BTreeMap<String, Option<Seen>>,
+}
+
+impl LeaseHolder for Kept {
+    fn recall_names(&self, dir: FileIndex) {
+        let mut state = lock(&self.0);
+        if !state.deaf {
+            state.directories.remove(&dir);
+        }
+    }
+
+    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
+        LeaseMode::None
+    }
+
+    fn lost_all(&self) {
+        lock(&self.0).directories.clear();
+    }
+}
+
+impl Kept {
+    /// Nothing.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::default()))
+    }
+
+    /// From now on it forgets nothing that is recalled.
+    pub fn be_deaf(&self) {
+        lock(&self.0).deaf = true;
+    }
+
+    /// How many answers were given from here.
+    pub fn answered(&self) -> u64 {
+        lock(&self.0).answered
+    }
+
+    /// The client has changed something, or does not know whether it did.
+    pub(crate) fn changed(&self, known: bool, now: Duration) {
+        let mut state = lock(&self.0);
+        state.directories.clear();
+        if !known {
+            state.rests_until = now + REST;
+        }
+    }
+
+    fn entry(&self, dir: FileIndex, name: &str) -> Option<Option<Seen>> {
+        let mut state = lock(&self.0);
+        let found = state.directories.get(&dir)?.entries.get(name).copied()?;
+        state.answered += 1;
+        Some(found)
+    }
+
+    fn own(&self, dir: FileIndex) -> Option<Seen> {
+        lock(&self.0).directories.get(&dir)?.own
+    }
+
+    fn keep(&self, ticket: &LeaseTicket, now: Duration, still: bool, keep: impl FnOnce(&mut Directory)) {
+        let mut state = lock(&self.0);
+        if still && now >= state.rests_until {
+            keep(state.directories.entry(ticket.of().file()).or_default());
+        }
+    }
+}
+
+impl Actor {
+    /// Attributes of what a path leads to, a name at a time, from what is kept where possible.
+    pub(super) async fn look_up(&self, path: &str) -> Result<Seen, Error> {
+        let mut at = FileIndex::ROOT;
+        let names: Vec<&str> = path.split('/').filter(|name| !name.is_empty()).collect();
+        for (place, name) in names.iter().enumerate() {
+            let found = self.entry(at, name).await?;
+            let Some(found) = found else { return Err(not_found()) };
+            match (found.kind, place + 1 == names.len()) {
+                (Kind::Directory, _) => at = FileIndex(found.index),
+                (_, true) => return Ok(found),
+                // A link or a file in the middle: the server says what that means.
+                (_, false) => return Ok(seen(&self.client.lstat(At::root(path.as_bytes())).await?)),
+            }
+        }
+        self.own(at).await
+    }
+
+    async fn entry(&self, dir: FileIndex, name: &str) -> Result<Option<Seen>, Error> {
+        if let Some(known) = self.kept.entry(dir, name) {
+            return Ok(known);
+        }
+        let ticket = self.ticket(dir).await?;
+        let at = At { dir, path: name.as_bytes().to_vec() };
+        let found = match self.client.lstat(at).await {
+            Ok(found) => Some(found),
+            Err(error) if error.status() == Status::NotFound => None,
+            Err(error) => return Err(error),
+        };
+        let shown = found.as_ref().map(seen);
+        if found.as_ref().is_none_or(|found: &Attributes| !found.shared) {
+            self.keep(ticket, |directory| {
+                directory.entries.insert(name.to_owned(), shown);
+            });
+        }
+        Ok(shown)
+    }
+
+    async fn own(&self, dir: FileIndex) -> Result<Seen, Error> {
+        if let Some(known) = self.kept.own(dir) {
+            return Ok(known);
+        }
+        let ticket = self.ticket(dir).await?;
+        let found = self.client.lstat(At::file(dir)).await?;
+        let shown = seen(&found);
+        if !found.shared {
+            self.keep(ticket, |directory| directory.own = Some(shown));
+        }
+        Ok(shown)
+    }
+
+    async fn ticket(&self, dir: FileIndex) -> Result<Option<LeaseTicket>, Error> {
+        match self.client.lease_ticket(LeaseOf::Names(dir)) {
+            Some(ticket) => Ok(Some(ticket)),
+            None => self.client.ask_names(dir).await,
+        }
+    }
+
+    fn keep(&self, ticket: Option<LeaseTicket>, keep: impl FnOnce(&mut Directory)) {
+        if let Some(ticket) = ticket {
+            self.kept.keep(&ticket, self.world.now(), self.client.still(&ticket), keep);
+        }
+    }
+}
+
+fn not_found() -> Error {
+    Error::new(Status::NotFound, "kept as a name that is not there")
+}
