@@ -233,7 +233,7 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
         match before.0 {
             true if round % 3 == 0 => fs::remove_file(changed.path(&name)).unwrap(),
             true => {
-                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode(round % 0o777 | 0o400)).unwrap()
+                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode((round % 0o777) | 0o400)).unwrap()
             }
             false => fs::write(changed.path(&name), vec![0; round as usize]).unwrap(),
         }
