@@ -5,7 +5,7 @@ mod support;
 use std::thread;
 
 use braid_vfs::{Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs};
-use support::{Cluster, create, read, wait_for};
+use support::{Cluster, create, read};
 
 fn lock(owner: u64, start: u64, last: u64) -> Lock {
     Lock { owner, pid: owner as u32, start, last, exclusive: true }
@@ -68,23 +68,20 @@ fn two_that_wait_for_each_other_are_told_so() {
     let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
     one.try_lock(mine, LockSpace::Range, &lock(1, 0, 0)).unwrap();
     two.try_lock(theirs, LockSpace::Range, &lock(2, 1, 1)).unwrap();
-    let wait = LockWait::new();
-    thread::scope(|scope| {
-        let waits = scope.spawn(|| one.lock(mine, LockSpace::Range, &lock(1, 1, 1), &wait));
-        // Which of the two comes last is told: this one, once the other waits.
-        wait_for(|| {
-            if waits.is_finished() {
-                return true;
-            }
-            let mine = LockWait::new();
-            match two.lock(theirs, LockSpace::Range, &lock(2, 0, 0), &mine) {
-                Err(error) => error.status() == Some(Status::Deadlock),
-                Ok(()) => false,
-            }
-        });
-        two.unlock(theirs, LockSpace::Range, 2, 1, 1).unwrap();
-        let _ = waits.join().unwrap();
+    // Whoever asks last is told, and lets go of what it has: the other one gets it.
+    let ask = |vfs: &Vfs, handle, owner, byte, has| {
+        let got = vfs.lock(handle, LockSpace::Range, &lock(owner, byte, byte), &LockWait::new());
+        if got.is_err() {
+            vfs.unlock(handle, LockSpace::Range, owner, has, has).unwrap();
+        }
+        got
+    };
+    let outcomes = thread::scope(|scope| {
+        let first = scope.spawn(|| ask(&one, mine, 1, 1, 0));
+        [ask(&two, theirs, 2, 0, 1), first.join().unwrap()]
     });
+    let told: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).collect();
+    assert_eq!(told.iter().map(|error| error.status()).collect::<Vec<_>>(), [Some(Status::Deadlock)]);
 }
 
 #[test]

@@ -2,6 +2,9 @@
 
 use crate::{error::Result, handles::FileHandle, vfs::Vfs};
 
+/// What one call copies at most: it ends well within the time in which a lease is to be given back.
+const COPY_BYTES_MAX: u64 = 64 << 20;
+
 impl Vfs {
     /// Copies a range, or its beginning; returns how many bytes. Fewer than asked for also when the source ends. Where both
     /// ranges lie alike on the I/O daemons these copy it among themselves.
@@ -10,7 +13,9 @@ impl Vfs {
     /// A handle is not open for it; with the daemon that failed, when nothing was copied before.
     pub fn copy_range(&self, from: (FileHandle, u64), to: (FileHandle, u64), bytes: u64) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
-        let copied = target.file.copy_range_from(&source.file, from.1, to.1, bytes);
+        let under = self.holder.begin_write(target.file.index())?;
+        let copied = target.file.copy_range_from(&source.file, from.1, to.1, bytes.min(COPY_BYTES_MAX));
+        drop(under);
         self.changed(target.file.index());
         Ok(copied?)
     }

@@ -1,4 +1,5 @@
 //! A cluster of one metadata server and some I/O daemons in this process, and mounts of it.
+#![allow(dead_code, reason = "each user uses some of it")]
 
 use std::time::{Duration, Instant};
 
