@@ -86,6 +86,7 @@ fn ranges_of_one_file_that_overlap_and_handles_that_may_not_are_refused() {
     let status = |outcome: braid_client::Result<u64>| outcome.unwrap_err().status();
     assert_eq!(status(block_on(source.copy_range_from(&source, 0, 50, 51))), Status::Invalid);
     assert_eq!(block_on(source.copy_range_from(&source, 0, 50, 50)).unwrap(), 50);
+    assert_eq!(block_on(source.copy_range_from(&source, 90, 100, 1000)).unwrap(), 10, "to where it ends");
     assert_eq!(status(block_on(target.copy_range_from(&source, 0, u64::MAX - 5, 10))), Status::TooLarge);
     let reader = block_on(fake.client().open("/source", &OpenOptions::new().read(true))).unwrap();
     assert_eq!(status(block_on(reader.copy_range_from(&source, 0, 0, 10))), Status::NotPermitted);

@@ -28,7 +28,7 @@ fn what_is_written_is_read_on_both_mounts_and_stat_tells_its_size_at_once() {
     }
     let cluster = Cluster::start(2);
     let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
-    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_000u32).map(|i| ((i * 7) >> 3) as u8).collect();
     fs::write(one.path("f"), &bytes).unwrap();
     assert_eq!(fs::metadata(two.path("f")).unwrap().len(), bytes.len() as u64);
     assert!(fs::read(two.path("f")).unwrap() == bytes);
@@ -233,7 +233,7 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
         match before.0 {
             true if round % 3 == 0 => fs::remove_file(changed.path(&name)).unwrap(),
             true => {
-                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode(round % 0o777 | 0o400)).unwrap()
+                fs::set_permissions(changed.path(&name), fs::Permissions::from_mode((round % 0o777) | 0o400)).unwrap()
             }
             false => fs::write(changed.path(&name), vec![0; round as usize]).unwrap(),
         }

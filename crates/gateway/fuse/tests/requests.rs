@@ -176,6 +176,19 @@ fn a_place_that_is_mounted_or_is_no_directory_is_refused_with_advice() {
 }
 
 #[test]
+fn a_link_to_a_mount_point_stands_for_it() {
+    let Some(mount) = TestMount::new(Memory::new()) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(mount.root(), &link).unwrap();
+    let options = MountOptions::new("memory", &link);
+    let again = Mounted::new(&options, PoolOptions::default(), Arc::new(Memory::new()));
+    assert!(matches!(again, Err(MountError::Mounted { .. })));
+    unmount(&link, Unmount::Plain).unwrap();
+    mount.mounted.wait();
+}
+
+#[test]
 fn another_file_system_is_not_unmounted() {
     let error = unmount("/proc".as_ref(), Unmount::Lazy).unwrap_err();
     assert!(matches!(&error, UnmountError::NotOurs { kind, .. } if kind == "proc"), "{error}");

@@ -201,7 +201,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// Learns how far this machine's wall clock is from the metadata server's. What is known is kept while a new estimate
-    /// agrees with it ([`CLOCK_AGREES`]): the time of a write that was told once must not move with every heartbeat.
+    /// agrees with it, within 10 ms: the time of a write that was told once must not move with every heartbeat.
     pub fn set_clock_offset(&self, mds_now: Timestamp, here: Timestamp) {
         let estimate = nanos(mds_now).saturating_sub(nanos(here));
         let known = self.clock_offset.load(Relaxed);

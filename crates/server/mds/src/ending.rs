@@ -15,7 +15,10 @@ use std::{
 };
 
 use braid_meta::{Call as Change, Identity};
-use braid_types::{Failure, IodId, SessionId, limits::SESSION_SILENT_MS};
+use braid_types::{
+    Failure, IodId, SessionId,
+    limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
+};
 use braid_wire::message::iod::Fence;
 
 use crate::{
@@ -28,6 +31,8 @@ use crate::{
 pub(crate) struct Ending {
     fence: u64,
     sessions: Vec<SessionId>,
+    /// Those that held leases may believe until then: so long they stay on record, for a restart to know them.
+    until: Duration,
     /// The end of the grace period: orphans that nobody took up go with it.
     after_grace: bool,
 }
@@ -50,6 +55,7 @@ impl MdsCore {
     /// Ends sessions that can no more be trusted to have stopped.
     pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
         let now = self.now();
+        let leases = ids.iter().any(|id| self.uses_leases(*id));
         let (fence, sessions, heard) = {
             let mut state = self.state();
             let heard: Vec<_> =
@@ -59,7 +65,9 @@ impl MdsCore {
                 return;
             }
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
-            state.endings.push(Ending { fence, sessions: sessions.clone(), after_grace: false });
+            let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
+            let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
+            state.endings.push(Ending { fence, sessions: sessions.clone(), until, after_grace: false });
             (fence, sessions, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -85,7 +93,7 @@ impl MdsCore {
             state.grace_until = None;
             let sessions = state.sessions.give_up_recorded();
             let (fence, count) = (self.epoch.0 << 32, sessions.len());
-            state.endings.push(Ending { fence, sessions, after_grace: true });
+            state.endings.push(Ending { fence, sessions, until: Duration::ZERO, after_grace: true });
             count
         };
         tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");
@@ -119,7 +127,9 @@ impl MdsCore {
         let holding = {
             let mut state = self.state();
             let State { endings, cluster, .. } = &mut *state;
-            let holds = |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
+            let fenced =
+                |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
+            let holds = |ending: &Ending| now >= ending.until && fenced(ending);
             let (holding, waiting) = std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
             *endings = waiting;
             holding

@@ -55,6 +55,7 @@ impl MdsCore {
         }
         let Ok(status) = self.status() else { return page };
         let up = status.map.iods.iter().filter(|iod| iod.state != IodState::Down).count() as u64;
+        let locked = self.state().locks.count() as u64;
         for (name, help, value) in [
             ("connections", "Connections open.", u64::from(counters.connections.load(Ordering::Relaxed))),
             ("sessions", "Client sessions.", u64::from(status.sessions)),
@@ -62,6 +63,7 @@ impl MdsCore {
             ("sizes_in_objects", "Files whose size is in their objects.", status.sizes_in_objects),
             ("deletions_pending", "Files whose objects wait to be deleted.", status.deletions_pending),
             ("intents_pending", "Truncates and punches under way.", status.intents_pending),
+            ("ranges_locked", "Byte ranges and whole files that are locked.", locked),
             ("grace", "1 in the grace period after a restart.", u64::from(status.grace)),
             ("epoch", "The server's epoch.", status.epoch.0),
             ("iods", "I/O daemons that ever joined.", status.map.iods.len() as u64),

@@ -147,7 +147,9 @@ impl MdsCore {
     }
 
     /// Ends a call with the body of its final frame; retries that wait for it get the same.
-    fn end(&self, call: Call, body: Vec<u8>, done: bool) {
+    fn end(&self, mut call: Call, body: Vec<u8>, done: bool) {
+        // First: who is told that a change is done, and asks for the lease, is not refused for that change's sake.
+        drop(call.hold.take());
         if call.envelope.sequence != 0
             && let Some(session) = call.session
         {

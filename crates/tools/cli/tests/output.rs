@@ -91,6 +91,19 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Where this machine mounts.
+fn mount_and_umount_say_what_to_type_next(cluster: &Cluster) {
+    let point = cluster.dir.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let point = point.to_str().unwrap();
+    let mount = cluster.run(&["mount", point]);
+    if mount.status.success() {
+        assert!(stderr(&mount).contains("next: df ") && stderr(&mount).contains("; braid umount "), "{}", text(&mount));
+        let umount = cluster.run(&["umount", point]);
+        assert!(stderr(&umount).contains("next: braid mount "), "{}", text(&umount));
+    }
+}
+
 /// Every command under `braid help`.
 fn commands() -> BTreeSet<String> {
     let help = String::from_utf8(braid().arg("help").output().unwrap().stdout).unwrap();
@@ -163,7 +176,9 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
     let down = braid().arg("down").arg(cluster.path()).output().unwrap();
     assert!(stderr(&down).contains("--detach"), "{}", text(&down));
     let up = braid().arg("up").arg(cluster.path()).arg("--detach").output().unwrap();
-    assert!(stderr(&up).contains("next:  export BRAID_CONFIG="), "{}", text(&up));
+    assert!(stderr(&up).contains("next:  ") && stderr(&up).contains(" export BRAID_CONFIG="), "{}", text(&up));
+    mount_and_umount_say_what_to_type_next(&cluster);
+    seen.extend(["mount", "umount"].map(str::to_owned));
     seen.extend(["man", "fsck", "down", "up"].map(str::to_owned));
     // The daemons have a test of their own: they do not end.
     seen.extend(["mds", "iod", "agent"].map(str::to_owned));

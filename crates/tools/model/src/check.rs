@@ -60,6 +60,8 @@ impl World {
             if self.clients.iter().all(|client| client.calling.is_empty() && client.wants.is_empty()) {
                 return None;
             }
+            // A question whose answer was lost is asked again.
+            self.clients.iter_mut().for_each(|client| client.awaits = false);
             self.budget.ticks = 1;
             Event::Tick.happen(&mut self, variant);
         }
@@ -74,7 +76,8 @@ impl World {
         }
     }
 
-    fn rounds(&mut self, variant: Variant) {
+    /// Everything that takes no time, in good order.
+    pub fn rounds(&mut self, variant: Variant) {
         for _ in 0..ROUNDS {
             for who in 0..self.clients.len() {
                 if self.clients[who].dead {
@@ -95,8 +98,6 @@ impl World {
             doing.into_iter().for_each(|number| self.apply(number, variant));
             self.fence_holds(variant);
         }
-        // A question whose answer was lost is asked again.
-        self.clients.iter_mut().for_each(|client| client.awaits = false);
     }
 }
 

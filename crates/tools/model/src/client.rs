@@ -51,7 +51,7 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, wants: &[Want], at_once: usize) -> Self {
+    pub fn new(number: usize, at_once: usize) -> Self {
         let mut client = Self {
             number,
             dead: false,
@@ -61,7 +61,7 @@ impl Client {
             holding: Holding::new(),
             calling: Vec::new(),
             at_once,
-            wants: wants.iter().copied().collect(),
+            wants: VecDeque::new(),
             awaits: false,
             recalled: Vec::new(),
             unreturned: Vec::new(),
@@ -87,9 +87,16 @@ impl Client {
         self.ticket(LeaseOf::Data(FILE)).map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
-    /// Whether it has something to do that takes no time: no clock goes on before it is done.
-    pub fn is_busy(&self) -> bool {
+    /// Whether it has something lost to drop.
+    pub fn owes_dropping(&self) -> bool {
         !self.dead && matches!(self.holding.clone().duty(self.clock), Duty::Drop(_))
+    }
+
+    /// Whether it has something to do that takes no time: no clock goes on before it is done. To give names back is to
+    /// tell the kernel; to write what was gathered may take its time.
+    pub fn is_busy(&self) -> bool {
+        let names = self.recalled.iter().any(|recalled| recalled.held && matches!(recalled.of, LeaseOf::Names(_)));
+        self.owes_dropping() || names && !self.dead
     }
 }
 
@@ -146,18 +153,19 @@ impl World {
     /// A recall is carried out, and the lease returned.
     pub fn carry_out(&mut self, who: usize, at: usize) {
         let recalled = self.clients[who].recalled.remove(at);
+        let mut written = true;
         if recalled.held {
             match recalled.of {
                 LeaseOf::Names(_) => self.clients[who].kept = None,
                 LeaseOf::Data(_) => {
-                    self.flush(who);
-                    if recalled.keep != LeaseMode::Read {
+                    written = self.flush(who);
+                    if recalled.keep != LeaseMode::Read || !written {
                         self.clients[who].page = None;
                     }
                 }
             }
         }
-        let keep = if recalled.held { recalled.keep } else { LeaseMode::None };
+        let keep = if recalled.held && written { recalled.keep } else { LeaseMode::None };
         let lease = self.clients[who].holding.carried_out(&recalled, keep);
         let session = self.clients[who].session;
         self.send(Message::Return { session, lease });
@@ -187,13 +195,15 @@ impl World {
     }
 
     /// What was gathered goes to the daemon; one that refuses it loses it, and the program is told.
-    fn flush(&mut self, who: usize) {
-        let Some(dirty) = self.clients[who].dirty.take() else { return };
-        if self.server.is_fenced(self.clients[who].session) {
-            self.acknowledged = self.daemon;
-        } else {
+    fn flush(&mut self, who: usize) -> bool {
+        let Some(dirty) = self.clients[who].dirty.take() else { return true };
+        let taken = !self.server.is_fenced(self.clients[who].session);
+        if taken {
             self.daemon = dirty;
+        } else {
+            self.acknowledged = self.daemon;
         }
+        taken
     }
 
     /// Reads or writes the file, as the lease allows.
@@ -235,15 +245,11 @@ impl World {
     /// A message reaches a client.
     pub fn at_client(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Answer { client, session, epoch, number, answer } => {
-                if self.meets(client, session, epoch) {
-                    self.answered(client, number, answer, variant);
-                }
+            Message::Answer { client, session, epoch, number, answer } if self.meets(client, session, epoch) => {
+                self.answered(client, number, answer, variant);
             }
-            Message::Recalls { client, session, epoch, recalls, sent } => {
-                if self.meets(client, session, epoch) {
-                    self.told(client, &recalls, sent);
-                }
+            Message::Recalls { client, session, epoch, recalls, sent } if self.meets(client, session, epoch) => {
+                self.told(client, &recalls, sent);
             }
             Message::NoSession { client, session } if session == self.clients[client].session => {
                 let (next, epoch) = (self.server.begin_session(), self.server.epoch);

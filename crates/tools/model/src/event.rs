@@ -95,7 +95,7 @@ impl World {
         }
         let lost = client.calling.iter().enumerate().filter(|(_, calling)| !under_way(calling.number));
         events.extend(lost.map(|(at, _)| Event::CallAgain(who, at)));
-        if client.is_busy() {
+        if client.owes_dropping() {
             events.push(Event::Drop(who));
         }
         events.extend((0..client.recalled.len()).map(|at| Event::CarryOut(who, at)));

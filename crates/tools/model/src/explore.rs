@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn with_one_clock_a_client_that_is_cut_off_answers_from_what_it_keeps() {
-        catches(Variant::OneClock, "names: a client is cut off or dies, the clocks go on", "the directory has");
+        catches(Variant::OneClock, "names: a holder is cut off, the clocks go on", "the directory has");
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct Server {
     done: BTreeSet<u32>,
     /// Sessions that live, with when they were heard.
     sessions: BTreeMap<u64, Duration>,
+    /// Sessions that were given up and may still believe until then: they stay on record.
+    broken: BTreeMap<u64, Duration>,
     /// Sessions whose fence is on its way.
     fencing: BTreeSet<u64>,
     /// Sessions that the I/O daemon refuses.
@@ -58,6 +60,7 @@ impl Server {
             pending: BTreeMap::new(),
             done: BTreeSet::new(),
             sessions: (1..=CLIENTS as u64).map(|session| (session, START)).collect(),
+            broken: BTreeMap::new(),
             fencing: BTreeSet::new(),
             fenced: BTreeSet::new(),
             awaiting: BTreeMap::new(),
@@ -67,7 +70,7 @@ impl Server {
 
     /// A session of a client whose one before has ended.
     pub fn begin_session(&mut self) -> u64 {
-        let used = self.sessions.keys().chain(&self.fencing).chain(&self.fenced);
+        let used = self.sessions.keys().chain(self.broken.keys()).chain(&self.fencing).chain(&self.fenced);
         let session = used.max().copied().unwrap_or_default() + 1;
         self.sessions.insert(session, self.clock);
         session
@@ -92,7 +95,8 @@ impl World {
         server.table = Table::new(MdsEpoch(server.epoch));
         if variant != Variant::NoGrace {
             let until = server.clock + Duration::from_millis(LEASE_BROKEN_MS);
-            server.table.restarted(server.sessions.keys().map(|id| SessionId(*id)).collect(), until);
+            let recorded = server.sessions.keys().chain(server.broken.keys());
+            server.table.restarted(recorded.map(|id| SessionId(*id)).collect(), until);
         }
         // What was being fenced is fenced by the epoch.
         let fencing = std::mem::take(&mut server.fencing);
@@ -102,27 +106,21 @@ impl World {
     /// A message reaches the server.
     pub fn at_server(&mut self, message: Message, variant: Variant) {
         match message {
-            Message::Call { client, session, number, want } => {
-                if self.is_heard(client, session) {
-                    self.called(client, session, number, want, variant);
+            Message::Call { client, session, number, want } if self.is_heard(client, session) => {
+                self.called(client, session, number, want, variant);
+            }
+            Message::Await { client, session, epoch, seen, sent } if self.is_heard(client, session) => {
+                // A connection is to one run: a question to the one before never arrives.
+                if epoch == self.server.epoch {
+                    self.server.table.let_go(SessionId(session));
+                    self.server.awaiting.insert(session, (client, seen, sent));
                 }
             }
-            Message::Await { client, session, epoch, seen, sent } => {
-                if self.is_heard(client, session) {
-                    // A connection is to one run: a question to the one before never arrives.
-                    if epoch == self.server.epoch {
-                        self.server.table.let_go(SessionId(session));
-                        self.server.awaiting.insert(session, (client, seen, sent));
-                    }
-                }
-            }
-            Message::Return { session, lease } => {
-                if self.is_heard(usize::MAX, session) {
-                    let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
-                    let ReturnedLease { kind, file, keep, .. } = lease;
-                    let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
-                    self.server.table.returned(SessionId(session), of, number, stored(keep));
-                }
+            Message::Return { session, lease } if self.is_heard(usize::MAX, session) => {
+                let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
+                let ReturnedLease { kind, file, keep, .. } = lease;
+                let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
+                self.server.table.returned(SessionId(session), of, number, stored(keep));
             }
             _ => {}
         }
@@ -230,6 +228,7 @@ impl World {
                 };
                 self.server.table.break_session(SessionId(session), until);
                 self.server.fencing.insert(session);
+                self.server.broken.insert(session, until);
                 self.server.awaiting.remove(&session);
                 let of_it = |pending: &Pending| pending.session == session && !pending.doing;
                 for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
@@ -244,6 +243,8 @@ impl World {
     fn age(&mut self, variant: Variant) {
         let before: Vec<SessionId> = self.server.table.unknown().collect();
         self.server.table.age(self.server.clock);
+        let (fencing, clock) = (self.server.fencing.clone(), self.server.clock);
+        self.server.broken.retain(|session, until| fencing.contains(session) || clock < *until);
         if self.server.table.unknown().next().is_none() {
             // By now every daemon knows this epoch, or has stopped: what did not reclaim is refused.
             self.server.fenced.extend(before.iter().map(|id| id.0));

@@ -8,7 +8,11 @@ use std::{
 use braid_types::{FileIndex, limits::LEASE_STOP_MS};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
-use crate::{client::Client, scenario::Scenario, server::Server};
+use crate::{
+    client::Client,
+    scenario::{Scenario, Variant},
+    server::Server,
+};
 
 /// One tick of a clock: half of the time that a client believes.
 pub const TICK: Duration = Duration::from_millis(LEASE_STOP_MS / 2);
@@ -99,10 +103,24 @@ pub struct World {
 }
 
 impl World {
-    /// Before anything happened.
+    /// The beginning of a scenario.
     pub fn new(scenario: &Scenario) -> Self {
-        let clients = [0, 1].map(|number| Client::new(number, scenario.wants[number], scenario.at_once));
-        let (server, budget) = (Server::new(), scenario.budget);
+        let mut world = Self::empty(scenario.budget, scenario.at_once);
+        world.clients[0].wants = scenario.before.iter().copied().collect();
+        world.rounds(Variant::Sound);
+        if world.clients[0].data_mode() == LeaseMode::Write {
+            world.use_data(0, true);
+        }
+        for (client, wants) in world.clients.iter_mut().zip(scenario.wants) {
+            (client.wants, client.uses) = (wants.iter().copied().collect(), 2);
+        }
+        world.canonical();
+        world
+    }
+
+    fn empty(budget: Budget, at_once: usize) -> Self {
+        let clients = [0, 1].map(|number| Client::new(number, at_once));
+        let server = Server::new();
         Self { server, clients, network: Vec::new(), budget, daemon: 0, acknowledged: 0, next_number: 1, broken: None }
     }
 

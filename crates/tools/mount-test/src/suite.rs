@@ -179,16 +179,15 @@ fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Re
     while done < rounds {
         let mut stage = Stage::start(braid, &dir.join(format!("kill{done}")), 2)?;
         let mut failed = false;
-        for number in done..rounds.min(done + KILLS_PER_STAGE) {
+        let last = rounds.min(done + KILLS_PER_STAGE);
+        while done < last && !failed {
+            let number = done;
             let seed = args.seed.wrapping_mul(1 << 20).wrapping_add(number);
             let name = format!("kill::round_{number}_of_seed_{}", args.seed);
             let before = counts.failed;
             note(counts, &name, || kill::round(&mut stage, seed, args.without_appends).map(Outcome::Passed));
-            done = number + 1;
+            done += 1;
             failed = counts.failed > before;
-            if failed {
-                break;
-            }
         }
         let kept = stage.dir().to_owned();
         drop(stage);

@@ -72,3 +72,19 @@ fn the_judge_notices_a_name_that_somebody_else_removes() {
     };
     assert!(noticed("I7", remove) >= CALM.len() / 2);
 }
+
+#[test]
+fn the_judge_notices_a_client_that_forgets_nothing_that_is_recalled() {
+    let deafen = |cluster: &Arc<Cluster>| cluster.clients.iter().for_each(|client| client.start().2.be_deaf());
+    assert!(noticed("I7", deafen) >= 1);
+}
+
+#[test]
+fn clients_answer_from_what_they_keep() {
+    let mut kept = Vec::new();
+    let outcome = run_with(CALM[1], false, |cluster| {
+        kept.extend(cluster.clients.iter().map(|client| client.start().2));
+    });
+    assert!(outcome.violation.is_none());
+    assert!(kept.iter().map(|kept| kept.answered()).sum::<u64>() > 0);
+}

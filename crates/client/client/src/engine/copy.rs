@@ -30,13 +30,14 @@ impl<D: Driver> OpenFile<D> {
     async fn copy_range_named(&self, source: &Self, from: u64, to: u64, bytes: u64) -> Result<u64> {
         source.allow(Rights::READ)?;
         self.allow(Rights::WRITE)?;
-        if to.checked_add(bytes).is_none_or(|end| end > FILE_BYTES_MAX) {
-            return Err(Error::new(Status::TooLarge, "the range ends past the largest file"));
+        if to > FILE_BYTES_MAX {
+            return Err(Error::new(Status::TooLarge, "the range begins past the largest file"));
         }
-        if source.file() == self.file() && from < to.saturating_add(bytes) && to < from.saturating_add(bytes) {
+        let bytes = source.size().await?.saturating_sub(from).min(bytes).min(FILE_BYTES_MAX - to);
+        if source.file() == self.file() && from < to + bytes && to < from + bytes {
             return Err(Error::new(Status::Invalid, "the two ranges of the file overlap"));
         }
-        let bytes = source.size().await?.saturating_sub(from).min(bytes).min(COPY_RANGE_BYTES_MAX);
+        let bytes = bytes.min(COPY_RANGE_BYTES_MAX);
         if bytes > 0 && self.copy_within(source, from, to, bytes).await? {
             return Ok(bytes);
         }

@@ -14,7 +14,8 @@ pub trait LeaseHolder: Send + Sync {
     fn recall_names(&self, dir: FileIndex);
 
     /// The data lease of a file is to go, or to become `keep`. It is held until this returns, with what is kept now,
-    /// which is no more than `keep`; then the server is told.
+    /// which is `keep` or nothing; then the server is told. Nothing is kept when what was gathered could not be written.
+    /// [`LeaseHolder::lost_all`] may be called meanwhile.
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode;
 
     /// Every lease is lost: the server was not heard of in time, has ended the session, or has restarted. When this

@@ -8,13 +8,15 @@
 //!                    └── another run of the server, another session ──────────────┴──> none, and all is to be dropped
 //! ```
 //!
-//! Invariants: (1) a lease is believed only within [`LEASE_STOP_MS`] of the sending of a renewal that the run which
+//! Invariants: (1) a lease is believed only within `LEASE_STOP_MS` of the sending of a renewal that the run which
 //! granted it has answered; (2) a grant that a recall with a higher number has overtaken is void; (3) until all that was
 //! believed before is dropped, nothing new is believed, and no recall is awaited: the server takes the first
 //! `AwaitRecalls` of a run for the word that it was.
 
 mod holder;
 mod state;
+#[cfg(test)]
+mod tests;
 
 use braid_types::FileIndex;
 use braid_wire::message::lease::LeaseKind;

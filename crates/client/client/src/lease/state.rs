@@ -144,7 +144,9 @@ impl Holding {
     /// Takes in what an `AwaitRecalls` of this run was answered with; what is to be carried out.
     pub fn recalls(&mut self, run: Run, recalls: &[Recall], now: Duration) -> Vec<Recalled> {
         self.look_at(now);
-        if self.run != Some(run) {
+        // While something that was lost is not dropped yet, nothing is given back as if it were: what is not taken in is
+        // told again.
+        if self.run != Some(run) || self.owes_dropping() {
             return Vec::new();
         }
         recalls.iter().filter_map(|recall| self.recall(recall)).collect()

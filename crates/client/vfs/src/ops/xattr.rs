@@ -46,6 +46,16 @@ impl Vfs {
         }
     }
 
+    /// Sets an access control list (`system.posix_acl_access`) of a file of a group that the user is not in: setgid goes.
+    ///
+    /// # Errors
+    /// It makes no sense; the cluster refuses or is not reached.
+    pub fn set_acl_dropping_setgid(&self, file: FileIndex, name: &[u8], value: &[u8]) -> Result<()> {
+        let done = self.client().set_acl_dropping_setgid(file, name, value);
+        self.changed(file);
+        Ok(done?)
+    }
+
     /// Removes an extended attribute.
     ///
     /// # Errors

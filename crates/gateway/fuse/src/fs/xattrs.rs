@@ -1,12 +1,9 @@
 //! Extended attributes, POSIX ACLs among them.
 
-use braid_vfs::{AttributeChanges, FileIndex, XattrMode};
+use braid_vfs::{FileIndex, XattrMode};
 use rustix::{fs::XattrFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem};
-
-/// setgid.
-const SETGID: u32 = 0o2000;
 
 impl FileSystem {
     pub(super) fn get_xattr(&self, file: FileIndex, name: &[u8], size: u32, answer: Answer<'_>) -> Done {
@@ -29,6 +26,10 @@ impl FileSystem {
         acl_kill_sgid: bool,
         answer: Answer<'_>,
     ) -> Done {
+        if acl_kill_sgid {
+            self.vfs.set_acl_dropping_setgid(file, name, value)?;
+            return answer.ok();
+        }
         let mode = match XattrFlags::from_bits_retain(flags) {
             flags if flags.is_empty() => XattrMode::Either,
             XattrFlags::CREATE => XattrMode::Create,
@@ -36,11 +37,6 @@ impl FileSystem {
             _ => return Err(Errno::INVAL.into()),
         };
         self.vfs.set_xattr(file, name, value, mode)?;
-        if acl_kill_sgid {
-            let mode = self.vfs.attributes(file, None)?.attributes.mode & !SETGID;
-            let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
-            self.vfs.set_attributes(file, None, changes, false)?;
-        }
         answer.ok()
     }
 

@@ -300,6 +300,18 @@ fn after_a_restart_a_holder_that_never_comes_keeps_changes_waiting_until_its_bel
 }
 
 #[test]
+fn a_restart_knows_a_session_that_was_given_up_and_may_still_believe() {
+    let mut s = scene();
+    let _waits = s.one.begin(1, create("a/new"));
+    while s.holder.client.call_as(Envelope::PLAIN, AgentCheck {}).is_ok() {
+        s.world.pass(RECALL_MS / 4);
+    }
+    s.world.restart();
+    let one = s.one.reclaim(&mut s.world).unwrap();
+    assert!(!one.begin(2, create("a/other")).has_come(), "it was heard a moment ago, and may believe");
+}
+
+#[test]
 fn a_client_that_never_held_a_lease_keeps_nobody_waiting_after_a_restart() {
     let mut world = World::new(1);
     let (one, _dead) = (world.client(), world.client());

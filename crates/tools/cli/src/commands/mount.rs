@@ -73,6 +73,7 @@ pub fn umount(args: &UmountArgs, out: Printer) -> Result<(), Fault> {
             Fault::new(exit, format!("unmounting {}", point.display()), why).hint(hint)
         })?;
         out.hint(format!("unmounted {}", point.display()));
+        out.next(format!("braid mount {}", crate::output::quoted(&point.display().to_string())));
     }
     Ok(())
 }

@@ -63,9 +63,9 @@ fn mount_point(args: &UpArgs) -> PathBuf {
 /// Mounts it, where this user may; only a mount that was asked for by name must work.
 #[cfg(target_os = "linux")]
 fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fault> {
-    use braid_fuse::kernel::mount::{MountOptions, Unmount, unmount};
+    use braid_fuse::kernel::mount::{MountOptions, Unmount, is_dead, unmount};
 
-    use crate::mount::{Served, is_dead};
+    use crate::mount::Served;
     if args.no_mount {
         return Ok(None);
     }

@@ -99,11 +99,6 @@ pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
     Ok(receive)
 }
 
-/// Whether a mount is there that nobody serves any more.
-pub fn is_dead(point: &Path) -> bool {
-    matches!(rustix::fs::stat(point), Err(rustix::io::Errno::NOTCONN))
-}
-
 /// The layer's own words, with its advice where it has some.
 fn told(point: &Path, error: &MountError) -> Fault {
     let exit = match error {

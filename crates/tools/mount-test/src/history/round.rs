@@ -267,7 +267,8 @@ fn look_by_all(
     record: &mut Record,
     played: &mut Played,
 ) -> Result<(Vec<u64>, Vec<String>)> {
-    let (mut seen, mut wrong): (Option<(Vec<u64>, Vec<String>)>, Vec<String>) = (None, Vec::new());
+    let mut seen: Option<(Vec<u64>, Vec<String>)> = None;
+    let mut wrong: Vec<String> = Vec::new();
     for (at, dir) in dirs.iter().enumerate() {
         let mut player = Player::new(options.threads + at, dir.clone(), Random::new(0), Arc::clone(clock));
         look(&mut player, objects, record);

@@ -120,7 +120,7 @@ fn length(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
     match &ended.result {
         Ok(found) => {
             let bytes = player.planted(format!("length {file}"), vec![found.len()])[0];
-            let words = if bytes % 8 == 0 { bytes / 8 } else { TORN };
+            let words = if bytes.is_multiple_of(8) { bytes / 8 } else { TORN };
             out.push(ended.timed(player, file, Call::Length(words), true));
         }
         Err(error) => player.failed("stat of a small file", error),

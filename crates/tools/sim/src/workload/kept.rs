@@ -32,6 +32,8 @@ struct State {
     rests_until: Duration,
     /// Answers that were given from here.
     answered: u64,
+    /// It forgets nothing that is recalled: a broken client, for the judge to notice.
+    deaf: bool,
 }
 
 /// What is kept under one names lease.
@@ -45,7 +47,10 @@ struct Directory {
 
 impl LeaseHolder for Kept {
     fn recall_names(&self, dir: FileIndex) {
-        lock(&self.0).directories.remove(&dir);
+        let mut state = lock(&self.0);
+        if !state.deaf {
+            state.directories.remove(&dir);
+        }
     }
 
     fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
@@ -61,6 +66,16 @@ impl Kept {
     /// Nothing.
     pub fn new() -> Arc<Self> {
         Arc::new(Self(Mutex::default()))
+    }
+
+    /// From now on it forgets nothing that is recalled.
+    pub fn be_deaf(&self) {
+        lock(&self.0).deaf = true;
+    }
+
+    /// How many answers were given from here.
+    pub fn answered(&self) -> u64 {
+        lock(&self.0).answered
     }
 
     /// The client has changed something, or does not know whether it did.

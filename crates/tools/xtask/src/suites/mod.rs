@@ -7,6 +7,7 @@
 mod crash;
 mod doc;
 mod fuzz;
+mod model;
 mod mount;
 mod nonroot;
 mod powerloss;
@@ -37,6 +38,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "doc", about: doc::ABOUT, subject: doc::subject, run: doc::run },
     Suite { name: "nonroot", about: nonroot::ABOUT, subject: nonroot::subject, run: nonroot::run },
     Suite { name: "fuzz", about: fuzz::ABOUT, subject: fuzz::subject, run: fuzz::run },
+    Suite { name: "model", about: model::ABOUT, subject: model::subject, run: model::run },
     Suite { name: "sim", about: sim::ABOUT, subject: sim::subject, run: sim::run },
     Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
     Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },

@@ -10,7 +10,7 @@ mod unmount;
 mod users;
 
 pub use error::{MountError, UnmountError};
-pub use mounted::Mounted;
+pub use mounted::{Mounted, is_dead};
 pub use options::MountOptions;
 pub use table::{MountEntry, entry_at};
 pub use unmount::{Unmount, unmount};

@@ -120,23 +120,29 @@ fn entry_is_ours(point: &Path) -> bool {
     table::entry_at(point).ok().flatten().is_some_and(|entry| entry.is_ours())
 }
 
+/// Whether a mount is there whose process is gone. Its attributes may still be in the kernel's memory, so that
+/// `stat` works; `statfs` always asks.
+pub fn is_dead(point: &Path) -> bool {
+    matches!(rustix::fs::statfs(point), Err(Errno::NOTCONN | Errno::CONNABORTED))
+}
+
 /// The directory as the table of mounts will have it, and its mode; or what is in the way.
 fn usable(point: &Path) -> Result<(PathBuf, u32), MountError> {
     let unusable = |why: io::Error| MountError::Point { point: point.to_owned(), why };
     let resolved = table::resolve(point).map_err(unusable)?;
-    let entry = table::entry_at(&resolved).map_err(unusable)?;
-    let stat = match rustix::fs::stat(&resolved) {
-        Err(Errno::NOTCONN) => return Err(MountError::Dead { point: resolved }),
-        stat => stat.map_err(|error| unusable(error.into()))?,
-    };
-    match entry {
+    if is_dead(&resolved) {
+        return Err(MountError::Dead { point: resolved });
+    }
+    let stat = rustix::fs::stat(&resolved).map_err(|error| unusable(error.into()))?;
+    // Through links at the end, too.
+    let point = resolved.canonicalize().map_err(unusable)?;
+    match table::entry_at(&point).map_err(unusable)? {
         Some(entry) if entry.is_ours() => {
-            Err(MountError::Mounted { point: resolved, source_name: entry.source, kind: entry.kind })
+            Err(MountError::Mounted { point, source_name: entry.source, kind: entry.kind })
         }
         _ if rustix::fs::FileType::from_raw_mode(stat.st_mode) != rustix::fs::FileType::Directory => {
             Err(unusable(Errno::NOTDIR.into()))
         }
-        // Through links at the end, too.
-        _ => Ok((resolved.canonicalize().map_err(unusable)?, stat.st_mode)),
+        _ => Ok((point, stat.st_mode)),
     }
 }

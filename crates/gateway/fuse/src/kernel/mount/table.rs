@@ -46,8 +46,8 @@ pub fn entries() -> io::Result<Vec<MountEntry>> {
     Ok(table.split(|byte| *byte == b'\n').filter_map(MountEntry::parse).collect())
 }
 
-/// What is mounted on a directory: the uppermost, where there are several. The path is one of
-/// [`resolve`].
+/// What is mounted on a directory: the uppermost, where there are several. The path is absolute, without
+/// symbolic links.
 pub fn entry_at(point: &Path) -> io::Result<Option<MountEntry>> {
     Ok(entries()?.into_iter().rfind(|entry| entry.point == point))
 }

@@ -1,9 +1,9 @@
 //! Ends a mount, this process's or another's, also one whose process is gone.
 
-use super::{UnmountError, fusermount, table, users};
+use super::{MountEntry, UnmountError, fusermount, table, users};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// How.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,14 +17,25 @@ pub enum Unmount {
 /// Unmounts what is mounted on a directory, if it is ours. Never asks the file system anything.
 pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
     let failed = |why: std::io::Error| UnmountError::Failed { point: point.to_owned(), why };
-    let point = table::resolve(point).map_err(failed)?;
-    let entry = table::entry_at(&point).map_err(failed)?;
+    let (point, entry) = find(point).map_err(failed)?;
     match entry {
         None => return Err(UnmountError::NotMounted { point }),
         Some(entry) if !entry.is_ours() => return Err(UnmountError::NotOurs { point, kind: entry.kind }),
         Some(_) => {}
     }
     unmount_resolved(&point, how)
+}
+
+/// A link to a mount point counts, too. It is followed only where nothing is mounted under its own name: to look
+/// at a mount point is to ask its file system.
+fn find(point: &Path) -> std::io::Result<(PathBuf, Option<MountEntry>)> {
+    let resolved = table::resolve(point)?;
+    if let Some(entry) = table::entry_at(&resolved)? {
+        return Ok((resolved, Some(entry)));
+    }
+    let behind = resolved.canonicalize().unwrap_or(resolved);
+    let entry = table::entry_at(&behind)?;
+    Ok((behind, entry))
 }
 
 /// `point` is as the table has it.

@@ -1,0 +1,117 @@
+//! The holder, one rule at a time; `braid-model` explores how they meet.
+
+use std::time::Duration;
+
+use braid_types::{FileIndex, MdsEpoch, SessionId, limits::LEASE_STOP_MS};
+use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall};
+
+use super::{Duty, Holding, LeaseOf, LeaseTicket, Run};
+
+const DIR: LeaseOf = LeaseOf::Names(FileIndex(7));
+const FILE: LeaseOf = LeaseOf::Data(FileIndex(8));
+const NOW: Duration = Duration::from_secs(100);
+const STOP: Duration = Duration::from_millis(LEASE_STOP_MS);
+
+fn run(epoch: u64) -> Run {
+    Run { session: SessionId(1), epoch: MdsEpoch(epoch) }
+}
+
+fn holding() -> Holding {
+    let mut holding = Holding::new();
+    holding.met(run(1));
+    holding
+}
+
+fn granted(holding: &mut Holding, of: LeaseOf, mode: LeaseMode, number: u64) -> Option<LeaseTicket> {
+    let ask = holding.ask(NOW);
+    holding.answered(ask, run(1), Some((of, LeaseGrant { mode, number })), NOW)
+}
+
+fn recall(number: u64, of: LeaseOf) -> Recall {
+    let kind = if matches!(of, LeaseOf::Names(_)) { LeaseKind::Names } else { LeaseKind::Data };
+    Recall { number, kind, file: of.file(), keep: LeaseMode::None }
+}
+
+#[test]
+fn a_ticket_holds_until_the_lease_is_recalled_and_a_new_one_is_another() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
+    assert!(holding.still(&ticket, NOW));
+    let again = granted(&mut holding, DIR, LeaseMode::Read, 2).unwrap();
+    assert_eq!(again, ticket, "granted again without a break");
+    let recalled = holding.recalls(run(1), &[recall(3, DIR)], NOW);
+    assert!(recalled[0].held && !holding.still(&ticket, NOW));
+    holding.carried_out(&recalled[0], LeaseMode::None);
+    let new = granted(&mut holding, DIR, LeaseMode::Read, 4).unwrap();
+    assert!(new != ticket && !holding.still(&ticket, NOW));
+}
+
+#[test]
+fn a_grant_that_a_recall_has_overtaken_is_void() {
+    let mut holding = holding();
+    let ask = holding.ask(NOW);
+    let recalled = holding.recalls(run(1), &[recall(5, DIR)], NOW);
+    assert!(!recalled[0].held, "there is nothing to carry out");
+    let late = holding.answered(ask, run(1), Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 4 })), NOW);
+    assert_eq!(late, None);
+    assert!(granted(&mut holding, DIR, LeaseMode::Read, 6).is_some());
+}
+
+#[test]
+fn a_recall_of_something_else_leaves_a_grant_alone() {
+    let mut holding = holding();
+    let ask = holding.ask(NOW);
+    holding.recalls(run(1), &[recall(5, FILE)], NOW);
+    let grant = LeaseGrant { mode: LeaseMode::Read, number: 4 };
+    assert!(holding.answered(ask, run(1), Some((DIR, grant)), NOW).is_some());
+}
+
+#[test]
+fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_all_is_dropped() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
+    let second = Duration::from_secs(1);
+    holding.renewed(run(1), NOW + second, NOW + STOP - second);
+    assert!(holding.still(&ticket, NOW + STOP));
+    assert!(!holding.still(&ticket, NOW + STOP + second));
+    assert!(matches!(holding.duty(NOW + STOP + second), Duty::Drop(1)));
+    let ask = holding.ask(NOW + STOP + second);
+    let grant = Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 2 }));
+    assert_eq!(holding.answered(ask, run(1), grant, NOW + STOP + second), None);
+    holding.all_dropped(1);
+    assert!(matches!(holding.duty(NOW + STOP + second), Duty::Await(0, None)));
+}
+
+#[test]
+fn a_recall_that_comes_when_the_belief_has_ended_is_not_given_back_before_all_is_dropped() {
+    let mut holding = holding();
+    granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
+    let recalls = [recall(2, DIR)];
+    assert_eq!(holding.recalls(run(1), &recalls, NOW + STOP), []);
+    holding.all_dropped(1);
+    assert!(matches!(holding.duty(NOW + STOP), Duty::Await(0, None)), "it was not taken in, and is told again");
+    assert_eq!(holding.recalls(run(1), &recalls, NOW + STOP).len(), 1);
+}
+
+#[test]
+fn another_run_of_the_server_takes_everything() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
+    let ask = holding.ask(NOW);
+    assert!(holding.met(run(2)) && !holding.still(&ticket, NOW));
+    let before = holding.answered(ask, run(1), Some((FILE, LeaseGrant { mode: LeaseMode::Read, number: 9 })), NOW);
+    assert_eq!(before, None, "a grant of the run before");
+    assert!(!holding.met(run(2)) || holding.owes_dropping());
+}
+
+#[test]
+fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, FILE, LeaseMode::Write, 1).unwrap();
+    let recalled = holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(2, FILE) }], NOW);
+    assert!(holding.still(&ticket, NOW));
+    let returned = holding.carried_out(&recalled[0], LeaseMode::Read);
+    assert_eq!((returned.number, returned.keep), (2, LeaseMode::Read));
+    assert!(!holding.still(&ticket, NOW), "it allows less");
+    assert_eq!(holding.ticket(FILE, NOW).map(|ticket| ticket.mode()), Some(LeaseMode::Read));
+}
