@@ -5,28 +5,28 @@ use crate::{bench::Bench, measure::Measure};
 
 enum Rule {
     /// At least so many times the best networked one; more is better.
-    AtLeastBest(f64),
+    BestTimes(f64),
     /// At most so many times the best networked one; less is better.
-    AtMostBest(f64),
+    BestWithin(f64),
     /// At least this.
-    AtLeast(f64),
+    Reached(f64),
     /// At most so many times the local file system.
-    AtMostLocal(f64),
+    LocalWithin(f64),
 }
 
 const BARS: &[(&str, Rule)] = &[
-    ("sequential.read", Rule::AtLeastBest(1.5)),
-    ("sequential.rewrite", Rule::AtLeastBest(1.5)),
-    ("sequential.write", Rule::AtLeastBest(1.0)),
-    ("parallel.write", Rule::AtLeastBest(1.2)),
-    ("parallel.read", Rule::AtLeastBest(1.3)),
-    ("random.latency", Rule::AtMostBest(0.6)),
-    ("names.create", Rule::AtLeast(8_000.0)),
-    ("names.stat", Rule::AtLeast(100_000.0)),
-    ("names.unlink", Rule::AtLeast(8_000.0)),
-    ("tree.copy", Rule::AtMostBest(0.4)),
-    ("tree.tar", Rule::AtMostLocal(3.0)),
-    ("clone.time", Rule::AtMostLocal(3.0)),
+    ("sequential.read", Rule::BestTimes(1.5)),
+    ("sequential.rewrite", Rule::BestTimes(1.5)),
+    ("sequential.write", Rule::BestTimes(1.0)),
+    ("parallel.write", Rule::BestTimes(1.2)),
+    ("parallel.read", Rule::BestTimes(1.3)),
+    ("random.latency", Rule::BestWithin(0.6)),
+    ("names.create", Rule::Reached(8_000.0)),
+    ("names.stat", Rule::Reached(100_000.0)),
+    ("names.unlink", Rule::Reached(8_000.0)),
+    ("tree.copy", Rule::BestWithin(0.4)),
+    ("tree.tar", Rule::LocalWithin(3.0)),
+    ("clone.time", Rule::LocalWithin(3.0)),
 ];
 
 /// The measure with the bar of its name, if it has one that can be held here.
@@ -35,21 +35,21 @@ pub fn hold(bench: &Bench, samples: &Samples, name: &'static str, measure: Measu
     let against = |subject| samples.summary(name, subject).map(|summary| (summary.median, subject));
     let rivals = || subject::RIVALS.iter().filter_map(|rival| against(rival));
     let best = match rule {
-        Rule::AtLeastBest(_) => rivals().max_by(|a, b| a.0.total_cmp(&b.0)),
-        Rule::AtMostBest(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
-        Rule::AtLeast(bar) => return measure.at_least(*bar, "by itself"),
-        Rule::AtMostLocal(_) => against(subject::LOCAL),
+        Rule::BestTimes(_) => rivals().max_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::BestWithin(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::Reached(bar) => return measure.at_least(*bar, "by itself"),
+        Rule::LocalWithin(_) => against(subject::LOCAL),
     };
     let Some((value, of)) = best else {
         bench.note(format!("{name}: its bar needs a rival in the same run; try: --rivals"));
         return measure;
     };
     match rule {
-        Rule::AtLeastBest(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
-        Rule::AtMostBest(factor) | Rule::AtMostLocal(factor) => {
+        Rule::BestTimes(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
+        Rule::BestWithin(factor) | Rule::LocalWithin(factor) => {
             measure.at_most(factor * value, format!("{factor} x {of}"))
         }
-        Rule::AtLeast(_) => measure,
+        Rule::Reached(_) => measure,
     }
 }
 
