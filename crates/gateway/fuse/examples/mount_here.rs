@@ -5,7 +5,6 @@
 //! ```
 
 #[path = "../../../client/vfs/tests/support/cluster.rs"]
-#[allow(dead_code)] // the tests of vfs use more of it
 mod cluster;
 
 use std::sync::Arc;

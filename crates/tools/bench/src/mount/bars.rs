@@ -5,28 +5,28 @@ use crate::{bench::Bench, measure::Measure};
 
 enum Rule {
     /// At least so many times the best networked one; more is better.
-    TimesBest(f64),
+    BestTimes(f64),
     /// At most so many times the best networked one; less is better.
-    OfBest(f64),
+    BestWithin(f64),
     /// At least this.
-    Itself(f64),
+    Reached(f64),
     /// At most so many times the local file system.
-    OfLocal(f64),
+    LocalWithin(f64),
 }
 
 const BARS: &[(&str, Rule)] = &[
-    ("sequential.read", Rule::TimesBest(1.5)),
-    ("sequential.rewrite", Rule::TimesBest(1.5)),
-    ("sequential.write", Rule::TimesBest(1.0)),
-    ("parallel.write", Rule::TimesBest(1.2)),
-    ("parallel.read", Rule::TimesBest(1.3)),
-    ("random.latency", Rule::OfBest(0.6)),
-    ("names.create", Rule::Itself(8_000.0)),
-    ("names.stat", Rule::Itself(100_000.0)),
-    ("names.unlink", Rule::Itself(8_000.0)),
-    ("tree.copy", Rule::OfBest(0.4)),
-    ("tree.tar", Rule::OfLocal(3.0)),
-    ("clone.time", Rule::OfLocal(3.0)),
+    ("sequential.read", Rule::BestTimes(1.5)),
+    ("sequential.rewrite", Rule::BestTimes(1.5)),
+    ("sequential.write", Rule::BestTimes(1.0)),
+    ("parallel.write", Rule::BestTimes(1.2)),
+    ("parallel.read", Rule::BestTimes(1.3)),
+    ("random.latency", Rule::BestWithin(0.6)),
+    ("names.create", Rule::Reached(8_000.0)),
+    ("names.stat", Rule::Reached(100_000.0)),
+    ("names.unlink", Rule::Reached(8_000.0)),
+    ("tree.copy", Rule::BestWithin(0.4)),
+    ("tree.tar", Rule::LocalWithin(3.0)),
+    ("clone.time", Rule::LocalWithin(3.0)),
 ];
 
 /// The measure with the bar of its name, if it has one that can be held here.
@@ -35,19 +35,21 @@ pub fn hold(bench: &Bench, samples: &Samples, name: &'static str, measure: Measu
     let against = |subject| samples.summary(name, subject).map(|summary| (summary.median, subject));
     let rivals = || subject::RIVALS.iter().filter_map(|rival| against(rival));
     let best = match rule {
-        Rule::TimesBest(_) => rivals().max_by(|a, b| a.0.total_cmp(&b.0)),
-        Rule::OfBest(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
-        Rule::Itself(bar) => return measure.at_least(*bar, "by itself"),
-        Rule::OfLocal(_) => against(subject::LOCAL),
+        Rule::BestTimes(_) => rivals().max_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::BestWithin(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
+        Rule::Reached(bar) => return measure.at_least(*bar, "by itself"),
+        Rule::LocalWithin(_) => against(subject::LOCAL),
     };
     let Some((value, of)) = best else {
         bench.note(format!("{name}: its bar needs a rival in the same run; try: --rivals"));
         return measure;
     };
     match rule {
-        Rule::TimesBest(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
-        Rule::OfBest(factor) | Rule::OfLocal(factor) => measure.at_most(factor * value, format!("{factor} x {of}")),
-        Rule::Itself(_) => measure,
+        Rule::BestTimes(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
+        Rule::BestWithin(factor) | Rule::LocalWithin(factor) => {
+            measure.at_most(factor * value, format!("{factor} x {of}"))
+        }
+        Rule::Reached(_) => measure,
     }
 }
 
