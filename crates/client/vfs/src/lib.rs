@@ -19,7 +19,6 @@
 //! 4. No lock of this crate is held while a server is asked, but for the append lock of one file.
 #![forbid(unsafe_code)]
 
-mod data;
 mod error;
 mod files;
 mod handles;

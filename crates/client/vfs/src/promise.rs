@@ -10,12 +10,9 @@
 //! reply that says so was written before the keeper is told to drop: it looked whether the promise holds under the
 //! lock that the recall takes alone; (3) recalls run on threads that serve no gateway.
 
-use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Mutex, OnceLock, PoisonError, RwLock, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, OnceLock, PoisonError, RwLock, Weak,
+    atomic::{AtomicBool, Ordering},
 };
 
 use braid_client::{
@@ -24,9 +21,7 @@ use braid_client::{
 };
 
 use crate::{
-    data::Data,
     error::Result,
-    files::lock,
     kept::Cache,
     known::{Keep, Kept},
     vfs::Vfs,
@@ -40,10 +35,6 @@ pub trait Keeper: Send + Sync {
 
     /// The attributes of a file are not to be used any more. Called by threads that serve requests, too.
     fn drop_attributes(&self, file: FileIndex);
-
-    /// No byte of a file is kept any more, and what was changed of it in memory is written. May wait for reads of the
-    /// file's pages and for such writes.
-    fn drop_data(&self, file: FileIndex);
 }
 
 /// A names lease at one time of its being held.
@@ -62,8 +53,6 @@ pub(crate) struct Holder {
     /// Held by whoever hands out something to be remembered; alone by a recall, for a moment.
     order: RwLock<()>,
     keeper: OnceLock<Arc<dyn Keeper>>,
-    /// Files that were written or mapped since this mount began, as long as they are open or a lease of them is held.
-    data: Mutex<HashMap<FileIndex, Arc<Data>>>,
 }
 
 impl std::fmt::Debug for Holder {
@@ -75,7 +64,7 @@ impl std::fmt::Debug for Holder {
 impl Holder {
     pub(crate) fn new(client: &Client) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data: Mutex::default() })
+        Arc::new(Self { leases: client.leases(), cache, order, keeper })
     }
 
     pub(crate) fn holds(&self, promise: &Promise) -> bool {
@@ -149,45 +138,13 @@ impl LeaseHolder for Holder {
         self.forget(directory);
     }
 
-    fn recall_data(&self, file: FileIndex, _: LeaseMode) -> LeaseMode {
-        self.drain(file);
+    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
         LeaseMode::None
     }
 
     fn lost_all(&self) {
         for directory in self.cache.directories() {
             self.forget(directory);
-        }
-        let files: Vec<FileIndex> = lock(&self.data).keys().copied().collect();
-        files.into_iter().for_each(|file| self.drain(file));
-    }
-}
-
-impl Holder {
-    pub(crate) fn is_serving(&self) -> bool {
-        self.keeper.get().is_some()
-    }
-
-    pub(crate) fn data_of(&self, file: FileIndex) -> Arc<Data> {
-        Arc::clone(lock(&self.data).entry(file).or_default())
-    }
-
-    pub(crate) fn known_data(&self, file: FileIndex) -> Option<Arc<Data>> {
-        lock(&self.data).get(&file).cloned()
-    }
-
-    pub(crate) fn data_ticket(&self, file: FileIndex) -> Option<LeaseTicket> {
-        self.leases.data_ticket(file)
-    }
-
-    pub(crate) fn ask_data(&self, file: FileIndex, mode: LeaseMode, alone: bool) -> Result<()> {
-        self.leases.ask_data(file, mode, alone)?;
-        Ok(())
-    }
-
-    pub(crate) fn drop_data(&self, file: FileIndex) {
-        if let Some(keeper) = self.keeper.get() {
-            keeper.drop_data(file);
         }
     }
 }

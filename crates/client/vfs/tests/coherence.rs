@@ -37,8 +37,6 @@ impl Keeper for Kernel {
     fn drop_attributes(&self, file: FileIndex) {
         self.0.lock().unwrap().attributes.remove(&file);
     }
-
-    fn drop_data(&self, _: FileIndex) {}
 }
 
 struct Mount {

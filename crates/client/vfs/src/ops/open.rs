@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use braid_client::{File, FileIndex, LeaseMode, OpenOptions, Status};
+use braid_client::{File, FileIndex, OpenOptions, Status};
 
 use crate::{
     error::{Error, Result},
@@ -32,8 +32,7 @@ impl Access {
     /// What the cluster is asked for. A file that may be written may also be read there: the end of its data and its holes
     /// are asked for with the right to read, and whoever may only write is held to it here.
     pub(crate) fn options(self) -> OpenOptions {
-        let lease = if self.write { LeaseMode::Shared } else { LeaseMode::None };
-        OpenOptions::new().read(true).write(self.write).lease(lease)
+        OpenOptions::new().read(true).write(self.write)
     }
 }
 

@@ -11,21 +11,4 @@ impl Vfs {
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         Ok(self.readable(handle)?.file.read_at(buffer, offset)?)
     }
-
-    /// Reads a page, or several, that a kernel keeps: `give` must have handed them out when it returns.
-    ///
-    /// # Errors
-    /// As [`Vfs::read`]; another client does not give the file's lease back.
-    pub fn read_page<R>(
-        &self,
-        handle: FileHandle,
-        offset: u64,
-        buffer: &mut [u8],
-        give: impl FnOnce(&[u8]) -> R,
-    ) -> Result<R> {
-        let open = self.file(handle)?;
-        let _under = self.holder.begin_page(open.file.index())?;
-        let got = open.file.read_at(buffer, offset)?;
-        Ok(give(&buffer[..got]))
-    }
 }

@@ -13,8 +13,6 @@ pub struct WriteAs {
     pub durable: bool,
     /// setuid and setgid go, as POSIX wants of a write by somebody without the right to keep them.
     pub kill_privileges: bool,
-    /// They are a page of a mapping, which a kernel writes when it likes, or when it is told to drop it.
-    pub page: bool,
 }
 
 impl Vfs {
@@ -27,17 +25,11 @@ impl Vfs {
         if how.kill_privileges {
             self.kill_privileges(&open)?;
         }
-        let file = open.file.index();
-        // A page that is written because its lease is recalled is written under it.
-        let _under = match how.page && self.holder.is_dropping(file) {
-            true => None,
-            false => self.holder.begin_write(file)?,
-        };
         let written = match how.append {
             true => self.append(&open, bytes),
             false => open.file.write_at(bytes, offset).map_err(Into::into),
         };
-        self.changed(file);
+        self.changed(open.file.index());
         let written = written?;
         if how.durable {
             open.file.sync()?;

@@ -36,10 +36,6 @@ impl Keeper for KernelMemory {
     fn drop_attributes(&self, file: FileIndex) {
         told(self.notifier.inval_attributes(file.0));
     }
-
-    fn drop_data(&self, file: FileIndex) {
-        told(self.notifier.inval_inode(file.0, 0, 0));
-    }
 }
 
 /// A mount that is over remembers nothing.
