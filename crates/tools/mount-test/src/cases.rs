@@ -100,7 +100,10 @@ pub fn run(cases: &[Case], only: &[String], ground: &Ground, counts: &mut Counts
     let wanted = |case: &&Case| only.is_empty() || only.iter().any(|part| case.name.contains(part.as_str()));
     for case in cases.iter().filter(wanted) {
         let started = std::time::Instant::now();
-        let outcome = (case.run)(ground);
+        let outcome = match crate::known::open(case.name).filter(|_| only.is_empty()) {
+            Some(why) => Ok(Outcome::Skipped(why.to_owned())),
+            None => (case.run)(ground),
+        };
         counts.note(case.name, outcome, started.elapsed());
     }
 }

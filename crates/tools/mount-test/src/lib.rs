@@ -15,6 +15,7 @@ mod cases;
 pub mod cli;
 mod fsx;
 mod history;
+mod known;
 mod locks;
 mod mapped;
 mod mapping;
