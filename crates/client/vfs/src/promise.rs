@@ -174,7 +174,7 @@ impl Holder {
         }
     }
 
-    fn forget(&self, directory: FileIndex) {
+    pub(crate) fn forget(&self, directory: FileIndex) {
         let files = self.cache.take(directory, |promise| self.holds(promise));
         self.wait_for_replies();
         if let Some(keeper) = self.keeper.get() {
