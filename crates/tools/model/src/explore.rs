@@ -1,8 +1,8 @@
 //! Breadth-first search over hashed states: the first thing found wrong is reached in the fewest steps.
 
 use std::{
-    collections::HashSet,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    collections::HashMap,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash},
 };
 
 use crate::{
@@ -10,6 +10,68 @@ use crate::{
     scenario::{Scenario, Variant},
     world::World,
 };
+
+/// How often it is tried to come to an end from a state behind which nothing is looked at, and in how many steps.
+const TRIES: usize = 4;
+const STEPS: usize = 600;
+
+/// A state of everything, as the search sees it.
+pub(crate) trait Model: Clone + Hash {
+    /// One step.
+    type Event: Copy;
+    /// How it is broken.
+    type Variant: Copy;
+    /// Whether the end must stay in reach of every state, without anything that goes wrong.
+    const ENDS: bool;
+
+    fn events(&self) -> Vec<Self::Event>;
+    fn happen(&mut self, event: Self::Event, variant: Self::Variant);
+    /// What is wrong with this state.
+    fn check(&self) -> Option<String>;
+    /// What is wrong with a state in which nothing more happens by itself.
+    fn at_rest(&self, variant: Self::Variant) -> Option<String>;
+    /// Whether what follows is not looked at any more.
+    fn is_cut(&self) -> bool {
+        false
+    }
+    /// Whether the event is something that goes wrong: nothing may hang on it.
+    fn is_failure(event: Self::Event) -> bool;
+    fn words(&self, event: Self::Event) -> String;
+}
+
+impl Model for World {
+    type Event = Event;
+    type Variant = Variant;
+    const ENDS: bool = false;
+
+    fn events(&self) -> Vec<Event> {
+        Self::events(self)
+    }
+
+    fn happen(&mut self, event: Event, variant: Variant) {
+        event.happen(self, variant);
+        self.canonical();
+    }
+
+    fn check(&self) -> Option<String> {
+        Self::check(self)
+    }
+
+    fn at_rest(&self, variant: Variant) -> Option<String> {
+        self.clone().comes_to_an_end(variant)
+    }
+
+    fn is_failure(_: Event) -> bool {
+        false
+    }
+
+    fn words(&self, event: Event) -> String {
+        match event {
+            Event::Arrive(at) | Event::Lose(at) | Event::Repeat(at) => format!("{event:?} {:?}", self.network[at]),
+            _ => format!("{event:?}"),
+        }
+    }
+}
 
 /// What came of it.
 #[derive(Debug)]
@@ -26,82 +88,169 @@ pub struct Outcome {
     pub wrong: Option<(String, Vec<String>)>,
 }
 
-/// The way to a state: the one before it, and the event.
-#[derive(Clone, Copy)]
-struct Step {
-    before: u32,
-    event: Event,
-}
-
 /// Looks at every state of a world, or at this many.
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
-    let start = World::new(scenario);
-    let mut seen = HashSet::from([fingerprint(&start)]);
-    let mut steps: Vec<Step> = Vec::new();
-    let mut front = vec![(u32::MAX, start)];
-    let mut outcome = Outcome { states: 1, depth: 0, ends: 0, complete: true, wrong: None };
-    while !front.is_empty() && outcome.complete {
-        outcome.depth += 1;
+    search(&World::new(scenario), variant, states_max)
+}
+
+/// What is known of the states that were met.
+struct Search<'m, M: Model> {
+    start: &'m M,
+    variant: M::Variant,
+    numbers: HashMap<u64, u32>,
+    /// The way to a state: the one before it, and the event. The first has none.
+    steps: Vec<Option<(u32, M::Event)>>,
+    /// What leads from where to where by itself.
+    edges: Vec<(u32, u32)>,
+    /// Those that are an end, or of which it is not known what follows.
+    open: Vec<u32>,
+    outcome: Outcome,
+}
+
+pub(crate) fn search<M: Model>(start: &M, variant: M::Variant, states_max: usize) -> Outcome {
+    let outcome = Outcome { states: 1, depth: 0, ends: 0, complete: true, wrong: None };
+    let numbers = HashMap::from([(fingerprint(start), 0)]);
+    let mut search =
+        Search { start, variant, numbers, steps: vec![None], edges: Vec::new(), open: Vec::new(), outcome };
+    let mut front = vec![(0, start.clone())];
+    while !front.is_empty() && search.outcome.complete && search.outcome.wrong.is_none() {
+        search.outcome.depth += 1;
+        front = search.further(front, states_max);
+    }
+    if M::ENDS && search.outcome.wrong.is_none() {
+        search.ends_are_in_reach();
+    }
+    search.outcome
+}
+
+impl<M: Model> Search<'_, M> {
+    /// All states one step further.
+    fn further(&mut self, front: Vec<(u32, M)>, states_max: usize) -> Vec<(u32, M)> {
         let mut next = Vec::new();
         for (at, world) in front {
-            let events = world.events();
-            if events.is_empty() {
-                outcome.ends += 1;
-                if let Some(why) = world.clone().comes_to_an_end(variant) {
-                    return Outcome { wrong: Some((why, told(scenario, variant, &steps, at))), ..outcome };
+            if world.is_cut() {
+                self.open.push(at);
+                if self.is_right(goes_on_for_ever(&world, self.variant), at).is_none() {
+                    return Vec::new();
                 }
+                continue;
             }
-            for event in events {
-                let mut after = world.clone();
-                event.happen(&mut after, variant);
-                after.canonical();
-                if !seen.insert(fingerprint(&after)) {
-                    continue;
-                }
-                outcome.states += 1;
-                steps.push(Step { before: at, event });
-                let here = (steps.len() - 1) as u32;
-                if let Some(why) = after.check() {
-                    return Outcome { wrong: Some((why, told(scenario, variant, &steps, here))), ..outcome };
-                }
-                next.push((here, after));
+            if self.outcome.states >= states_max {
+                self.outcome.complete = false;
+                self.open.push(at);
+                continue;
             }
-            if outcome.states >= states_max {
-                outcome.complete = false;
-                break;
+            if self.follow(at, &world, &mut next).is_none() {
+                return Vec::new();
             }
         }
-        front = next;
+        if !self.outcome.complete {
+            self.open.extend(next.iter().map(|(at, _)| *at));
+        }
+        next
     }
-    outcome
+
+    /// What follows from one state; `None` when something is wrong.
+    fn follow(&mut self, at: u32, world: &M, next: &mut Vec<(u32, M)>) -> Option<()> {
+        let events = world.events();
+        if events.iter().all(|event| M::is_failure(*event)) {
+            self.outcome.ends += 1;
+            self.open.push(at);
+            self.is_right(world.at_rest(self.variant), at)?;
+        }
+        for event in events {
+            let mut after = world.clone();
+            after.happen(event, self.variant);
+            let new = self.steps.len() as u32;
+            let here = *self.numbers.entry(fingerprint(&after)).or_insert(new);
+            if M::ENDS && !M::is_failure(event) && here != at {
+                self.edges.push((at, here));
+            }
+            if here != new {
+                continue;
+            }
+            self.outcome.states += 1;
+            self.steps.push(Some((at, event)));
+            self.is_right(after.check(), here)?;
+            next.push((here, after));
+        }
+        Some(())
+    }
+
+    fn is_right(&mut self, wrong: Option<String>, at: u32) -> Option<()> {
+        let Some(why) = wrong else { return Some(()) };
+        self.outcome.wrong = Some((why, self.told(at)));
+        None
+    }
+
+    /// From every state an end can still be reached, whatever went wrong before.
+    fn ends_are_in_reach(&mut self) {
+        let mut reaches = vec![false; self.steps.len()];
+        let mut before: Vec<(u32, u32)> = self.edges.iter().map(|(from, to)| (*to, *from)).collect();
+        before.sort_unstable();
+        let mut todo = std::mem::take(&mut self.open);
+        while let Some(at) = todo.pop() {
+            if !std::mem::replace(&mut reaches[at as usize], true) {
+                let first = before.partition_point(|(to, _)| *to < at);
+                todo.extend(before[first..].iter().take_while(|(to, _)| *to == at).map(|(_, from)| *from));
+            }
+        }
+        if let Some(stuck) = reaches.iter().position(|reaches| !reaches) {
+            self.is_right(Some("from here on nothing leads to an end".into()), stuck as u32);
+        }
+    }
+
+    /// The steps to a state, in words.
+    fn told(&self, to: u32) -> Vec<String> {
+        let mut events = Vec::new();
+        let mut at = to;
+        while let Some((before, event)) = self.steps[at as usize] {
+            events.push(event);
+            at = before;
+        }
+        events.reverse();
+        let mut world = self.start.clone();
+        let mut words = Vec::new();
+        for event in events {
+            words.push(world.words(event));
+            world.happen(event, self.variant);
+        }
+        words
+    }
+}
+
+/// What is wrong with a state from which this many steps in no good order lead to no end.
+fn goes_on_for_ever<M: Model>(world: &M, variant: M::Variant) -> Option<String> {
+    let tries = (1..=TRIES).map(|seed| runs_on(world.clone(), variant, seed));
+    let mut found = None;
+    for tried in tries {
+        match tried {
+            Ok(()) => return None,
+            Err(why) => found = Some(why),
+        }
+    }
+    found
+}
+
+/// Lets things happen as they come.
+fn runs_on<M: Model>(mut world: M, variant: M::Variant, seed: usize) -> Result<(), String> {
+    for step in 0..STEPS {
+        let events: Vec<_> = world.events().into_iter().filter(|event| !M::is_failure(*event)).collect();
+        if events.is_empty() {
+            return world.at_rest(variant).map_or(Ok(()), Err);
+        }
+        let picked = (step * 7919 + seed * 104_729) / 3 % events.len();
+        world.happen(events[picked], variant);
+        if let Some(wrong) = world.check() {
+            return Err(wrong);
+        }
+    }
+    Err("calls go on for ever".into())
 }
 
 /// 64 bits of a state: of some millions, two different ones that are taken for one are not to be expected.
-fn fingerprint(world: &World) -> u64 {
+fn fingerprint(world: &impl Hash) -> u64 {
     BuildHasherDefault::<DefaultHasher>::default().hash_one(world)
-}
-
-/// The steps to a state, in words.
-fn told(scenario: &Scenario, variant: Variant, steps: &[Step], to: u32) -> Vec<String> {
-    let mut events = Vec::new();
-    let mut at = to;
-    while at != u32::MAX {
-        let step = steps[at as usize];
-        events.push(step.event);
-        at = step.before;
-    }
-    events.reverse();
-    let mut world = World::new(scenario);
-    let mut words = Vec::new();
-    for event in events {
-        words.push(match event {
-            Event::Arrive(at) | Event::Lose(at) | Event::Repeat(at) => format!("{event:?} {:?}", world.network[at]),
-            _ => format!("{event:?}"),
-        });
-        event.happen(&mut world, variant);
-        world.canonical();
-    }
-    words
 }
 
 #[cfg(test)]

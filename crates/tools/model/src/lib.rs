@@ -17,6 +17,7 @@ mod check;
 mod client;
 mod event;
 mod explore;
+pub mod pages;
 mod scenario;
 mod server;
 mod world;

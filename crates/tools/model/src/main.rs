@@ -1,57 +1,75 @@
 //! `braid-model`: explores every scenario, and each broken variant until it is caught.
 
-use std::{process::ExitCode, time::Instant};
+use std::{fmt::Debug, process::ExitCode, time::Instant};
 
-use braid_model::{Outcome, SCENARIOS, Scenario, Variant, explore};
+use braid_model::{Outcome, SCENARIOS, Variant, explore, pages};
 
 /// States of one scenario, unless `--states N` says otherwise.
 const STATES_MAX: usize = 20_000_000;
 const BROKEN: &[Variant] =
     &[Variant::NoNumbers, Variant::GrantWhileDone, Variant::OneClock, Variant::NoGrace, Variant::NoContinuity];
+const BROKEN_PAGES: &[pages::Variant] = &[
+    pages::Variant::AskHere,
+    pages::Variant::NoServing,
+    pages::Variant::KeepForWriters,
+    pages::Variant::NoDropAfterWrite,
+    pages::Variant::OneRound,
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let states_max = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        [] => STATES_MAX,
-        ["--states", number] if number.parse::<usize>().is_ok() => number.parse().unwrap_or(STATES_MAX),
+    let (states_max, only) = match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => (STATES_MAX, ""),
+        ["--states", number] if number.parse::<usize>().is_ok() => (number.parse().unwrap_or(STATES_MAX), ""),
+        ["--states", number, only] if number.parse::<usize>().is_ok() => (number.parse().unwrap_or(STATES_MAX), *only),
         _ => {
-            eprintln!("usage: braid-model [--states N]");
+            eprintln!("usage: braid-model [--states N [NAME]]");
             return ExitCode::from(2);
         }
     };
     let (mut passed, mut failed) = (0, 0);
-    for scenario in SCENARIOS {
-        let holds = holds(scenario, states_max);
-        *(if holds { &mut passed } else { &mut failed }) += 1;
+    let mut count = |holds| *(if holds { &mut passed } else { &mut failed }) += 1;
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
+        count(holds(scenario.name, || explore(scenario, Variant::Sound, states_max)));
     }
-    for variant in BROKEN {
-        let caught = caught(*variant, states_max);
-        *(if caught { &mut passed } else { &mut failed }) += 1;
+    for scenario in pages::SCENARIOS.iter().filter(|scenario| scenario.name.contains(only)) {
+        count(holds(scenario.name, || pages::explore(scenario, pages::Variant::Sound, states_max)));
+    }
+    let states = states_max / 10;
+    if only.is_empty() {
+        for variant in BROKEN {
+            count(caught(variant, SCENARIOS.iter().map(|scenario| explore(scenario, *variant, states))));
+        }
+    }
+    if only.is_empty() || only == "pages" {
+        for variant in BROKEN_PAGES {
+            count(caught(variant, pages::SCENARIOS.iter().map(|one| pages::explore(one, *variant, states))));
+        }
     }
     println!("{passed} passed, {failed} failed");
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn holds(scenario: &Scenario, states_max: usize) -> bool {
+fn holds(name: &str, explore: impl FnOnce() -> Outcome) -> bool {
     let started = Instant::now();
-    let Outcome { states, depth, ends, complete, wrong } = explore(scenario, Variant::Sound, states_max);
+    let Outcome { states, depth, ends, complete, wrong } = explore();
     let how = if complete { "all states" } else { "NOT all states" };
     let took = started.elapsed().as_secs_f64();
-    println!("{}: {how}: {states}, {depth} steps deep, {ends} ends, {took:.1} s", scenario.name);
+    println!("{name}: {how}: {states}, {depth} steps deep, {ends} ends, {took:.1} s");
     if let Some((why, steps)) = &wrong {
-        println!("FAILED {}: {why}", scenario.name);
+        println!("FAILED {name}: {why}");
         steps.iter().for_each(|step| println!("    {step}"));
     }
     wrong.is_none()
 }
 
-fn caught(variant: Variant, states_max: usize) -> bool {
-    for scenario in SCENARIOS {
-        if let Outcome { states, wrong: Some((why, steps)), .. } = explore(scenario, variant, states_max / 10) {
+fn caught(variant: &impl Debug, mut outcomes: impl Iterator<Item = Outcome>) -> bool {
+    let found = outcomes.find_map(|Outcome { states, wrong, .. }| wrong.map(|wrong| (states, wrong)));
+    match &found {
+        Some((states, (why, steps))) => {
             println!("{variant:?} is caught after {states} states, in {} steps: {why}", steps.len());
-            return true;
         }
+        None => println!("FAILED {variant:?}: it is not caught"),
     }
-    println!("FAILED {variant:?}: it is not caught");
-    false
+    found.is_some()
 }

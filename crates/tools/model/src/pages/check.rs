@@ -1,0 +1,53 @@
+//! What must hold in every state.
+
+use braid_vfs::data::gate::Use;
+use braid_wire::message::lease::LeaseMode;
+
+use super::{
+    client::{Client, Page},
+    world::{PAGES, World},
+};
+
+impl World {
+    /// What is wrong with this state.
+    pub fn wrong(&self) -> Option<String> {
+        self.broken.clone().or_else(|| self.pages_are_true()).or_else(|| self.appends_are_alone())
+    }
+
+    fn living(&self) -> impl Iterator<Item = (usize, &Client)> {
+        self.clients.iter().enumerate().filter(|(_, client)| !client.dead)
+    }
+
+    /// No page that may be used is older than a write that has returned, wherever that was.
+    fn pages_are_true(&self) -> Option<String> {
+        let kept = |page: &Page| match page {
+            Page::Has(version) | Page::Dirty(version) => Some(*version),
+            _ => None,
+        };
+        let stale = |(who, client): (usize, &Client)| {
+            let old = |page: &usize| kept(&client.kernel[*page]).is_some_and(|version| version < self.returned[*page]);
+            (0..PAGES).find(old).map(|page| (who, page, kept(&client.kernel[page])))
+        };
+        let (who, page, kept) = self.living().find_map(stale)?;
+        Some(format!("client {who} keeps {kept:?} of page {page}, {} was written", self.returned[page]))
+    }
+
+    /// While one appends, no other writes, nor holds what lets it.
+    fn appends_are_alone(&self) -> Option<String> {
+        let runs = |client: &Client, what| client.programs.iter().any(|program| program.at.is_writing(what));
+        let (who, _) = self.living().find(|(_, client)| runs(client, Use::Append))?;
+        let writes = |client: &Client| {
+            let holds = matches!(client.believes(), LeaseMode::Shared | LeaseMode::Write);
+            holds || runs(client, Use::Write) || runs(client, Use::Append)
+        };
+        let (other, _) = self.living().find(|(other, client)| *other != who && writes(client))?;
+        Some(format!("client {who} appends, and client {other} may write"))
+    }
+
+    /// Nothing happens any more by itself: everybody who lives is done.
+    pub fn unfinished(&self) -> Option<String> {
+        let (who, client) = self.living().find(|(_, client)| !client.is_idle())?;
+        let (programs, drains, loss) = (&client.programs, &client.drains, &client.loss);
+        Some(format!("client {who} waits for ever: {programs:?} {drains:?} {loss:?}"))
+    }
+}

@@ -1,0 +1,196 @@
+//! A client: the real holder and the real gate, and around them a kernel and threads.
+
+use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run};
+use braid_types::{MdsEpoch, SessionId};
+use braid_vfs::data::gate::Gate;
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
+
+use super::{
+    drops::Drain,
+    program::{Asking, At, Program},
+    scenario::Act,
+    world::{FILE, Message, NOW, PAGES, World},
+};
+
+/// A page, as a kernel has it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Page {
+    /// It has not.
+    Absent,
+    /// It asks for it: whoever wants or drops it waits.
+    Locked,
+    /// It keeps it.
+    Has(u8),
+    /// It was changed through a mapping.
+    Dirty(u8),
+    /// It is being written because the kernel likes to: whoever wants or drops it waits.
+    Flushing(u8),
+    /// It is being written because it is dropped.
+    Going(u8),
+}
+
+/// A client.
+#[derive(Clone, Hash, Debug)]
+pub struct Client {
+    pub dead: bool,
+    /// The session, which the server has freed when the client is dead.
+    pub session: u64,
+    pub freed: bool,
+    pub holding: Holding,
+    pub gate: Gate,
+    /// The lease under which nothing begins any more.
+    pub dead_lease: Option<LeaseTicket>,
+    /// Where the file ends, if that is known.
+    pub end: Option<u8>,
+    /// Somebody drops all pages.
+    pub dropping: bool,
+    /// Parts of the file are being dropped by so many, as the gate knows too.
+    pub drops: u32,
+    /// Somebody appends.
+    pub appending: bool,
+    pub kernel: [Page; PAGES],
+    pub programs: Vec<Program>,
+    /// Threads that ask so that a page need not.
+    pub askers: Vec<Asking>,
+    /// Threads that carry recalls out.
+    pub drains: Vec<(Recalled, Drain)>,
+    /// The thread that drops what was lost; of which session, and up to which loss.
+    pub loss: Option<(u64, u64, Drain)>,
+}
+
+impl Client {
+    pub fn new(number: usize) -> Self {
+        let mut client = Self {
+            dead: false,
+            session: number as u64 + 1,
+            freed: false,
+            holding: Holding::new(),
+            gate: Gate::default(),
+            dead_lease: None,
+            end: None,
+            dropping: false,
+            drops: 0,
+            appending: false,
+            kernel: [Page::Absent; PAGES],
+            programs: Vec::new(),
+            askers: Vec::new(),
+            drains: Vec::new(),
+            loss: None,
+        };
+        client.holding.met(client.run());
+        client
+    }
+
+    pub fn run(&self) -> Run {
+        Run { session: SessionId(self.session), epoch: MdsEpoch(1) }
+    }
+
+    pub fn begin(&mut self, acts: &'static [Act]) {
+        self.programs.push(Program { acts, at: At::Idle });
+    }
+
+    pub fn ticket(&self) -> Option<LeaseTicket> {
+        self.holding.ticket(LeaseOf::Data(FILE), NOW)
+    }
+
+    /// `Holder::held`: the mode that is held, and is not being returned.
+    pub fn held(&self) -> LeaseMode {
+        let ticket = self.ticket().filter(|ticket| self.dead_lease.as_ref() != Some(ticket));
+        ticket.map_or(LeaseMode::None, |ticket| ticket.mode())
+    }
+
+    /// What it believes to have, being returned or not.
+    pub fn believes(&self) -> LeaseMode {
+        self.ticket().map_or(LeaseMode::None, |ticket| ticket.mode())
+    }
+
+    /// `Data::change`: everybody that waits looks again.
+    pub fn change<T>(&mut self, work: impl FnOnce(&mut Gate) -> T) -> T {
+        let done = work(&mut self.gate);
+        self.notify();
+        done
+    }
+
+    pub fn notify(&mut self) {
+        for program in &mut self.programs {
+            if let At::Waits(what, page) = program.at {
+                program.at = At::Wants(what, page);
+            }
+        }
+    }
+
+    /// Whether nothing is under way in it.
+    pub fn is_idle(&self) -> bool {
+        let programs = self.programs.iter().all(|program| program.acts.is_empty() && program.at == At::Idle);
+        programs && self.askers.is_empty() && self.drains.is_empty() && self.loss.is_none()
+    }
+
+    pub fn die(&mut self) {
+        let session = self.session;
+        *self = Self { dead: true, session, ..Self::new(0) };
+    }
+}
+
+impl World {
+    /// A message reaches a client.
+    pub fn at_client(&mut self, message: Message) {
+        match message {
+            Message::Answer { client, session, number, grant } if !self.clients[client].dead => {
+                self.clients[client].answered(session, number, grant);
+            }
+            Message::Recalls { client, session, recalls } => {
+                let one = &self.clients[client];
+                if !one.dead && one.session == session {
+                    self.recalled(client, &recalls);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Recalls are taken in: of what is held, by a thread for each; else they are answered at once.
+    fn recalled(&mut self, who: usize, recalls: &[Recall]) {
+        let run = self.clients[who].run();
+        for recalled in self.clients[who].holding.recalls(run, recalls, NOW) {
+            if recalled.held {
+                self.clients[who].drains.push((recalled, Drain::Ticket));
+                continue;
+            }
+            let lease = self.clients[who].holding.carried_out(&recalled, LeaseMode::None);
+            let session = self.clients[who].session;
+            self.send(Message::Return { session, lease });
+        }
+    }
+
+    /// The server has ended the session, or was not heard: everything is lost.
+    pub fn lose(&mut self, who: usize) {
+        let old = self.clients[who].session;
+        let session = self.next_session;
+        self.next_session += 1;
+        self.broken_session(who, old);
+        let client = &mut self.clients[who];
+        client.session = session;
+        client.holding.met(client.run());
+        if let braid_client::lease::Duty::Drop(lost) = client.holding.duty(NOW) {
+            client.loss = Some((old, lost, Drain::Ticket));
+        }
+    }
+}
+
+impl Client {
+    fn answered(&mut self, session: u64, number: u32, grant: Option<LeaseGrant>) {
+        let run = Run { session: SessionId(session), epoch: MdsEpoch(1) };
+        let of_program = self.programs.iter_mut().find_map(|program| match &mut program.at {
+            At::Calls(asking) if asking.number == number => Some(asking),
+            _ => None,
+        });
+        let Some(asking) = of_program.or_else(|| self.askers.iter_mut().find(|asking| asking.number == number)) else {
+            return;
+        };
+        asking.answered = true;
+        if let Some(ask) = asking.ask.take() {
+            let grant = grant.map(|grant| (LeaseOf::Data(FILE), grant));
+            self.holding.answered(ask, run, grant, NOW);
+        }
+    }
+}

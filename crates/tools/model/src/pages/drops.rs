@@ -1,0 +1,185 @@
+//! Dropping: `drain` and `drop_all` of `braid_vfs::data`, and what `Holder::recall_data` and `lost_all` make of it.
+
+use braid_client::lease::LeaseTicket;
+use braid_vfs::data::gate::Gate;
+use braid_wire::message::lease::LeaseMode;
+
+use super::{
+    client::Page,
+    scenario::Variant,
+    world::{Message, World},
+};
+
+/// Where somebody that drops all pages is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Drop {
+    /// It waits for others that do.
+    Lock,
+    Begin,
+    /// This page is next.
+    Page(usize),
+    /// Pages that were on their way are waited for.
+    UnderWay,
+    Done,
+}
+
+/// Where a drain is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Drain {
+    /// It takes the ticket of what it drains.
+    Ticket,
+    Recall(Option<LeaseTicket>),
+    /// It waits for writes.
+    Still,
+    Drop(Drop),
+    Returned,
+    /// What of it may be kept?
+    Keep,
+    Carry(LeaseMode),
+}
+
+impl World {
+    /// Whether the next step of a dropping need not wait.
+    pub fn may_drop(&self, who: usize, at: Drop) -> bool {
+        let client = &self.clients[who];
+        match at {
+            Drop::Lock => !client.dropping,
+            Drop::Page(page) if page < self.pages => {
+                !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
+            }
+            Drop::UnderWay => !client.gate.has_pages_under_way(),
+            Drop::Begin | Drop::Page(_) => true,
+            Drop::Done => false,
+        }
+    }
+
+    /// One step of it; what is next.
+    pub fn drop_on(&mut self, who: usize, at: Drop, variant: Variant) -> Drop {
+        match at {
+            Drop::Lock => {
+                self.clients[who].dropping = true;
+                Drop::Begin
+            }
+            Drop::Begin => self.begin_drop(who),
+            Drop::UnderWay => Drop::Begin,
+            Drop::Page(page) if page < self.pages => match self.drop_page(who, page) {
+                true => Drop::Page(page + 1),
+                false => at,
+            },
+            Drop::Page(_) => {
+                let client = &mut self.clients[who];
+                client.drops -= 1;
+                let done = client.change(|gate| gate.end_drop(true)) || variant == Variant::OneRound;
+                client.dropping &= !done;
+                if done { Drop::Done } else { Drop::UnderWay }
+            }
+            Drop::Done => Drop::Done,
+        }
+    }
+
+    fn begin_drop(&mut self, who: usize) -> Drop {
+        let client = &mut self.clients[who];
+        if !client.gate.has_given() {
+            client.notify();
+            client.dropping = false;
+            return Drop::Done;
+        }
+        client.drops += 1;
+        client.change(|gate| gate.begin_drop(true));
+        Drop::Page(0)
+    }
+
+    /// The kernel drops a page; whether it is gone. One that was changed is written first, past all gates.
+    pub fn drop_page(&mut self, who: usize, page: usize) -> bool {
+        let kept = &mut self.clients[who].kernel[page];
+        match *kept {
+            Page::Dirty(version) => {
+                *kept = Page::Going(version);
+                false
+            }
+            Page::Going(version) => {
+                *kept = Page::Absent;
+                self.daemon[page] = version;
+                true
+            }
+            Page::Locked | Page::Flushing(_) => false,
+            Page::Absent | Page::Has(_) => {
+                *kept = Page::Absent;
+                true
+            }
+        }
+    }
+
+    /// Whether the next step of a drain need not wait.
+    pub fn may_drain(&self, who: usize, at: Drain) -> bool {
+        match at {
+            Drain::Still => self.clients[who].gate.is_still(),
+            Drain::Drop(at) => self.may_drop(who, at),
+            _ => true,
+        }
+    }
+
+    /// One step of a drain up to its end, which is [`Drain::Keep`].
+    pub fn drain_on(&mut self, who: usize, at: Drain, variant: Variant) -> Drain {
+        let client = &mut self.clients[who];
+        match at {
+            Drain::Ticket => Drain::Recall(client.ticket()),
+            Drain::Recall(ticket) => {
+                client.dead_lease = ticket;
+                client.change(Gate::recall);
+                Drain::Still
+            }
+            Drain::Still => {
+                client.end = None;
+                Drain::Drop(Drop::Lock)
+            }
+            Drain::Drop(at) => match self.drop_on(who, at, variant) {
+                Drop::Done => Drain::Returned,
+                next => Drain::Drop(next),
+            },
+            Drain::Returned => {
+                client.change(Gate::returned);
+                Drain::Keep
+            }
+            Drain::Keep | Drain::Carry(_) => at,
+        }
+    }
+
+    /// A step of a thread that carries a recall out.
+    pub fn recall_on(&mut self, who: usize, at: usize, variant: Variant) {
+        let (recalled, drain) = self.clients[who].drains[at];
+        let next = match drain {
+            // `Data::may_keep`.
+            Drain::Keep => {
+                let writes = self.clients[who].gate.has_writers();
+                Drain::Carry(match recalled.keep {
+                    LeaseMode::Shared if writes => LeaseMode::Shared,
+                    LeaseMode::Read if !writes => LeaseMode::Read,
+                    _ => LeaseMode::None,
+                })
+            }
+            Drain::Carry(keep) => {
+                let client = &mut self.clients[who];
+                client.drains.remove(at);
+                let lease = client.holding.carried_out(&recalled, keep);
+                let session = client.session;
+                return self.send(Message::Return { session, lease });
+            }
+            drain => self.drain_on(who, drain, variant),
+        };
+        self.clients[who].drains[at].1 = next;
+    }
+
+    /// A step of the thread that drops what was lost.
+    pub fn loss_on(&mut self, who: usize, variant: Variant) {
+        let Some((session, lost, drain)) = self.clients[who].loss else { return };
+        if drain != Drain::Keep {
+            let next = self.drain_on(who, drain, variant);
+            self.clients[who].loss = Some((session, lost, next));
+            return;
+        }
+        self.clients[who].loss = None;
+        self.clients[who].holding.all_dropped(lost);
+        self.free(session);
+    }
+}

@@ -1,0 +1,143 @@
+//! What may happen next.
+
+use super::{
+    client::Page,
+    scenario::Variant,
+    world::{CLIENTS, Message, World},
+};
+use crate::explore::Model;
+
+/// One step of the world.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The message at this place arrives.
+    Arrive(usize),
+    /// A client's program goes on.
+    Program(usize, usize),
+    /// A client's thread that asked for a page has the answer.
+    Asker(usize, usize),
+    /// A client's thread that carries a recall out goes on.
+    Recall(usize, usize),
+    /// A client's thread that drops what was lost goes on.
+    Loss(usize),
+    /// A client's kernel writes a page that was changed, because it likes to.
+    Flush(usize, usize),
+    /// A client dies.
+    Die(usize),
+    /// A client loses its leases.
+    Lose(usize),
+    /// The server counts no more on what a dead client believed.
+    Free(usize),
+}
+
+impl World {
+    fn events_of(&self, who: usize, events: &mut Vec<Event>) {
+        let client = &self.clients[who];
+        if client.dead {
+            return events.extend((!client.freed).then_some(Event::Free(who)));
+        }
+        let goes_on = |at: &usize| self.may_go_on(who, *at);
+        events.extend((0..client.programs.len()).filter(goes_on).map(|at| Event::Program(who, at)));
+        let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
+        events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
+        let drains = client.drains.iter().enumerate().filter(|(_, (_, drain))| self.may_drain(who, *drain));
+        events.extend(drains.map(|(at, _)| Event::Recall(who, at)));
+        if client.loss.is_some_and(|(_, _, drain)| self.may_drain(who, drain)) {
+            events.push(Event::Loss(who));
+        }
+        let dirty = |page: &usize| matches!(client.kernel[*page], Page::Dirty(_) | Page::Flushing(_));
+        events.extend((0..self.pages).filter(dirty).map(|page| Event::Flush(who, page)));
+        if self.deaths > 0 {
+            events.push(Event::Die(who));
+        }
+        if self.losses > 0 && client.ticket().is_some() {
+            events.push(Event::Lose(who));
+        }
+    }
+
+    fn flush(&mut self, who: usize, page: usize) {
+        let kept = &mut self.clients[who].kernel[page];
+        match *kept {
+            Page::Dirty(version) => *kept = Page::Flushing(version),
+            Page::Flushing(version) => {
+                *kept = Page::Has(version);
+                self.daemon[page] = version;
+            }
+            _ => {}
+        }
+    }
+
+    fn free_dead(&mut self, who: usize) {
+        self.clients[who].freed = true;
+        let session = self.clients[who].session;
+        self.broken_session(who, session);
+        self.free(session);
+    }
+
+    fn happens(&mut self, event: Event, variant: Variant) {
+        match event {
+            Event::Arrive(at) => match self.network.remove(at) {
+                message @ (Message::Call { .. } | Message::Return { .. }) => self.at_server(message),
+                message => self.at_client(message),
+            },
+            Event::Program(who, at) => self.go_on(who, at, variant),
+            Event::Asker(who, at) => self.asker_ends(who, at),
+            Event::Recall(who, at) => self.recall_on(who, at, variant),
+            Event::Loss(who) => self.loss_on(who, variant),
+            Event::Flush(who, page) => self.flush(who, page),
+            Event::Die(who) => {
+                self.deaths -= 1;
+                self.die(who);
+            }
+            Event::Lose(who) => {
+                self.losses -= 1;
+                self.lose(who);
+            }
+            Event::Free(who) => self.free_dead(who),
+        }
+        (0..CLIENTS).for_each(|who| self.tell(who));
+    }
+}
+
+impl Model for World {
+    type Event = Event;
+    type Variant = Variant;
+    const ENDS: bool = true;
+
+    fn events(&self) -> Vec<Event> {
+        let mut events: Vec<Event> = (0..self.network.len()).map(Event::Arrive).collect();
+        (0..CLIENTS).for_each(|who| self.events_of(who, &mut events));
+        events
+    }
+
+    fn happen(&mut self, event: Event, variant: Variant) {
+        self.happens(event, variant);
+        self.canonical();
+    }
+
+    fn check(&self) -> Option<String> {
+        self.wrong()
+    }
+
+    fn at_rest(&self, _: Variant) -> Option<String> {
+        self.unfinished()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.next_number > self.numbers_max
+    }
+
+    fn is_failure(event: Event) -> bool {
+        matches!(event, Event::Die(_) | Event::Lose(_))
+    }
+
+    fn words(&self, event: Event) -> String {
+        match event {
+            Event::Arrive(at) => format!("{event:?} {:?}", self.network[at]),
+            Event::Program(who, at) => format!("{event:?} {:?}", self.clients[who].programs[at]),
+            Event::Recall(who, at) => format!("{event:?} {:?}", self.clients[who].drains[at]),
+            Event::Loss(who) => format!("{event:?} {:?}", self.clients[who].loss),
+            _ => format!("{event:?}"),
+        }
+    }
+}

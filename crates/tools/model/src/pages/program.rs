@@ -1,0 +1,325 @@
+//! What programs do, and the threads that serve them.
+
+use braid_client::lease::{Ask, LeaseOf};
+use braid_vfs::data::gate::{Use, Verdict};
+use braid_wire::message::lease::LeaseMode;
+
+use super::{
+    client::{Client, Page},
+    drops::{Drain, Drop},
+    scenario::{Act, Variant},
+    world::{Call, FILE, Message, NOW, PAGES, World},
+};
+
+/// A call that is under way.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Asking {
+    pub number: u32,
+    /// Until it is answered.
+    pub ask: Option<Ask>,
+    pub answered: bool,
+    /// It is what the gate knows to be asked; what goes on after it.
+    asks: Option<(Use, usize)>,
+}
+
+/// A program with one thread, and the thread that serves its call.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Program {
+    /// What it does next, and after that.
+    pub acts: &'static [Act],
+    pub at: At,
+}
+
+/// Where it is.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum At {
+    /// Before the next act.
+    Idle,
+    /// `Holder::begin`: it looks at the gate.
+    Wants(Use, usize),
+    /// It waits until something changes.
+    Waits(Use, usize),
+    /// It waits for an answer.
+    Calls(Asking),
+    /// The page may be had.
+    Reads(usize),
+    Gives(usize, u8),
+    PageEnds,
+    /// The bytes may be written.
+    Writes(usize),
+    /// Bytes may be appended.
+    Appends,
+    /// At this end.
+    AppendsAt(u8),
+    /// They are written: what is kept of them is dropped.
+    Written(Use, usize, u8),
+    Drops(Use, usize, u8),
+    DropsEnd(Use, usize, u8),
+    WriteEnds(Use, usize, u8),
+    /// It has said that it will write.
+    OpensWriting(Drop),
+    /// The open is about to be sent.
+    Opens(bool),
+    /// It gives up what is kept of the file.
+    GivesUp(Drain),
+}
+
+impl At {
+    /// Bytes are being written by this, of this kind.
+    pub fn is_writing(&self, what: Use) -> bool {
+        match self {
+            At::Writes(_) => what == Use::Write,
+            At::Appends | At::AppendsAt(_) => what == Use::Append,
+            At::Written(of, ..) | At::Drops(of, ..) | At::DropsEnd(of, ..) | At::WriteEnds(of, ..) => *of == what,
+            _ => false,
+        }
+    }
+}
+
+impl Client {
+    /// The gate's verdict, or that of one that is broken.
+    fn verdict(&self, what: Use, variant: Variant) -> Verdict {
+        if variant != Variant::NoServing {
+            return self.gate.verdict(what, self.held());
+        }
+        let mut gate = self.gate.clone();
+        for _ in 0..self.drops {
+            gate.end_drop(false);
+        }
+        gate.verdict(what, self.held())
+    }
+
+    /// `Holder::to_wish`.
+    fn to_wish(&self, wanted: LeaseMode) -> LeaseMode {
+        match (self.held(), wanted) {
+            (LeaseMode::Write, _) | (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
+            (held, wanted) if held == wanted => LeaseMode::None,
+            (_, wanted) => wanted,
+        }
+    }
+}
+
+impl World {
+    /// Whether a program's next step need not wait.
+    pub fn may_go_on(&self, who: usize, at: usize) -> bool {
+        let client = &self.clients[who];
+        let program = &client.programs[at];
+        let locked = |page: usize| {
+            matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_))
+        };
+        match &program.at {
+            At::Idle => match program.acts.first() {
+                Some(Act::Read(page) | Act::Store(page)) => !locked(*page),
+                Some(Act::Append) => !client.appending,
+                next => next.is_some(),
+            },
+            At::Waits(..) => false,
+            At::Calls(asking) => asking.answered,
+            At::Drops(_, page, _) => !matches!(client.kernel[*page], Page::Locked | Page::Flushing(_)),
+            At::OpensWriting(drop) => self.may_drop(who, *drop),
+            At::GivesUp(drain) => self.may_drain(who, *drain),
+            _ => true,
+        }
+    }
+
+    /// A program's next step.
+    pub fn go_on(&mut self, who: usize, at: usize, variant: Variant) {
+        let program = &mut self.clients[who].programs[at];
+        let now = std::mem::replace(&mut program.at, At::Idle);
+        let next = match now {
+            At::Idle => {
+                let Some((act, rest)) = program.acts.split_first() else { return };
+                let next = self.act(who, *act, variant);
+                // A store is done again once its page is there.
+                if next == At::Idle || !matches!(act, Act::Store(_)) {
+                    self.clients[who].programs[at].acts = rest;
+                }
+                next
+            }
+            At::Wants(what, page) => self.wants(who, what, page, variant),
+            At::Calls(asking) => self.has_called(who, asking),
+            At::OpensWriting(drop) => match self.drop_on(who, drop, variant) {
+                Drop::Done => At::Opens(true),
+                next => At::OpensWriting(next),
+            },
+            At::Opens(writes) => self.opens(who, writes),
+            At::GivesUp(Drain::Keep) => {
+                self.gives_back(who);
+                At::Idle
+            }
+            At::GivesUp(drain) => At::GivesUp(self.drain_on(who, drain, variant)),
+            other => self.uses(who, other, variant),
+        };
+        self.clients[who].programs[at].at = next;
+    }
+
+    fn act(&mut self, who: usize, act: Act, variant: Variant) -> At {
+        let client = &mut self.clients[who];
+        match act {
+            Act::Read(page) | Act::Store(page) if client.kernel[page] == Page::Absent => {
+                client.kernel[page] = Page::Locked;
+                At::Wants(Use::Page, page)
+            }
+            Act::Read(_) => At::Idle,
+            Act::Store(page) => {
+                let version = self.newer(page);
+                self.clients[who].kernel[page] = Page::Dirty(version);
+                self.has_returned(page, version);
+                At::Idle
+            }
+            Act::Write(page) => At::Wants(Use::Write, page),
+            Act::Append => {
+                client.appending = true;
+                At::Wants(Use::Append, 0)
+            }
+            Act::OpenWriting => {
+                let held = client.held();
+                match client.gate.writer_comes(held) && variant != Variant::KeepForWriters {
+                    true => At::OpensWriting(Drop::Lock),
+                    false => At::Opens(true),
+                }
+            }
+            Act::OpenReading => At::Opens(false),
+            Act::GiveUp => At::GivesUp(Drain::Ticket),
+            Act::Close => {
+                self.closes(who);
+                At::Idle
+            }
+            Act::Look => {
+                let number = self.call(who, Call::Look);
+                At::Calls(Asking { number, ask: None, answered: false, asks: None })
+            }
+        }
+    }
+
+    /// `Writer::drop`.
+    fn closes(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let gives_back = client.gate.writer_goes() && client.held() == LeaseMode::Shared;
+        client.notify();
+        if gives_back {
+            self.gives_back(who);
+        }
+    }
+
+    fn gives_back(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let (lease, session) = (client.holding.give_back(LeaseOf::Data(FILE)), client.session);
+        lease.into_iter().for_each(|lease| self.send(Message::Return { session, lease }));
+    }
+
+    fn opens(&mut self, who: usize, writes: bool) -> At {
+        let wish = self.clients[who].to_wish(if writes { LeaseMode::Shared } else { LeaseMode::Read });
+        if wish == LeaseMode::None {
+            return At::Idle;
+        }
+        let ask = Some(self.clients[who].holding.ask(NOW));
+        let number = self.call(who, Call::Open(wish));
+        At::Calls(Asking { number, ask, answered: false, asks: None })
+    }
+
+    /// `Holder::begin`, once around.
+    fn wants(&mut self, who: usize, what: Use, page: usize, variant: Variant) -> At {
+        let client = &mut self.clients[who];
+        match client.verdict(what, variant) {
+            Verdict::Go => {
+                client.gate.begin(what);
+                match what {
+                    Use::Page => At::Reads(page),
+                    Use::Write => At::Writes(page),
+                    Use::Append => At::Appends,
+                }
+            }
+            Verdict::Wait => At::Waits(what, page),
+            Verdict::Ask { mode, alone } => {
+                client.gate.ask(true);
+                let ask = Some(client.holding.ask(NOW));
+                let number = self.call(who, Call::Ask(mode, alone));
+                let asking = Asking { number, ask, answered: false, asks: Some((what, page)) };
+                if what != Use::Page || variant == Variant::AskHere {
+                    return At::Calls(asking);
+                }
+                self.clients[who].askers.push(asking);
+                At::Waits(what, page)
+            }
+        }
+    }
+
+    fn has_called(&mut self, who: usize, asking: Asking) -> At {
+        let Some((what, page)) = asking.asks else { return At::Idle };
+        self.clients[who].change(|gate| gate.ask(false));
+        At::Wants(what, page)
+    }
+
+    /// A thread that asked for a page has the answer.
+    pub fn asker_ends(&mut self, who: usize, at: usize) {
+        self.clients[who].askers.remove(at);
+        self.clients[who].change(|gate| gate.ask(false));
+    }
+
+    /// Pages and bytes, after the gate let them through.
+    fn uses(&mut self, who: usize, at: At, variant: Variant) -> At {
+        match at {
+            At::Reads(page) => At::Gives(page, self.daemon[page]),
+            At::Gives(page, version) => {
+                self.clients[who].kernel[page] = Page::Has(version);
+                At::PageEnds
+            }
+            At::PageEnds => {
+                self.clients[who].change(|gate| gate.end(Use::Page));
+                At::Idle
+            }
+            At::Writes(page) => self.writes(Use::Write, page),
+            At::Appends => {
+                let end = self.clients[who].end.unwrap_or(self.size);
+                self.clients[who].end = None;
+                At::AppendsAt(end)
+            }
+            At::AppendsAt(end) => self.appends(who, end),
+            At::Written(what, page, version) => self.drop_written(who, (what, page, version), variant),
+            At::Drops(what, page, version) => match self.drop_page(who, page) {
+                true => At::DropsEnd(what, page, version),
+                false => At::Drops(what, page, version),
+            },
+            At::DropsEnd(what, page, version) => {
+                self.clients[who].drops -= 1;
+                self.clients[who].change(|gate| gate.end_drop(false));
+                At::WriteEnds(what, page, version)
+            }
+            At::WriteEnds(what, page, version) => {
+                self.clients[who].change(|gate| gate.end(what));
+                self.clients[who].appending &= what != Use::Append;
+                self.has_returned(page, version);
+                At::Idle
+            }
+            other => other,
+        }
+    }
+
+    fn writes(&mut self, what: Use, page: usize) -> At {
+        let version = self.newer(page);
+        self.daemon[page] = version;
+        At::Written(what, page, version)
+    }
+
+    fn appends(&mut self, who: usize, end: u8) -> At {
+        if end != self.size || usize::from(end) >= PAGES {
+            self.fail(format!("client {who} appends at {end} to a file that ends at {}", self.size));
+            return At::Idle;
+        }
+        self.size += 1;
+        self.clients[who].end = Some(self.size);
+        self.writes(Use::Append, usize::from(end))
+    }
+
+    /// `Holder::drop_written`.
+    fn drop_written(&mut self, who: usize, (what, page, version): (Use, usize, u8), variant: Variant) -> At {
+        let client = &mut self.clients[who];
+        if !client.gate.has_given() || variant == Variant::NoDropAfterWrite {
+            return At::WriteEnds(what, page, version);
+        }
+        client.drops += 1;
+        client.change(|gate| gate.begin_drop(false));
+        At::Drops(what, page, version)
+    }
+}

@@ -1,0 +1,180 @@
+//! The worlds that are explored, and the ways in which the mount is broken to see that it is noticed.
+
+use super::world::CLIENTS;
+
+/// What a program does.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Act {
+    /// It opens the file for reading.
+    OpenReading,
+    /// It opens the file for writing.
+    OpenWriting,
+    /// It closes a file that it opened for writing.
+    Close,
+    /// It reads a page, which its kernel keeps.
+    Read(usize),
+    /// It changes a page in its kernel's memory, which it has mapped.
+    Store(usize),
+    /// It writes a page past its kernel's memory.
+    Write(usize),
+    /// It appends a page.
+    Append,
+    /// It asks how long the file is.
+    Look,
+    /// The mount gives up what is kept of the file, since there are too many.
+    GiveUp,
+}
+
+/// A world to explore.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: &'static str,
+    /// What was done before, one after the other: by whom, what.
+    pub before: &'static [(usize, &'static [Act])],
+    /// The programs of each client.
+    pub programs: [&'static [&'static [Act]]; CLIENTS],
+    /// Pages that the file has.
+    pub size: u8,
+    /// Pages that it may come to have.
+    pub pages: usize,
+    /// Calls of the server that are looked at: recalls that overtake grants can make them any number.
+    pub calls: u32,
+    /// Clients that die.
+    pub deaths: u8,
+    /// Clients that lose all leases.
+    pub losses: u8,
+}
+
+/// A mount: the one that is meant, or one that is broken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Variant {
+    /// As it is.
+    Sound,
+    /// Who wants a page asks for the lease itself, and does not see that pages begin to be dropped.
+    AskHere,
+    /// Pages wait while pages are dropped.
+    NoServing,
+    /// Who opens for writing leaves the pages that were given under *read*.
+    KeepForWriters,
+    /// What was written past the kernel's memory stays there as it was.
+    NoDropAfterWrite,
+    /// Pages are dropped once, though some were given meanwhile.
+    OneRound,
+}
+
+use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, Store, Write};
+
+/// The worlds.
+pub const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: "pages: one reads, the other writes",
+        before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenWriting])],
+        programs: [&[&[Read(1), Read(0)]], &[&[Write(0), Write(1)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: both read, both write",
+        before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
+        programs: [&[&[Read(0)], &[OpenWriting, Write(0), Close]], &[&[OpenWriting, Write(0)]]],
+        size: 1,
+        pages: 1,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: both write, both map",
+        before: &[(0, &[OpenWriting]), (1, &[OpenWriting])],
+        programs: [&[&[Read(0)], &[Write(0)]], &[&[Read(0)], &[Write(0)]]],
+        size: 1,
+        pages: 1,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: changed in memory",
+        before: &[(0, &[OpenWriting, Store(0)]), (1, &[OpenWriting])],
+        programs: [&[&[Store(1), Read(0)]], &[&[Store(0), Read(1)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: opened with a lease while one is asked for",
+        before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
+        programs: [&[&[OpenWriting], &[Read(1), Read(0)]], &[&[OpenWriting, Write(0), Close, OpenReading, Read(0)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: appends",
+        before: &[(0, &[OpenWriting, Append]), (1, &[OpenReading, Read(1)])],
+        programs: [&[&[Append]], &[&[Read(1)], &[OpenWriting, Append]]],
+        size: 0,
+        pages: 3,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: wanted back twice",
+        before: &[(0, &[OpenWriting, Store(0), Close]), (1, &[OpenWriting])],
+        programs: [&[&[Read(0)]], &[&[Look], &[Write(0)]]],
+        size: 1,
+        pages: 1,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: kept, and given up",
+        before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenWriting])],
+        programs: [&[&[GiveUp], &[Read(0), OpenWriting, Read(0)]], &[&[Write(0)]]],
+        size: 1,
+        pages: 1,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: wanted back while more is granted",
+        before: &[(0, &[OpenReading, Read(0)]), (1, &[OpenReading, Read(0)])],
+        programs: [&[&[OpenWriting, Close], &[Read(1)]], &[&[Read(1)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 0,
+        losses: 0,
+    },
+    Scenario {
+        name: "pages: all leases are lost",
+        before: &[(0, &[OpenWriting, Write(0), Read(0)]), (1, &[OpenWriting])],
+        programs: [&[&[Read(1)], &[Write(0)]], &[&[Write(1)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 0,
+        losses: 1,
+    },
+    Scenario {
+        name: "pages: a client dies",
+        before: &[(0, &[OpenWriting, Store(0)]), (1, &[OpenWriting])],
+        programs: [&[&[Read(1)]], &[&[Read(0), Write(0)]]],
+        size: 2,
+        pages: 2,
+        calls: 6,
+        deaths: 1,
+        losses: 0,
+    },
+];

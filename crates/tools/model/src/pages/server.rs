@@ -1,0 +1,127 @@
+//! The server: the real table, and around it the least that serves calls.
+
+use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf};
+use braid_types::SessionId;
+use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall};
+
+use super::world::{CLIENTS, Call, FILE, Message, NOW, Pending, World};
+
+const OF: LeaseOf = LeaseOf::Data(FILE);
+
+impl World {
+    /// A message reaches the server.
+    pub fn at_server(&mut self, message: Message) {
+        match message {
+            Message::Call { client, number, call } if !self.clients[client].freed => {
+                let claim = ClaimId(self.next_claim);
+                self.next_claim += 1;
+                self.pending.insert(number, Pending { client, call, claim });
+                self.try_again(number);
+            }
+            Message::Return { session, lease } => {
+                self.table.returned(SessionId(session), OF, lease.number, stored(lease.keep));
+            }
+            _ => {}
+        }
+        self.follow();
+    }
+
+    /// Looks whether a call that waits may go on.
+    fn try_again(&mut self, number: u32) {
+        let Some(Pending { client, call, claim }) = self.pending.get(&number).cloned() else { return };
+        let session = SessionId(self.clients[client].session);
+        let answer = match call {
+            Call::Ask(mode, alone) => match self.table.ask_data(claim, session, OF, (stored(mode), alone), NOW) {
+                Asked::Granted(mode, number) => Some(granted(mode, number)),
+                _ => return,
+            },
+            Call::Open(wish) => {
+                let got = self.table.try_data(session, OF, stored(wish), NOW);
+                Some(got.map_or(LeaseGrant::NONE, |(mode, number)| granted(mode, number)))
+            }
+            Call::Look => {
+                if self.table.claim(claim, session, &[(OF, Mode::Look)], NOW).is_some() {
+                    return;
+                }
+                self.table.unclaim(claim, &[OF]);
+                None
+            }
+        };
+        self.pending.remove(&number);
+        self.send(Message::Answer { client, session: session.0, number, grant: answer });
+    }
+
+    /// What follows from a change of the table.
+    pub fn follow(&mut self) {
+        while !self.table.take_freed().is_empty() {
+            let numbers: Vec<u32> = self.pending.keys().copied().collect();
+            numbers.into_iter().for_each(|number| self.try_again(number));
+        }
+        self.table.take_told();
+        (0..CLIENTS).for_each(|who| self.tell(who));
+    }
+
+    /// Recalls are on their way as soon as there are any, and none are.
+    pub fn tell(&mut self, who: usize) {
+        let client = &mut self.clients[who];
+        let braid_client::lease::Duty::Await(seen, _) = client.holding.duty(NOW) else { return };
+        let under_way = |message: &Message| matches!(message, Message::Recalls { client, .. } if *client == who);
+        if client.dead || self.network.iter().any(under_way) {
+            return;
+        }
+        let session = client.session;
+        let recalls = self.table.recalls(SessionId(session), seen, 10);
+        if recalls.is_empty() {
+            return;
+        }
+        let wire = |(number, recall): &(u64, braid_meta::lease::PendingRecall)| Recall {
+            number: *number,
+            kind: LeaseKind::Data,
+            file: FILE,
+            keep: told(recall.keep),
+        };
+        let recalls = recalls.iter().map(wire).collect();
+        self.send(Message::Recalls { client: who, session, recalls });
+    }
+
+    /// A session is ended that may still believe: what it asked comes again, of another one.
+    pub fn broken_session(&mut self, who: usize, session: u64) {
+        self.table.break_session(SessionId(session), NOW);
+        let of_it = |pending: &Pending| pending.client == who;
+        let asked: Vec<(u32, Pending)> = self.pending.extract_if(.., |_, pending| of_it(pending)).collect();
+        for (number, Pending { client, call, claim }) in asked {
+            self.table.unclaim(claim, &[OF]);
+            self.send(Message::Call { client, number, call });
+        }
+        self.follow();
+    }
+
+    /// Nobody believes any more in what a session held: the margin of the two clocks, which lets a client drop first.
+    pub fn free(&mut self, session: u64) {
+        self.table.fenced(&[SessionId(session)]);
+        self.table.age(NOW);
+        self.follow();
+    }
+}
+
+fn granted(mode: Mode, number: u64) -> LeaseGrant {
+    LeaseGrant { mode: told(mode), number }
+}
+
+fn stored(mode: LeaseMode) -> Mode {
+    match mode {
+        LeaseMode::Read => Mode::Read,
+        LeaseMode::Write => Mode::Write,
+        LeaseMode::Shared => Mode::Shared,
+        _ => Mode::None,
+    }
+}
+
+fn told(mode: Mode) -> LeaseMode {
+    match mode {
+        Mode::Read => LeaseMode::Read,
+        Mode::Write => LeaseMode::Write,
+        Mode::Shared => LeaseMode::Shared,
+        Mode::None | Mode::Look => LeaseMode::None,
+    }
+}

@@ -1,0 +1,167 @@
+//! The state of everything.
+
+use std::{
+    collections::BTreeMap,
+    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
+    time::Duration,
+};
+
+use braid_meta::lease::{ClaimId, Table};
+use braid_types::{FileIndex, MdsEpoch};
+use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
+
+use super::{
+    client::{Client, Page},
+    scenario::{Act, Scenario, Variant},
+};
+use crate::explore::Model;
+
+/// The only moment there is: what a client gives up for the time's sake it loses by an event.
+pub const NOW: Duration = Duration::from_secs(1000);
+/// The file.
+pub const FILE: FileIndex = FileIndex(8);
+/// How many clients there are.
+pub const CLIENTS: usize = 2;
+/// Pages of the file, at most.
+pub const PAGES: usize = 3;
+
+/// What a client asks the server.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Call {
+    /// The data lease; it is waited for.
+    Ask(LeaseMode, bool),
+    /// To open the file, with the lease that is wished.
+    Open(LeaseMode),
+    /// How long the file is.
+    Look,
+}
+
+/// What travels. Nothing is in order.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub enum Message {
+    /// A call; `number` is never used twice.
+    Call { client: usize, number: u32, call: Call },
+    /// Its answer to this session.
+    Answer { client: usize, session: u64, number: u32, grant: Option<LeaseGrant> },
+    /// Recalls.
+    Recalls { client: usize, session: u64, recalls: Vec<Recall> },
+    /// A lease that is given back.
+    Return { session: u64, lease: ReturnedLease },
+}
+
+/// A call that waits at the server.
+#[derive(Clone, Hash, Debug)]
+pub struct Pending {
+    pub client: usize,
+    pub call: Call,
+    pub claim: ClaimId,
+}
+
+/// Everything.
+#[derive(Clone, Hash, Debug)]
+pub struct World {
+    pub clients: [Client; CLIENTS],
+    pub table: Table,
+    pub pending: BTreeMap<u32, Pending>,
+    pub network: Vec<Message>,
+    /// The pages at the daemons, as versions, and how many there are.
+    pub daemon: [u8; PAGES],
+    pub size: u8,
+    /// Pages that are looked at.
+    pub pages: usize,
+    /// The newest version of each page whose write has returned.
+    pub returned: [u8; PAGES],
+    pub next_number: u32,
+    /// Calls that are looked at.
+    pub numbers_max: u32,
+    pub next_claim: u64,
+    pub next_session: u64,
+    /// What may still go wrong.
+    pub deaths: u8,
+    pub losses: u8,
+    /// What went wrong, once it did.
+    pub broken: Option<String>,
+}
+
+impl World {
+    /// The beginning of a scenario.
+    pub fn new(scenario: &Scenario) -> Self {
+        let clients = [0, 1].map(Client::new);
+        let mut world = Self {
+            clients,
+            table: Table::new(MdsEpoch(1)),
+            pending: BTreeMap::new(),
+            network: Vec::new(),
+            daemon: [0; PAGES],
+            size: scenario.size,
+            pages: scenario.pages,
+            returned: [0; PAGES],
+            next_number: 1,
+            numbers_max: u32::MAX,
+            next_claim: 1,
+            next_session: CLIENTS as u64 + 1,
+            deaths: 0,
+            losses: 0,
+            broken: None,
+        };
+        scenario.before.iter().for_each(|(who, acts)| world.runs(*who, acts));
+        for (client, programs) in world.clients.iter_mut().zip(scenario.programs) {
+            programs.iter().for_each(|acts| client.begin(acts));
+        }
+        world.numbers_max = world.next_number + scenario.calls;
+        (world.deaths, world.losses) = (scenario.deaths, scenario.losses);
+        world.canonical();
+        world
+    }
+
+    /// Has one client do something while nothing else is under way.
+    fn runs(&mut self, who: usize, acts: &'static [Act]) {
+        self.clients[who].begin(acts);
+        while let Some(event) = self.events().first() {
+            self.happen(*event, Variant::Sound);
+        }
+        self.clients[who].programs.clear();
+    }
+
+    pub fn send(&mut self, message: Message) {
+        self.network.push(message);
+    }
+
+    /// A call is sent; its number.
+    pub fn call(&mut self, client: usize, call: Call) -> u32 {
+        let number = self.next_number;
+        self.next_number += 1;
+        self.send(Message::Call { client, number, call });
+        number
+    }
+
+    pub fn fail(&mut self, why: String) {
+        self.broken.get_or_insert(why);
+    }
+
+    /// A version of a page that is newer than all there are.
+    pub fn newer(&self, page: usize) -> u8 {
+        self.daemon[page].max(self.returned[page]) + 1
+    }
+
+    /// A write of a page has returned.
+    pub fn has_returned(&mut self, page: usize, version: u8) {
+        self.returned[page] = self.returned[page].max(version);
+    }
+
+    /// A client's process and its kernel are gone, and what was only in its memory.
+    pub fn die(&mut self, who: usize) {
+        for page in 0..PAGES {
+            if let Page::Dirty(_) | Page::Flushing(_) | Page::Going(_) = self.clients[who].kernel[page] {
+                self.returned[page] = self.daemon[page];
+            }
+        }
+        self.clients[who].die();
+    }
+
+    /// Who is whom does not hang on the order of messages.
+    pub fn canonical(&mut self) {
+        let hasher = BuildHasherDefault::<DefaultHasher>::default();
+        self.network.sort_by_cached_key(|message| hasher.hash_one(message));
+    }
+}
