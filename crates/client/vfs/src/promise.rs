@@ -124,9 +124,11 @@ impl Holder {
     }
 
     fn give_up(&self, data: Arc<Data>) {
-        self.drain(&data);
-        // Not told, the server asks for it when it wants it.
-        let _ = self.leases.give_back(LeaseOf::Data(data.file()));
+        // Whoever opens the file meanwhile begins under a lease that is asked for after this one is gone.
+        self.drain_and(&data, || {
+            // Not told, the server asks for it when it wants it.
+            let _ = self.leases.give_back(LeaseOf::Data(data.file()));
+        });
         self.data.forget(data, |_| false);
     }
 

@@ -1,7 +1,7 @@
 //! Leases, for programs with threads.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     sync::{Arc, Mutex, Weak},
     thread,
 };
@@ -131,7 +131,20 @@ struct Lanes {
 struct Queue {
     /// As many as the server recalls at a time: `RECALLS_MAX`, and each lease once (I9).
     data: VecDeque<Recalled>,
+    /// Of these one is being carried out. Of two at once the one that keeps something would let its holder use it while
+    /// the other takes it away.
+    busy: HashSet<LeaseOf>,
     threads: usize,
+}
+
+impl Queue {
+    /// The next that may be carried out.
+    fn next(&mut self) -> Option<Recalled> {
+        let at = self.data.iter().position(|recalled| !self.busy.contains(&recalled.of))?;
+        let recalled = self.data.remove(at)?;
+        self.busy.insert(recalled.of);
+        Some(recalled)
+    }
 }
 
 impl Lanes {
@@ -177,12 +190,14 @@ impl Lanes {
         loop {
             let next = {
                 let mut queue = lock(&self.queue);
-                let next = queue.data.pop_front();
+                let next = queue.next();
                 queue.threads -= usize::from(next.is_none());
                 next
             };
             let (Some(recalled), Some(engine)) = (next, self.engine.upgrade()) else { return };
             self.carry_out(&engine, &recalled);
+            // Others of the same lease, which no thread began, are this one's next.
+            lock(&self.queue).busy.remove(&recalled.of);
         }
     }
 

@@ -155,6 +155,11 @@ impl Holding {
     /// A recall has been carried out; what to tell the server.
     pub fn carried_out(&mut self, recalled: &Recalled, keep: LeaseMode) -> ReturnedLease {
         let keep = if keep == recalled.keep { keep } else { LeaseMode::None };
+        if let Some(held) = self.held.get_mut(&recalled.of) {
+            // What its holder uses no more since the recall it knows from what it has now by the ticket.
+            self.next_since += 1;
+            held.since = self.next_since;
+        }
         if let Some(held) = self.held.get_mut(&recalled.of).filter(|held| held.number < recalled.number) {
             held.mode = keep;
             held.number = recalled.number;

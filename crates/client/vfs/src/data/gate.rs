@@ -46,8 +46,8 @@ pub enum Verdict {
 /// What of one file is under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Gate {
-    /// A lease is being returned: nothing begins under it.
-    recalled: bool,
+    /// So many are returning a lease: nothing begins under it.
+    recalled: u32,
     /// So many drop pages now.
     dropping: u32,
     /// The keeper may have pages.
@@ -68,7 +68,7 @@ impl Gate {
     pub fn verdict(&self, what: Use, held: LeaseMode) -> Verdict {
         match what {
             Use::Page if self.dropping > 0 => Verdict::Go,
-            _ if self.recalled => Verdict::Wait,
+            _ if self.recalled > 0 => Verdict::Wait,
             _ if self.allows(what, held) => Verdict::Go,
             _ if self.asking => Verdict::Wait,
             _ => self.to_ask(what),
@@ -118,12 +118,12 @@ impl Gate {
 
     /// A lease is to be returned.
     pub fn recall(&mut self) {
-        self.recalled = true;
+        self.recalled += 1;
     }
 
     /// Whether a lease is being returned.
     pub fn is_recalled(&self) -> bool {
-        self.recalled
+        self.recalled > 0
     }
 
     /// Whether what was begun under the lease is done, so that pages may be dropped for good.
@@ -158,9 +158,9 @@ impl Gate {
         self.pages > 0
     }
 
-    /// The lease may be returned; what waits is looked at again when it is.
+    /// The lease may be returned, or is; what waits is looked at again when it is.
     pub fn returned(&mut self) {
-        self.recalled = false;
+        self.recalled -= 1;
     }
 
     /// Somebody opens the file for writing. Whether what `held` allows with pages must be dropped first.

@@ -154,6 +154,10 @@ impl Holder {
                 state.gate.begin(what);
                 return Ok(Some(Under { data: Arc::clone(data), what }));
             }
+            if until.is_none() && what == Use::Page {
+                // Of an ask that ended when no page waited for it any more.
+                state.failed = None;
+            }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {
                 state.gate.ask(true);
@@ -264,6 +268,11 @@ impl Holder {
 
     /// Ends what runs under a file's lease, and has all its pages dropped: the lease may go.
     pub(crate) fn drain(&self, data: &Data) {
+        self.drain_and(data, || ());
+    }
+
+    /// The same, and does something before anything begins again.
+    pub(crate) fn drain_and(&self, data: &Data, then: impl FnOnce()) {
         let ticket = self.leases().data_ticket(data.file);
         {
             let mut state = lock(&data.state);
@@ -274,6 +283,7 @@ impl Holder {
         // What an append that still ran knows of the end goes with the lease.
         data.wait_while(|gate| !gate.is_still()).end = None;
         self.drop_all(data);
+        then();
         data.change(Gate::returned);
     }
 
