@@ -14,6 +14,9 @@ const BROKEN_PAGES: &[pages::Variant] = &[
     pages::Variant::KeepForWriters,
     pages::Variant::NoDropAfterWrite,
     pages::Variant::OneRound,
+    pages::Variant::RecallsAtOnce,
+    pages::Variant::SameTicket,
+    pages::Variant::GivesUpAfter,
 ];
 
 fn main() -> ExitCode {

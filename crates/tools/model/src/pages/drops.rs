@@ -161,7 +161,12 @@ impl World {
             Drain::Carry(keep) => {
                 let client = &mut self.clients[who];
                 client.drains.remove(at);
+                let before = client.ticket();
                 let lease = client.holding.carried_out(&recalled, keep);
+                let same = client.ticket().filter(|now| before.is_some_and(|before| before.mode() == now.mode()));
+                if variant == Variant::SameTicket && client.dead_lease == before && same.is_some() {
+                    client.dead_lease = same;
+                }
                 let session = client.session;
                 return self.send(Message::Return { session, lease });
             }

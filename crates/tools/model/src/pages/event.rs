@@ -40,7 +40,10 @@ impl World {
         events.extend((0..client.programs.len()).filter(goes_on).map(|at| Event::Program(who, at)));
         let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
         events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
-        let drains = client.drains.iter().enumerate().filter(|(_, (_, drain))| self.may_drain(who, *drain));
+        // Of one lease, one after the other.
+        let at_once = if self.recalls_at_once { usize::MAX } else { 1 };
+        let drains = client.drains.iter().enumerate().take(at_once);
+        let drains = drains.filter(|(_, (_, drain))| self.may_drain(who, *drain));
         events.extend(drains.map(|(at, _)| Event::Recall(who, at)));
         if client.loss.is_some_and(|(_, _, drain)| self.may_drain(who, drain)) {
             events.push(Event::Loss(who));

@@ -28,5 +28,7 @@ pub use scenario::{SCENARIOS, Scenario, Variant};
 
 /// Looks at every state of a world, or at this many.
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
-    search(&world::World::new(scenario), variant, states_max)
+    let mut world = world::World::new(scenario);
+    world.recalls_at_once = variant == Variant::RecallsAtOnce;
+    search(&world, variant, states_max)
 }

@@ -1,7 +1,7 @@
 //! What programs do, and the threads that serve them.
 
 use braid_client::lease::{Ask, LeaseOf};
-use braid_vfs::data::gate::{Use, Verdict};
+use braid_vfs::data::gate::{Gate, Use, Verdict};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
@@ -62,6 +62,7 @@ pub enum At {
     Opens(bool),
     /// It gives up what is kept of the file.
     GivesUp(Drain),
+    GivenUp,
 }
 
 impl At {
@@ -143,6 +144,14 @@ impl World {
                 next => At::OpensWriting(next),
             },
             At::Opens(writes) => self.opens(who, writes),
+            At::GivesUp(Drain::Returned) if variant != Variant::GivesUpAfter => {
+                self.gives_back(who);
+                At::GivenUp
+            }
+            At::GivenUp => {
+                self.clients[who].change(Gate::returned);
+                At::Idle
+            }
             At::GivesUp(Drain::Keep) => {
                 self.gives_back(who);
                 At::Idle

@@ -61,6 +61,12 @@ pub enum Variant {
     NoDropAfterWrite,
     /// Pages are dropped once, though some were given meanwhile.
     OneRound,
+    /// Two recalls of one lease are carried out at once.
+    RecallsAtOnce,
+    /// A lease that is kept as it was is not known from the one that was returned.
+    SameTicket,
+    /// What is given up of a file goes after things may begin again.
+    GivesUpAfter,
 }
 
 use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, Store, Write};

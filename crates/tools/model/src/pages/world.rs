@@ -79,6 +79,8 @@ pub struct World {
     /// What may still go wrong.
     pub deaths: u8,
     pub losses: u8,
+    /// A broken library carries two recalls of one lease out at once.
+    pub recalls_at_once: bool,
     /// What went wrong, once it did.
     pub broken: Option<String>,
 }
@@ -102,6 +104,7 @@ impl World {
             next_session: CLIENTS as u64 + 1,
             deaths: 0,
             losses: 0,
+            recalls_at_once: false,
             broken: None,
         };
         scenario.before.iter().for_each(|(who, acts)| world.runs(*who, acts));
