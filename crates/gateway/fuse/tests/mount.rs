@@ -8,7 +8,7 @@ use std::{
     fs::{self, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    process::Command,
+    process::{Command, Stdio},
     thread,
 };
 
@@ -113,6 +113,26 @@ fn a_program_runs_from_the_mount() {
     fs::set_permissions(mount.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(mount.path("script")).arg("twice").current_dir(mount.point()).output().unwrap();
     assert_eq!(output.stdout, b"twice\n");
+}
+
+#[test]
+fn a_program_that_runs_is_not_emptied_by_who_may_not_open_it_for_writing() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let mount = Mount::new(&cluster);
+    let program = mount.path("cat");
+    fs::copy("/bin/cat", &program).unwrap();
+    let bytes = fs::metadata(&program).unwrap().len();
+    let mut running = Command::new(&program).stdin(Stdio::piped()).spawn().unwrap();
+    let refused = OpenOptions::new().write(true).truncate(true).open(&program).unwrap_err();
+    assert_eq!(refused.raw_os_error(), Some(rustix::io::Errno::TXTBSY.raw_os_error()));
+    assert_eq!(fs::metadata(&program).unwrap().len(), bytes);
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+    OpenOptions::new().write(true).truncate(true).open(&program).unwrap();
+    assert_eq!(fs::metadata(&program).unwrap().len(), 0);
 }
 
 #[test]
