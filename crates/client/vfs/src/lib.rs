@@ -25,6 +25,7 @@ mod files;
 mod handles;
 mod kept;
 mod known;
+mod late;
 mod ops;
 mod promise;
 mod users;

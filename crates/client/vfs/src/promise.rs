@@ -28,6 +28,7 @@ use crate::{
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
+    late::LateFiles,
     vfs::Vfs,
 };
 
@@ -64,6 +65,7 @@ pub(crate) struct Holder {
     keeper: OnceLock<Arc<dyn Keeper>>,
     /// Files whose bytes are used or kept.
     pub(crate) data: Table,
+    pub(crate) late: Arc<LateFiles>,
     /// Somebody gives up files that are kept for too long.
     tidying: AtomicBool,
 }
@@ -78,7 +80,8 @@ impl Holder {
     pub(crate) fn new(client: &Client) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::default(), AtomicBool::new(false));
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, tidying })
+        let late = Arc::default();
+        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, late, tidying })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -165,6 +168,7 @@ impl Holder {
         for (directory, promise) in self.cache.too_many(wanted) {
             promise.ended.store(true, Ordering::Release);
             self.forget(directory);
+            self.late.open(directory);
             // Not told, the server asks for it when it wants it.
             let _ = self.leases.give_back(LeaseOf::Names(directory));
         }
@@ -196,6 +200,7 @@ impl LeaseHolder for Holder {
     fn recall_names(&self, directory: FileIndex) {
         self.cache.recalled(directory);
         self.forget(directory);
+        self.late.open(directory);
     }
 
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
@@ -207,6 +212,10 @@ impl LeaseHolder for Holder {
     }
 
     fn lost_all(&self) {
+        // Not by this thread: they are opened when there is a session again, and this thread makes way for it.
+        let late = Arc::clone(&self.late);
+        let opens = move || late.directories().into_iter().for_each(|directory| late.open(directory));
+        let _ = thread::Builder::new().name("vfs-late".into()).spawn(opens);
         for directory in self.cache.directories() {
             self.forget(directory);
         }

@@ -19,6 +19,7 @@ impl Vfs {
     pub fn rename(&self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<()> {
         let promises = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
         let _removing = self.holder.cache.removing([from.0, to.0]);
+        let _removing = self.holder.late.removing(&[from.0, to.0]);
         let done = self.client().rename((from.0, name(from.1)?), (to.0, name(to.1)?), mode);
         if done.as_ref().is_err_and(|error| error.server().is_none() || is_open_question(error.status())) {
             // Whether it was done is not known: neither name is.

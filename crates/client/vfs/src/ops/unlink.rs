@@ -12,6 +12,7 @@ impl Vfs {
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let _removing = self.holder.cache.removing([directory; 2]);
+        let _removing = self.holder.late.removing(&[directory]);
         let done = self.client().unlink((directory, name(wanted)?));
         self.removed(directory, wanted, done)
     }
