@@ -118,8 +118,9 @@ impl<'a> Tx<'a> {
     }
 
     /// The one copy in memory of a layout.
-    pub(crate) fn share_layout(&self, layout: Layout) -> Arc<Layout> {
-        self.ns.layouts.share(Arc::new(layout))
+    pub(crate) fn share_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
+        // Who placed it keeps it himself, and hands this copy out again.
+        if Arc::strong_count(&layout) > 1 { layout } else { self.ns.layouts.share(layout) }
     }
 
     /// Reads a key as it was before this transaction.
