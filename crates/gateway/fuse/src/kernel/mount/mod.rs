@@ -14,7 +14,7 @@ pub use abort::Abort;
 pub use error::{MountError, UnmountError};
 pub use mounted::{Mounted, is_dead};
 pub use options::MountOptions;
-pub use table::{MountEntry, entry_at};
+pub use table::{MountEntry, entries, entry_at};
 pub use unmount::{Unmount, unmount};
 
 /// What `/proc/self/mountinfo` shows as the type, behind `fuse.`.
