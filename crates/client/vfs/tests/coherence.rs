@@ -12,7 +12,10 @@ use std::{
 
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
-use braid_vfs::{Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Vfs, WriteAs};
+use braid_vfs::{
+    Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Status, Vfs, WriteAs,
+    XattrMode,
+};
 use proptest::{prelude::*, test_runner::Config as Runs};
 use support::{Cluster, ROOT, USER};
 
@@ -369,4 +372,25 @@ fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_the
         let (kept, truth) = (mount.vfs.attributes(made, None).unwrap().attributes, plain.lstat(made).unwrap());
         assert_eq!((kept.bytes, kept.change, kept.mtime), (truth.bytes, truth.change, truth.mtime));
     }
+}
+
+#[test]
+fn of_a_file_that_has_no_extended_attributes_nobody_is_asked_for_any() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let file = one.vfs.make_node(USER, ROOT, b"f", FileKind::File, 0o644, 0, 0).unwrap().attributes.file;
+    let value = |mount: &Mount, name: &[u8]| mount.vfs.xattr(file, name).map_err(|error| error.status());
+    let none = Err(Some(Status::NoAttribute));
+    two.stat(ROOT, b"f").unwrap();
+    let before = cluster.calls();
+    for _ in 0..100 {
+        assert_eq!(value(&two, b"user.colour"), none);
+        assert_eq!(value(&two, b"security.capability"), none);
+        assert_eq!(two.vfs.xattrs(file).unwrap(), [b""; 0]);
+    }
+    assert!(cluster.calls() - before < 50, "{} calls", cluster.calls() - before);
+    one.vfs.set_xattr(file, b"user.colour", b"red", XattrMode::Either).unwrap();
+    assert_eq!(value(&two, b"user.colour").unwrap(), b"red");
+    two.vfs.remove_xattr(file, b"user.colour").unwrap();
+    assert_eq!((value(&one, b"user.colour"), value(&two, b"user.colour")), (none.clone(), none));
 }
