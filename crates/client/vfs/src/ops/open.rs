@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use braid_client::{File, FileIndex, OpenOptions, Status};
+use braid_client::{File, FileIndex, LeaseMode, OpenOptions, Status};
 
 use crate::{
     error::{Error, Result},
-    files::OpenFile,
+    files::{Bytes, OpenFile},
     handles::FileHandle,
     known::Known,
     vfs::Vfs,
@@ -33,6 +33,11 @@ impl Access {
     /// are asked for with the right to read, and whoever may only write is held to it here.
     pub(crate) fn options(self) -> OpenOptions {
         OpenOptions::new().read(true).write(self.write)
+    }
+
+    /// The lease of the file's bytes that is of use.
+    pub(crate) fn lease(self) -> LeaseMode {
+        if self.write { LeaseMode::Shared } else { LeaseMode::Read }
     }
 }
 
@@ -73,15 +78,20 @@ impl Vfs {
         let how = how.into();
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
-            self.client().truncate(file, 0)?;
+            let cut = self.client().truncate(file, 0);
+            self.holder.resized(file);
+            cut?;
             self.changed(file);
         }
-        let options = how.access.options().truncate(how.truncate && how.access.write);
-        let opened = self.client().open(file, &options)?;
+        let bytes = Bytes::new(&self.holder, file, how.access);
+        let options = how.access.options().truncate(how.truncate && how.access.write).lease(bytes.to_wish(how.access));
+        let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
+            self.holder.resized(file);
             self.changed(file);
         }
-        let mut opened = self.opened(opened, how.access, None)?;
+        let opened = opened?;
+        let mut opened = self.opened(opened, how.access, None, Some(bytes))?;
         if how.truncate && how.kill_privileges {
             match self.kill_privileges(&*self.file(opened.handle)?) {
                 Ok(Some(known)) => opened.known = known,
@@ -96,11 +106,19 @@ impl Vfs {
     }
 
     /// Gives an open file its handle.
-    pub(crate) fn opened(&self, file: File, access: Access, known: Option<Known>) -> Result<Opened> {
+    pub(crate) fn opened(
+        &self,
+        file: File,
+        access: Access,
+        known: Option<Known>,
+        bytes: Option<Bytes>,
+    ) -> Result<Opened> {
         let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
         let shared = self.files.share(&known.attributes);
-        let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default() })?;
-        Ok(Opened { handle: FileHandle(number), known, keeps_data: false })
+        let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
+        let keeps_data = !access.write && bytes.keeps_pages();
+        let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default(), bytes })?;
+        Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 
     /// The open file behind a handle, if it was opened for reading.

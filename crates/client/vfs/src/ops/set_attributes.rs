@@ -25,7 +25,11 @@ impl Vfs {
             changes.mode = self.mode_to_be(file)?;
         }
         let (promise, mark) = (self.promise_of(file), self.holder.cache.mark());
+        let resizes = changes.bytes.is_some();
         let attributes = self.set_now(file, handle, changes);
+        if resizes {
+            self.holder.resized(file);
+        }
         self.changed_since(file, attributes?, promise, mark)
     }
 

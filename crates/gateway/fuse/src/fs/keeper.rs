@@ -36,6 +36,12 @@ impl Keeper for KernelMemory {
     fn drop_attributes(&self, file: FileIndex) {
         told(self.notifier.inval_attributes(file.0));
     }
+
+    fn drop_data(&self, file: FileIndex, offset: u64, bytes: u64) {
+        // Beyond what a file can have, and what the kernel takes, there are no pages.
+        let Ok(offset) = i64::try_from(offset) else { return };
+        told(self.notifier.inval_inode(file.0, offset, i64::try_from(bytes).unwrap_or(0)));
+    }
 }
 
 /// A mount that is over remembers nothing.
