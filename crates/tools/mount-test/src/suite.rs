@@ -12,10 +12,12 @@ use clap::Args;
 use crate::{
     append,
     cases::{self, Counts, Ground, Outcome},
+    crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    known, locks, mapped, pjdfstest, programs,
+    known, locks, mapped, pjdfstest, power, programs, space,
     stage::{Stage, kill},
+    yard::{self, OwnCase, Yard},
 };
 
 /// Operations of fsx, on each mount. A tenth of what CI should have: an uncached operation costs up to 3 ms on two busy processors.
@@ -30,13 +32,16 @@ const KILLS_FULL: u64 = 100;
 /// Rounds on one cluster; then a new one begins.
 const KILLS_PER_STAGE: u64 = 10;
 
+/// Cases that make a cluster of their own.
+const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES];
+
 /// `braid-mount-test suite`.
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -70,6 +75,8 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
+    let yard = Yard { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
+    OWN.iter().try_for_each(|group| yard::run(group, &args.only, &yard, &mut counts))?;
     if args.wants("kill") {
         kills(args, &braid, &dir, &mut counts)?;
     }

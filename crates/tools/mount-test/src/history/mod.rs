@@ -102,7 +102,7 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
     let (mut all, mut wrong) = (Played::default(), Vec::new());
     for number in 0..args.rounds {
         let seed = args.seed.wrapping_add(number);
-        let played = play_round(&args.dirs, seed, &options, || Ok(()));
+        let played = play_round(&args.dirs, seed, &options, || {}, || Ok(()));
         match played.with_context(|| format!("round {number}: history --seed {seed} --rounds 1")) {
             Ok(played) => all.absorb(played),
             Err(error) if args.keep_going => wrong.push(format!("{error:#}")),

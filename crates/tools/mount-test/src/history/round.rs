@@ -105,11 +105,13 @@ struct Objects {
     attributes: [u64; attributes::KINDS],
 }
 
-/// Plays a round in a new directory and judges it. `settle` is called when the threads are done: servers must be up after it.
+/// Plays a round in a new directory and judges it. `begin` is called when everything is made, `settle` when the threads are
+/// done: servers must be up before the one and after the other.
 pub fn play_round(
     dirs: &[PathBuf],
     seed: u64,
     options: &Options,
+    begin: impl FnOnce(),
     settle: impl FnOnce() -> Result<()>,
 ) -> Result<Played> {
     let name = format!("history-{seed}");
@@ -117,6 +119,7 @@ pub fn play_round(
     let objects = Arc::new(prepare(&dirs[0], options).context("making the objects of a round")?);
     let clock = Arc::new(Clock::new());
     let (mut record, mut played) = (Record::default(), Played::default());
+    begin();
     let outcome = let_loose(&dirs, seed, options, &objects, &clock);
     settle().context("after the threads were done")?;
     for (mut player, part, _) in outcome? {

@@ -42,7 +42,12 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random, withou
     };
     let (after, down) = (random.below(KILL_AFTER_MS), random.below(DOWN_MS));
     let played = std::thread::scope(|scope| {
-        let killer = scope.spawn(|| {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let killer = scope.spawn(move || {
+            // Objects that cannot be made are no round; nothing is killed then.
+            if begun.recv().is_err() {
+                return Ok(());
+            }
             // The moment is drawn, nothing is waited for.
             std::thread::sleep(Duration::from_millis(after));
             kill(stage, target);
@@ -50,7 +55,7 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random, withou
             restart(stage, target)
         });
         let settle = || killer.join().map_err(|_| anyhow::anyhow!("the killer panicked"))?;
-        play_round(&dirs, seed, &options, settle)
+        play_round(&dirs, seed, &options, move || _ = begin.send(()), settle)
     })?;
     let failed: u64 = played.errors.values().sum();
     let longest = played.longest.as_secs_f64();
