@@ -1,4 +1,4 @@
-//! A mount that this process serves: made, looked at once, and ended in any case.
+//! A mount that this process serves: made, and ended in any case.
 
 pub mod alias;
 pub mod background;
@@ -22,7 +22,7 @@ use braid_fuse::{
         mount::{MountError, MountOptions, Mounted, Unmount, unmount},
     },
 };
-use braid_vfs::Vfs;
+use braid_vfs::{FileIndex, Vfs};
 
 use self::warden::{Warden, Watch};
 use crate::{
@@ -38,18 +38,20 @@ pub struct Served {
 }
 
 impl Served {
-    /// Connects, mounts, and asks for the attributes of the root: whoever is told of it can use it.
+    /// Connects, asks for the attributes of the root, and mounts: whoever is told of it can use it.
+    ///
+    /// Not through the mount: the only process that may never wait for it is this one. Killed while it did, it would wait for
+    /// ever for an answer that none of its threads is left to give, and hold the device open by that.
     pub fn start(options: &MountOptions, settings: &Settings, watch: &Watch) -> Result<Self, Fault> {
-        let vfs = Vfs::new(connect::client(settings)?).map_err(|error| match error {
+        let failed = |error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
             error => Fault::failed(format!("mounting on {}", options.point.display()), error),
-        })?;
+        };
+        let vfs = Vfs::new(connect::client(settings)?).map_err(failed)?;
+        vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
         let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::new(vfs))));
         let mounted = mounted.map_err(|error| told(&options.point, &error))?;
-        let served = Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted) };
-        let seen = std::fs::metadata(served.point());
-        seen.map_err(|e| Fault::failed(format!("mounting on {}", options.point.display()), e).hint("braid status"))?;
-        Ok(served)
+        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted) })
     }
 
     /// Where it is.
