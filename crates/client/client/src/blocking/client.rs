@@ -11,6 +11,7 @@ use braid_wire::message::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
         KeyRights, LayoutShowReply, MdsStatusReply, ReadDirectoryReply, RenameMode, SetTime, StatFsReply, XattrMode,
     },
+    quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };
 
