@@ -323,7 +323,11 @@ fn a_write_past_the_quota_is_refused_before_its_first_byte_is_sent() {
     block_on(file.write_at(&pattern(20_000), 0)).unwrap();
     block_on(file.write_at(&pattern(100), 50)).unwrap();
     let file = file.with_view(View::strided(0, 1, 5_000)).unwrap();
-    assert_eq!(block_on(file.write_at(&pattern(6), 0)).unwrap_err().status(), Status::QuotaExceeded, "its last byte counts");
+    assert_eq!(
+        block_on(file.write_at(&pattern(6), 0)).unwrap_err().status(),
+        Status::QuotaExceeded,
+        "its last byte counts"
+    );
 }
 
 #[test]
@@ -349,7 +353,11 @@ fn a_write_end_goes_with_its_capability() {
     fake.cluster().quota = Some(5_000);
     fake.cluster().truncate(b"f", 0);
     let refused = block_on(file.write_at(&pattern(6_000), 0)).unwrap_err();
-    assert_eq!(refused.status(), Status::QuotaExceeded, "the daemons refused the old capability, the server the new end");
+    assert_eq!(
+        refused.status(),
+        Status::QuotaExceeded,
+        "the daemons refused the old capability, the server the new end"
+    );
     assert_eq!(read(&file, 0, 10), []);
 }
 

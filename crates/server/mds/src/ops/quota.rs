@@ -45,7 +45,9 @@ impl MdsCore {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
                     self.names.write_end(session, r.file, 0, Some(r.end), self.env.clock.wall())
                 }
-                Some(_) => Err(Failure::new(Status::Invalid, format!("handle {} is open for something else", r.open_id))),
+                Some(_) => {
+                    Err(Failure::new(Status::Invalid, format!("handle {} is open for something else", r.open_id)))
+                }
                 None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
             }
         });
@@ -84,7 +86,11 @@ impl MdsCore {
 
     pub(super) fn quota_list(&self, call: Call, r: &QuotaList) -> Flow {
         let listed = r.after.as_ref().map(stored).transpose().and_then(|after| {
-            self.names.quota_states(after, LIST_MAX).into_iter().map(|state| self.report(state)).collect::<Result<Vec<_>, _>>()
+            self.names
+                .quota_states(after, LIST_MAX)
+                .into_iter()
+                .map(|state| self.report(state))
+                .collect::<Result<Vec<_>, _>>()
         });
         Flow::from(call, listed)
     }

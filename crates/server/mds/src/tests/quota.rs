@@ -6,8 +6,8 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, CloseSession, Envelope, ExtendWriteEnd, FsckUsage, MakeDirectory, Open, Opened, QuotaGet, QuotaList,
-            QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked, RenewCapability, SetAttributes, StatFs,
+            AttributeChanges, CloseSession, Envelope, ExtendWriteEnd, FsckUsage, MakeDirectory, Open, Opened, QuotaGet,
+            QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked, RenewCapability, SetAttributes, StatFs,
         },
         quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner, QuotaReport},
     },
