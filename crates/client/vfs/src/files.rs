@@ -8,9 +8,15 @@ use std::{
     },
 };
 
-use braid_client::{Attributes, File, FileIndex};
+use braid_client::{Attributes, FileIndex, LeaseMode};
 
-use crate::ops::open::Access;
+use crate::{
+    data::{Data, Under, Writer, gate::Use},
+    error::Result,
+    late::Late,
+    ops::open::Access,
+    promise::Holder,
+};
 
 /// setuid, and setgid of a file that its group may execute: what a write by somebody else takes away.
 const SETUID: u32 = 0o4000;
@@ -20,11 +26,75 @@ const GROUP_EXECUTE: u32 = 0o010;
 /// An open file behind a handle.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) file: File,
+    pub(crate) file: Late,
+    /// The directory of its name, if it is opened late.
+    pub(crate) late_in: Option<FileIndex>,
     pub(crate) access: Access,
     pub(crate) shared: Share,
     /// Owners of ranges that were locked through this handle.
     pub(crate) lockers: Mutex<HashSet<u64>>,
+    pub(crate) bytes: Bytes,
+}
+
+/// An open handle's part in the use of its file's bytes.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    data: Option<Arc<Data>>,
+    writer: Option<Writer>,
+    holder: Arc<Holder>,
+}
+
+impl Bytes {
+    /// Of a file that is about to be opened.
+    pub(crate) fn new(holder: &Arc<Holder>, file: FileIndex, access: Access) -> Self {
+        let data = holder.data.of(file);
+        let writer = access.write.then(|| holder.writer(&data));
+        Self { data: Some(data), writer, holder: Arc::clone(holder) }
+    }
+
+    /// Begins a use; see [`Holder::begin`].
+    pub(crate) fn begin(&self, what: Use) -> Result<Option<Under>> {
+        self.data.as_ref().map_or(Ok(None), |data| self.holder.begin(data, what))
+    }
+
+    /// What to wish for with the open.
+    pub(crate) fn to_wish(&self, access: Access) -> LeaseMode {
+        self.data.as_ref().map_or(LeaseMode::None, |data| self.holder.to_wish(data, access.lease()))
+    }
+
+    /// Whether a keeper gains by keeping the file's pages now.
+    pub(crate) fn keeps_pages(&self) -> bool {
+        self.data.as_ref().is_some_and(|data| self.holder.keeps_pages(data))
+    }
+
+    /// Bytes were written, and are where others see them.
+    pub(crate) fn written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
+        if let Some(data) = &self.data {
+            data.written_to(offset + bytes);
+        }
+        self.holder.drop_written(under, offset, bytes);
+    }
+
+    /// Where the file ends, if this mount is alone with it and knows.
+    pub(crate) fn end(&self) -> Option<u64> {
+        self.data.as_ref()?.end()
+    }
+
+    /// Notes where the file ends now; `None`: nobody knows.
+    pub(crate) fn ends_at(&self, end: Option<u64>) {
+        if let Some(data) = &self.data {
+            data.ends_at(end);
+        }
+    }
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        self.writer.take();
+        if let Some(data) = self.data.take() {
+            self.holder.closed(data);
+        }
+    }
 }
 
 /// A handle's share in what all handles of its file have. The last one takes it out of the table.

@@ -3,7 +3,9 @@
 //! Invariants: (1) everything of a directory is under one promise; with another one it begins anew, and the files of before
 //! are still told to whoever carries a recall out; (2) attributes of a file are kept beside a name of it, under the
 //! promise of its directory; those of a directory under its own; (3) an answer is kept only if this mount itself
-//! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9).
+//! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9);
+//! (5) a directory is *whole* when as many names are remembered as its attributes count: then what is not remembered is not
+//! there, and nobody is asked. While this mount is removing one of its names it is not, since the server may be ahead.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -43,14 +45,37 @@ struct State {
     parents: HashMap<FileIndex, FileIndex>,
     names: usize,
     recalled: HashMap<FileIndex, u32>,
+    /// Removals that are under way, by directory.
+    removing: HashMap<FileIndex, u32>,
     changes: u64,
     changed: Vec<u64>,
+}
+
+/// Names are being removed from these directories.
+#[derive(Debug)]
+pub(crate) struct Removing<'a> {
+    cache: &'a Cache,
+    directories: [FileIndex; 2],
+}
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.cache.0);
+        for directory in self.directories {
+            match state.removing.get_mut(&directory) {
+                Some(under_way) if *under_way > 1 => *under_way -= 1,
+                _ => _ = state.removing.remove(&directory),
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Directory {
     promise: Arc<Promise>,
     names: HashMap<Box<[u8]>, Option<(FileIndex, FileKind)>>,
+    /// Of the names, those that lead somewhere.
+    present: u64,
     files: HashMap<FileIndex, Attributes>,
     own: Option<Attributes>,
     /// What was handed out under this or an earlier promise.
@@ -65,6 +90,7 @@ impl Default for Cache {
             parents: HashMap::new(),
             names: 0,
             recalled: HashMap::new(),
+            removing: HashMap::new(),
             changes: 0,
             changed: vec![0; PLACES],
         }))
@@ -94,8 +120,14 @@ impl Cache {
             Some(_) => state.take(directory),
             None => HashSet::new(),
         };
-        let fresh =
-            Directory { promise: Arc::clone(&promise), names: HashMap::new(), files: HashMap::new(), own: None, told };
+        let fresh = Directory {
+            promise: Arc::clone(&promise),
+            names: HashMap::new(),
+            present: 0,
+            files: HashMap::new(),
+            own: None,
+            told,
+        };
         state.directories.insert(directory, fresh);
         state.order.push_back(directory);
         promise
@@ -167,7 +199,12 @@ impl Cache {
         let state = lock(&self.0);
         let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
         let promise = Some(Arc::clone(&found.promise));
-        match *found.names.get(name)? {
+        let leads = match found.names.get(name) {
+            Some(leads) => *leads,
+            None if state.is_whole(directory, found) => None,
+            None => return None,
+        };
+        match leads {
             None => Some(Looked::Absent(Keep { name: promise, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = state.directories.get(&file).filter(|below| holds(&below.promise))?;
@@ -266,6 +303,13 @@ impl Cache {
         lock(&self.0).change_name(directory, name);
     }
 
+    /// This mount is about to remove names from these directories, until what comes back is dropped.
+    pub(crate) fn removing(&self, directories: [FileIndex; 2]) -> Removing<'_> {
+        let mut state = lock(&self.0);
+        directories.iter().for_each(|directory| *state.removing.entry(*directory).or_default() += 1);
+        Removing { cache: self, directories }
+    }
+
     /// This mount has removed a name. Who has the file open forgets its attributes by itself: it saw the call.
     pub(crate) fn remove_name(&self, directory: FileIndex, name: &[u8]) {
         let mut state = lock(&self.0);
@@ -321,6 +365,12 @@ impl State {
         }
     }
 
+    /// Whether all names of a directory are remembered (5).
+    fn is_whole(&self, directory: FileIndex, found: &Directory) -> bool {
+        let counted = found.own.as_ref().map(|own| own.bytes.0);
+        counted == Some(found.present) && !self.removing.contains_key(&directory)
+    }
+
     fn is_unchanged(&self, file: FileIndex, mark: Mark) -> bool {
         self.changed[place(file)] <= mark.0
     }
@@ -336,6 +386,8 @@ impl State {
         }
         let Some(found) = self.under(promise) else { return false };
         let old = found.names.insert(name.into(), leads);
+        found.present += u64::from(leads.is_some());
+        found.present -= u64::from(old.is_some_and(|old| old.is_some()));
         match old {
             None => self.names += 1,
             Some(Some((file, _))) if leads.is_none_or(|(now, _)| now != file) => {
@@ -372,7 +424,9 @@ impl State {
     }
 
     fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<(FileIndex, FileKind)> {
-        let old = self.directories.get_mut(&directory)?.names.remove(name)?;
+        let found = self.directories.get_mut(&directory)?;
+        let old = found.names.remove(name)?;
+        found.present -= u64::from(old.is_some());
         self.names -= 1;
         old
     }

@@ -19,11 +19,13 @@
 //! 4. No lock of this crate is held while a server is asked, but for the append lock of one file.
 #![forbid(unsafe_code)]
 
+pub mod data;
 mod error;
 mod files;
 mod handles;
 mod kept;
 mod known;
+mod late;
 mod ops;
 mod promise;
 mod users;

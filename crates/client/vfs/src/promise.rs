@@ -10,9 +10,12 @@
 //! reply that says so was written before the keeper is told to drop: it looked whether the promise holds under the
 //! lock that the recall takes alone; (3) recalls run on threads that serve no gateway.
 
-use std::sync::{
-    Arc, OnceLock, PoisonError, RwLock, Weak,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock, PoisonError, RwLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
 };
 
 use braid_client::{
@@ -21,9 +24,11 @@ use braid_client::{
 };
 
 use crate::{
+    data::{Data, Table},
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
+    late::LateFiles,
     vfs::Vfs,
 };
 
@@ -35,6 +40,11 @@ pub trait Keeper: Send + Sync {
 
     /// The attributes of a file are not to be used any more. Called by threads that serve requests, too.
     fn drop_attributes(&self, file: FileIndex);
+
+    /// These bytes of a file, `bytes` = 0: all from `offset` on, are not to be used any more, and what was changed of them
+    /// in memory is written when this returns. May wait for pages that are on their way and for such writes, which are
+    /// served meanwhile. Called by threads that serve requests, too: what waits is to be done by others.
+    fn drop_data(&self, file: FileIndex, offset: u64, bytes: u64);
 }
 
 /// A names lease at one time of its being held.
@@ -53,6 +63,11 @@ pub(crate) struct Holder {
     /// Held by whoever hands out something to be remembered; alone by a recall, for a moment.
     order: RwLock<()>,
     keeper: OnceLock<Arc<dyn Keeper>>,
+    /// Files whose bytes are used or kept.
+    pub(crate) data: Table,
+    pub(crate) late: Arc<LateFiles>,
+    /// Somebody gives up files that are kept for too long.
+    tidying: AtomicBool,
 }
 
 impl std::fmt::Debug for Holder {
@@ -64,7 +79,55 @@ impl std::fmt::Debug for Holder {
 impl Holder {
     pub(crate) fn new(client: &Client) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
-        Arc::new(Self { leases: client.leases(), cache, order, keeper })
+        let (data, tidying) = (Table::default(), AtomicBool::new(false));
+        let late = Arc::default();
+        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, late, tidying })
+    }
+
+    pub(crate) fn leases(&self) -> &Leases {
+        &self.leases
+    }
+
+    /// Whether leases are taken.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.keeper.get().is_some()
+    }
+
+    pub(crate) fn keeper_drops(&self, file: FileIndex, offset: u64, bytes: u64) {
+        if let Some(keeper) = self.keeper.get() {
+            keeper.drop_data(file, offset, bytes);
+        }
+    }
+
+    /// Nobody has the file open any more by this handle.
+    pub(crate) fn closed(self: &Arc<Self>, data: Arc<Data>) {
+        self.data.forget(data, |data| self.is_worth_keeping(data));
+        let old = self.data.too_many();
+        if old.is_empty() || self.tidying.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let holder = Arc::clone(self);
+        let gives_up = move || {
+            old.into_iter().for_each(|data| holder.give_up(data));
+            holder.tidying.store(false, Ordering::Release);
+        };
+        if thread::Builder::new().name("vfs-tidy".into()).spawn(gives_up).is_err() {
+            self.tidying.store(false, Ordering::Release);
+        }
+    }
+
+    /// This mount changed the size of a file otherwise than by writing.
+    pub(crate) fn resized(&self, file: FileIndex) {
+        if let Some(data) = self.data.known(file) {
+            data.ends_at(None);
+        }
+    }
+
+    fn give_up(&self, data: Arc<Data>) {
+        self.drain(&data);
+        // Not told, the server asks for it when it wants it.
+        let _ = self.leases.give_back(LeaseOf::Data(data.file()));
+        self.data.forget(data, |_| false);
     }
 
     pub(crate) fn holds(&self, promise: &Promise) -> bool {
@@ -105,12 +168,13 @@ impl Holder {
         for (directory, promise) in self.cache.too_many(wanted) {
             promise.ended.store(true, Ordering::Release);
             self.forget(directory);
+            self.late.open(directory);
             // Not told, the server asks for it when it wants it.
             let _ = self.leases.give_back(LeaseOf::Names(directory));
         }
     }
 
-    fn forget(&self, directory: FileIndex) {
+    pub(crate) fn forget(&self, directory: FileIndex) {
         let files = self.cache.take(directory, |promise| self.holds(promise));
         self.wait_for_replies();
         if let Some(keeper) = self.keeper.get() {
@@ -136,15 +200,28 @@ impl LeaseHolder for Holder {
     fn recall_names(&self, directory: FileIndex) {
         self.cache.recalled(directory);
         self.forget(directory);
+        self.late.open(directory);
     }
 
-    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
-        LeaseMode::None
+    fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
+        let Some(data) = self.data.known(file) else { return LeaseMode::None };
+        self.drain(&data);
+        let kept = data.may_keep(keep);
+        self.data.forget(data, |_| kept != LeaseMode::None);
+        kept
     }
 
     fn lost_all(&self) {
+        // Not by this thread: they are opened when there is a session again, and this thread makes way for it.
+        let late = Arc::clone(&self.late);
+        let opens = move || late.directories().into_iter().for_each(|directory| late.open(directory));
+        let _ = thread::Builder::new().name("vfs-late".into()).spawn(opens);
         for directory in self.cache.directories() {
             self.forget(directory);
+        }
+        for data in self.data.all() {
+            self.drain(&data);
+            self.data.forget(data, |_| false);
         }
     }
 }

@@ -37,6 +37,8 @@ impl Keeper for Kernel {
     fn drop_attributes(&self, file: FileIndex) {
         self.0.lock().unwrap().attributes.remove(&file);
     }
+
+    fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }
 
 struct Mount {
@@ -309,4 +311,26 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
     let mode = AttributeChanges { mode: Some(0o644), ..AttributeChanges::none() };
     one.vfs.set_attributes(file, None, mode, false).unwrap();
     assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
+}
+
+#[test]
+fn a_name_moved_to_a_directory_without_a_promise_is_not_believed() {
+    let cluster = Cluster::start(1);
+    let (known, other) = ((0, b'a'), (1, b'b'));
+    let moves = [(0, known, other), (1, known, other), (2, known, other), (2, other, known)];
+    for (number, (mode, from, to)) in moves.into_iter().enumerate() {
+        let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+        let make = |name: usize| two.vfs.make_directory(USER, ROOT, format!("{number}-{name}").as_bytes(), 0o755, 0);
+        let directories = [0, 1, 2].map(|name| make(name).unwrap().attributes.file);
+        two.vfs.make_node(USER, directories[0], b"a", FileKind::File, 0o600, 0, 0).unwrap();
+        if mode == 2 {
+            two.vfs.make_node(USER, directories[1], b"b", FileKind::File, 0o600, 0, 0).unwrap();
+        }
+        let file = one.stat(directories[0], b"a").unwrap().file;
+        // Nothing was ever looked up in the other directory: there is no lease of it that could be recalled.
+        take(&one, &Step::Rename { from, to, mode }, &directories);
+        assert_eq!(two.stat(directories[1], b"b").map(|found| found.file), Some(file), "{number}");
+        two.vfs.unlink(directories[1], b"b").unwrap();
+        assert_eq!(facts(one.stat(directories[1], b"b")), None, "{number}: another mount has removed it");
+    }
 }

@@ -88,7 +88,7 @@ fn two_that_wait_for_each_other_are_told_so() {
 fn appends_of_two_mounts_never_land_on_the_same_bytes() {
     const RECORDS: usize = 100;
     let cluster = Cluster::start(2);
-    let (one, two) = (cluster.mount(), cluster.mount());
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
     let (file, mine) = create(&one, b"f");
     let theirs = two.open(file, OpenAs::from(Access::WRITE)).unwrap().handle;
     let append = |vfs: &Vfs, handle, byte: u8| {

@@ -3,11 +3,11 @@
 
 mod harness;
 
-use braid_fuse::kernel::Operation;
 use braid_fuse::kernel::abi::{fopen, notify, opcode};
+use braid_fuse::kernel::{INVALIDATORS_MAX, Operation};
 use harness::{FILE, Fate, LONG, Memory, ROOT, SUB, TestMount};
 use std::fs;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Instant;
 
@@ -93,6 +93,12 @@ fn beside(work: impl FnOnce() + Send + 'static) -> (u32, Receiver<()>) {
     (ids.recv().unwrap(), waiting)
 }
 
+/// Whether it sleeps where nothing but what it waits for ends it.
+fn is_deep(thread: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D'))
+}
+
 /// Whether the thread is seen to sleep for good inside the kernel (D) before it is done.
 fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
     let until = Instant::now() + LONG;
@@ -100,8 +106,7 @@ fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
         if done.try_recv().is_ok() {
             return false;
         }
-        let stat = fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap_or_default();
-        if stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('D')) {
+        if is_deep(thread) {
             return true;
         }
         std::thread::yield_now();
@@ -157,4 +162,64 @@ fn invalidating_pages_waits_for_a_read_under_way_and_attributes_do_not() {
     mount.memory.gate.open();
     done.recv_timeout(LONG).unwrap();
     assert_eq!(read.join().unwrap(), 4);
+}
+
+#[test]
+fn pages_are_dropped_for_any_thread_and_one_that_is_held_stops_no_other() {
+    let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
+    fs::write(mount.path("other"), "first content").unwrap();
+    let (open, other) = (fs::File::open(mount.path("file")).unwrap(), fs::File::open(mount.path("other")).unwrap());
+    let node = other.metadata().unwrap().ino();
+    assert_eq!(other.read_at(&mut [0; 13], 0).unwrap(), 13);
+    mount.memory.set_content(node, "other content");
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::Read { .. } if request.header.node == FILE => Fate::Hold,
+        _ => Fate::Serve,
+    });
+    let read = std::thread::spawn(move || open.read_at(&mut [0; 4], 0).unwrap());
+    mount.memory.gate.wait_held(1);
+
+    // Enough to hold every thread but one, and then one more that is let through.
+    let held: Vec<_> = (1..INVALIDATORS_MAX)
+        .map(|_| {
+            let notifier = mount.memory.notifier().clone();
+            beside(move || notifier.drop_pages(FILE, 0, 0).unwrap())
+        })
+        .collect();
+    mount.memory.notifier().drop_pages(node, 0, 0).unwrap();
+    let mut content = [0; 13];
+    other.read_at(&mut content, 0).unwrap();
+    assert_eq!(&content, b"other content");
+    for (thread, done) in &held {
+        assert!(done.try_recv().is_err(), "pages were dropped beside a read of them");
+        assert!(!is_deep(*thread), "who asks for it can be killed");
+    }
+    mount.memory.gate.open();
+    held.iter().for_each(|(_, done)| done.recv_timeout(LONG).unwrap());
+    assert_eq!(read.join().unwrap(), 4);
+}
+
+#[test]
+fn a_range_of_pages_is_dropped_and_the_others_stay() {
+    const PAGE: u64 = 4096;
+    let Some(mount) = cached(fopen::KEEP_CACHE) else { return };
+    let file = fs::File::options().read(true).write(true).open(mount.path("file")).unwrap();
+    let pages = |byte: u8| vec![byte; 3 * PAGE as usize];
+    file.write_at(&pages(b'1'), 0).unwrap();
+    let seen = || {
+        let byte = |page: u64| {
+            let mut byte = [0];
+            file.read_at(&mut byte, page * PAGE).unwrap();
+            byte[0] as char
+        };
+        [byte(0), byte(1), byte(2)]
+    };
+    assert_eq!(seen(), ['1', '1', '1']);
+    mount.memory.set_content(FILE, pages(b'2'));
+    mount.memory.notifier().drop_pages(FILE, PAGE, PAGE).unwrap();
+    assert_eq!(seen(), ['1', '2', '1']);
+    mount.memory.notifier().drop_pages(FILE, u64::MAX, 1).unwrap();
+    assert_eq!(seen(), ['1', '2', '1'], "behind every file");
+    mount.memory.notifier().drop_pages(FILE, 2 * PAGE, u64::MAX).unwrap();
+    assert_eq!(seen(), ['1', '2', '2']);
 }

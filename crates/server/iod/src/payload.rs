@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use braid_store::Object;
 use braid_types::{
-    Failure, ObjectOffset,
+    Failure, ObjectOffset, Status,
     limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
 };
 
@@ -109,29 +109,36 @@ impl<'a> Payload<'a> {
     /// Reads all of it behind what `out` holds.
     ///
     /// # Errors
-    /// What the disk says; `out` then ends in the middle.
+    /// What the disk says, or that an object was cut since the read began: its zeros belong to no moment of the file. `out`
+    /// then ends in the middle.
     pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
-        self.pieces().try_for_each(|piece| piece.read_into(out))
+        self.pieces().try_for_each(|piece| if piece.read_into(out)? { Ok(()) } else { Err(cut()) })
     }
 }
 
 impl Piece<'_> {
-    /// Reads it behind what `out` holds.
+    /// Reads it behind what `out` holds, with zeros in place of what is not there any more; whether all was.
     ///
     /// # Errors
     /// What the disk says.
-    pub fn read_into(&self, out: &mut Vec<u8>) -> Result<(), Failure> {
+    pub fn read_into(&self, out: &mut Vec<u8>) -> Result<bool, Failure> {
         let at = out.len();
-        // Zeroed first, so that the end of an object that has become shorter needs no second look.
         match *self {
-            Self::Zeros(bytes) => out.resize(at + bytes, 0),
+            Self::Zeros(bytes) => {
+                out.resize(at + bytes, 0);
+                Ok(true)
+            }
             Self::Data { object, offset, bytes } => {
                 out.resize(at + bytes, 0);
-                object.read_at(&mut out[at..], offset)?;
+                Ok(object.read_at(&mut out[at..], offset)? == bytes)
             }
         }
-        Ok(())
     }
+}
+
+/// A read that a truncate overtook: the client learns of the new generation, and reads again.
+pub(crate) fn cut() -> Failure {
+    Failure::new(Status::StaleGeneration, "the file was truncated while it was read")
 }
 
 #[cfg(test)]

@@ -52,6 +52,6 @@ fn caught(variant: Variant, states_max: usize) -> bool {
             return true;
         }
     }
-    println!("FAILED {variant:?} is not caught");
+    println!("FAILED {variant:?}: it is not caught");
     false
 }

@@ -87,6 +87,8 @@ fn cut(ground: &Ground) -> Result<Outcome> {
     let behind_the_end = outcome.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::EFAULT));
     ensure!(behind_the_end, "a page that was cut off there is still here: {outcome:?}, {found:?}");
     there.set_len(LENGTH)?;
+    // A page fault looks at the size that the kernel knows, and no FUSE file system is asked for a newer one: docs/consistency.md.
+    here.metadata()?;
     mapping.read(3 * PAGE, &mut found)?;
     ensure!(found == [0; 8], "cut off and made long again: zeros, not {found:?}");
     mapping.read(PAGE + 8, &mut found)?;

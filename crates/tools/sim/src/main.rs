@@ -36,7 +36,7 @@ fn many(seeds: std::ops::Range<u64>) -> ExitCode {
             None => passed += 1,
             Some(violation) => {
                 failed += 1;
-                println!("seed {seed} failed: {violation}; reproduce: cargo xtask sim {seed}");
+                println!("FAILED seed {seed}: {violation}; reproduce: cargo xtask sim {seed}");
             }
         }
     }

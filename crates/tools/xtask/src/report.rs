@@ -1,6 +1,15 @@
-//! What is printed: one line a check or suite, then a table, then the closing line.
+//! What is printed: one line a check or suite, then a table, what failed and why, then the closing line. Who reads only the
+//! end of it knows what failed.
 
 use std::time::Duration;
+
+/// What is said of each failure after the table; all of it stood where it happened.
+const REASON_LINES_MAX: usize = 4;
+const REASON_CHARS_MAX: usize = 500;
+/// So many failures have their reasons there; the others their names.
+const REASONS_MAX: usize = 8;
+/// Where a panic's own words begin; a test may have printed much before.
+const PANIC: &str = "panicked at";
 
 /// What a suite found. A case counts once: passed, failed or skipped.
 #[derive(Default, Debug, PartialEq, Eq)]
@@ -70,18 +79,30 @@ impl Totals {
             println!("{name:<14} {:>8} {bad:>8} {not_run:>8} {:>7.1} s", result.passed, took.as_secs_f64());
             (passed, failed, skipped) = (passed + result.passed, failed + bad, skipped + not_run);
         }
-        self.rows.iter().for_each(Row::print_failed);
+        self.failures().for_each(|line| println!("{line}"));
         println!("\n{}", closing_line(passed, failed, skipped));
         failed == 0 && passed > 0
     }
 }
 
-impl Row {
-    fn print_failed(&self) {
-        for (case, _) in &self.result.failed {
-            println!("FAILED {}::{case}", self.name);
-        }
+impl Totals {
+    /// `FAILED suite::case: reason` for each.
+    fn failures(&self) -> impl Iterator<Item = String> {
+        let cases = self.rows.iter().flat_map(|row| row.result.failed.iter().map(|case| (&row.name, case)));
+        cases.enumerate().map(|(at, (suite, (case, why)))| match first_lines(why) {
+            why if at < REASONS_MAX && !why.is_empty() => format!("FAILED {suite}::{case}: {why}"),
+            _ => format!("FAILED {suite}::{case}"),
+        })
     }
+}
+
+/// The beginning of a reason.
+fn first_lines(why: &str) -> String {
+    let lines: Vec<&str> = why.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.iter().position(|line| line.contains(PANIC)).unwrap_or(0);
+    let shown = lines[from..].iter().take(REASON_LINES_MAX).copied().collect::<Vec<_>>().join("\n  ");
+    let short: String = shown.chars().take(REASON_CHARS_MAX).collect();
+    if short.len() < shown.len() { format!("{short}…") } else { short }
 }
 
 /// The line that whoever reads the log by machine looks for.
@@ -138,5 +159,28 @@ mod tests {
         totals.add("good", Duration::ZERO, SuiteResult { passed: 9, ..SuiteResult::default() });
         totals.add("bad", Duration::ZERO, SuiteResult::fail("case", "why"));
         assert!(!totals.close());
+    }
+
+    #[test]
+    fn after_the_table_each_failure_stands_with_the_beginning_of_its_reason() {
+        let mut totals = Totals::default();
+        totals.add("mount", Duration::ZERO, SuiteResult::fail("locks::a", "EIO\n1\n2\n3\n4"));
+        totals.add("unit", Duration::ZERO, SuiteResult::fail("b", "noise\nthread 'b' panicked at c.rs:1:\nleft"));
+        totals.add("sim", Duration::ZERO, SuiteResult::fail("c", "x".repeat(10_000)));
+        totals.add("doc", Duration::ZERO, SuiteResult::fail("d", ""));
+        let said: Vec<String> = totals.failures().collect();
+        assert_eq!(said[0], "FAILED mount::locks::a: EIO\n  1\n  2\n  3");
+        assert_eq!(said[1], "FAILED unit::b: thread 'b' panicked at c.rs:1:\n  left");
+        assert_eq!(said[2].chars().count(), "FAILED sim::c: ".len() + REASON_CHARS_MAX + 1);
+        assert_eq!(said[3], "FAILED doc::d");
+    }
+
+    #[test]
+    fn of_very_many_failures_all_names_are_said() {
+        let mut totals = Totals::default();
+        let failed = (0..100).map(|at| (format!("case {at}"), "why".to_owned())).collect();
+        totals.add("sim", Duration::ZERO, SuiteResult { failed, ..SuiteResult::default() });
+        let said: Vec<String> = totals.failures().collect();
+        assert_eq!((said.len(), said[99].as_str()), (100, "FAILED sim::case 99"));
     }
 }

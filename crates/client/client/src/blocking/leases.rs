@@ -105,6 +105,11 @@ impl Leases {
         block_on(self.caller.ask_data(file, mode, alone))
     }
 
+    /// As [`Leases::give_back`], but the server learns of it a little later, together with closes.
+    pub fn give_back_later(&self, of: LeaseOf) {
+        self.caller.engine().give_back_later(of);
+    }
+
     /// Gives a lease back that is of no more use: first forget what was kept under it.
     ///
     /// # Errors

@@ -20,6 +20,7 @@ impl<D: Driver> Engine<D> {
     }
 
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        self.flush_returns().await;
         while let Some((session, open_ids)) = self.handles.take_closes(BATCH) {
             let call = Close { open_ids };
             match self.call_in_session(session, 0, &call, deadline).await {
@@ -37,7 +38,7 @@ impl<D: Driver> Engine<D> {
 
     /// Sends the closes that wait when there are many.
     pub(crate) async fn flush_closes_when_due(self: &Arc<Self>) {
-        if self.handles.closes() >= BATCH {
+        if self.handles.closes() >= BATCH || self.returns() >= BATCH {
             // What fails stays in the queue, for the service or the next call.
             let _ = self.flush_closes().await;
         }

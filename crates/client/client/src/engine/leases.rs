@@ -12,7 +12,7 @@ use std::{
 };
 
 use braid_net::Driver;
-use braid_types::FileIndex;
+use braid_types::{FileIndex, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
     mds::{LeaseData, LeaseNames, ReturnLeases},
@@ -31,13 +31,21 @@ pub(crate) struct Leasing<D: Driver> {
     /// Somebody carries recalls out.
     served: AtomicBool,
     ended: AtomicBool,
+    /// Given back, and the server does not know it yet.
+    returns: Mutex<Vec<ReturnedLease>>,
     pub(super) channel: Mutex<Option<Arc<Channel<D>>>>,
 }
 
 impl<D: Driver> Default for Leasing<D> {
     fn default() -> Self {
         let (served, ended) = (AtomicBool::new(false), AtomicBool::new(false));
-        Self { holding: Mutex::new(Holding::new()), served, ended, channel: Mutex::new(None) }
+        Self {
+            holding: Mutex::new(Holding::new()),
+            served,
+            ended,
+            returns: Mutex::default(),
+            channel: Mutex::new(None),
+        }
     }
 }
 
@@ -127,6 +135,28 @@ impl<D: Driver> Engine<D> {
     /// that was sent after the ticket was taken may be kept if it says so, for as long as it says so.
     pub fn still(&self, ticket: &LeaseTicket) -> bool {
         self.ticket(ticket.of()).as_ref() == Some(ticket)
+    }
+
+    /// Gives a lease back that is of no more use; the server is told with the next closes.
+    pub(crate) fn give_back_later(&self, of: LeaseOf) {
+        if let Some(returned) = self.leasing.holding().give_back(of) {
+            lock(&self.leasing.returns).push(returned);
+        }
+    }
+
+    /// How many leases the server is still to be told of.
+    pub(super) fn returns(&self) -> usize {
+        lock(&self.leasing.returns).len()
+    }
+
+    /// Tells the server of leases that were given back. One that it does not learn of it recalls when it wants it.
+    pub(super) async fn flush_returns(self: &Arc<Self>) {
+        let mut waiting = std::mem::take(&mut *lock(&self.leasing.returns));
+        while !waiting.is_empty() {
+            let rest = waiting.split_off(waiting.len().min(LEASES_RETURNED_MAX));
+            let _ = self.return_leases(waiting).await;
+            waiting = rest;
+        }
     }
 
     /// Says that recalls are carried out from now on: before this nothing is asked for. Whether they were not before.

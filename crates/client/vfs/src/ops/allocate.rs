@@ -1,6 +1,6 @@
 //! Room for a range, holes, zeros.
 
-use crate::{error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
+use crate::{data::gate::Use, error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
 
 /// What is done with a range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,10 @@ impl Vfs {
     /// The handle is not open for writing; no space, with the daemon.
     pub fn allocate(&self, handle: FileHandle, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
         let open = self.writable(handle)?;
+        let under = open.bytes.begin(Use::Write)?;
         let done = allocate(&open, offset, bytes, what);
+        open.bytes.ends_at(None);
+        drop(under);
         self.changed(open.file.index());
         done
     }
@@ -34,10 +37,10 @@ impl Vfs {
 
 fn allocate(open: &OpenFile, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
     if let Allocation::Punch | Allocation::Zero { .. } = what {
-        open.file.punch_hole(offset, bytes)?;
+        open.file.get()?.punch_hole(offset, bytes)?;
     }
     if let Allocation::Reserve { keep_size } | Allocation::Zero { keep_size } = what {
-        open.file.allocate(offset, bytes, keep_size)?;
+        open.file.get()?.allocate(offset, bytes, keep_size)?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Copying from file to file.
 
-use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{data::gate::Use, error::Result, handles::FileHandle, vfs::Vfs};
 
 /// What one call copies at most: it ends well within the time in which a lease is to be given back.
 const COPY_BYTES_MAX: u64 = 64 << 20;
@@ -13,7 +13,10 @@ impl Vfs {
     /// A handle is not open for it; with the daemon that failed, when nothing was copied before.
     pub fn copy_range(&self, from: (FileHandle, u64), to: (FileHandle, u64), bytes: u64) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
-        let copied = target.file.copy_range_from(&source.file, from.1, to.1, bytes.min(COPY_BYTES_MAX));
+        let under = target.bytes.begin(Use::Write)?;
+        let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes.min(COPY_BYTES_MAX));
+        target.bytes.ends_at(None);
+        drop(under);
         self.changed(target.file.index());
         Ok(copied?)
     }

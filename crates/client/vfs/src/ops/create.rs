@@ -5,7 +5,7 @@
 //! never through a symbolic link: else whoever makes a link in the right moment has a stranger's file opened. What is
 //! left is for the caller to look up and check.
 
-use braid_client::{FileIndex, FileKind, Status};
+use braid_client::{FileIndex, FileKind, LeaseMode, Status};
 
 use super::{
     name,
@@ -42,13 +42,14 @@ impl Vfs {
     /// [`Error::LookAgain`] when the name is taken by something that the caller must check first.
     pub fn create(&self, user: User, directory: FileIndex, wanted: &[u8], new: &NewFile) -> Result<(Opened, bool)> {
         let at = (directory, name(wanted)?);
-        let options = new.access.options().write(true).create_new(true).mode(new.mode);
+        let lease = if new.access.write { new.access.lease() } else { LeaseMode::None };
+        let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
             let before = self.before(directory);
             match self.users.creator(user)?.with_umask(new.umask).create(at, &options) {
                 Ok((file, _)) => {
                     let known = self.made(directory, wanted, Ok(file.opened_attributes()), before)?;
-                    return Ok((self.opened(file, new.access, Some(known))?, true));
+                    return Ok((self.opened(file, new.access, Some(known), None)?, true));
                 }
                 Err(error) => {
                     let taken = error.status() == Status::Exists;
@@ -79,7 +80,8 @@ impl Vfs {
         access: Access,
     ) -> Result<Opened> {
         let options = access.options().mode(mode);
-        self.opened(self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?, access, None)
+        let file = self.users.creator(user)?.with_umask(umask).create_unnamed(directory, &options)?;
+        self.opened(file, access, None, None)
     }
 
     /// The file that took the name; `None` when it went again.
@@ -94,9 +96,10 @@ impl Vfs {
         match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
             Ok(file) => {
                 if truncate {
+                    self.holder.resized(found);
                     self.changed(found);
                 }
-                self.opened(file, new.access, None).map(Some)
+                self.opened(file, new.access, None, None).map(Some)
             }
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) if matches!(error.status(), Status::PermissionDenied | Status::NotPermitted) => {

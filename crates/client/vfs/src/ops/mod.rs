@@ -1,7 +1,6 @@
 //! One operation, one file.
 
 pub mod allocate;
-mod append;
 mod attributes;
 mod copy_range;
 pub mod create;

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use braid_client::{File, FileIndex, OpenOptions, Status};
+use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
 use crate::{
     error::{Error, Result},
-    files::OpenFile,
+    files::{Bytes, OpenFile},
     handles::FileHandle,
     known::Known,
+    late::Late,
     vfs::Vfs,
 };
 
@@ -33,6 +34,11 @@ impl Access {
     /// are asked for with the right to read, and whoever may only write is held to it here.
     pub(crate) fn options(self) -> OpenOptions {
         OpenOptions::new().read(true).write(self.write)
+    }
+
+    /// The lease of the file's bytes that is of use.
+    pub(crate) fn lease(self) -> LeaseMode {
+        if self.write { LeaseMode::Shared } else { LeaseMode::Read }
     }
 }
 
@@ -71,17 +77,27 @@ impl Vfs {
     /// The file is gone, or is not a regular file; the cluster is not reached.
     pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
         let how = how.into();
+        if how == Access::READ.into()
+            && let Some(opened) = self.open_late(file)?
+        {
+            return Ok(opened);
+        }
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
-            self.client().truncate(file, 0)?;
+            let cut = self.client().truncate(file, 0);
+            self.holder.resized(file);
+            cut?;
             self.changed(file);
         }
-        let options = how.access.options().truncate(how.truncate && how.access.write);
-        let opened = self.client().open(file, &options)?;
+        let bytes = Bytes::new(&self.holder, file, how.access);
+        let options = how.access.options().truncate(how.truncate && how.access.write).lease(bytes.to_wish(how.access));
+        let opened = self.client().open(file, &options);
         if how.truncate && how.access.write {
+            self.holder.resized(file);
             self.changed(file);
         }
-        let mut opened = self.opened(opened, how.access, None)?;
+        let opened = opened?;
+        let mut opened = self.opened(opened, how.access, None, Some(bytes))?;
         if how.truncate && how.kill_privileges {
             match self.kill_privileges(&*self.file(opened.handle)?) {
                 Ok(Some(known)) => opened.known = known,
@@ -95,12 +111,52 @@ impl Vfs {
         Ok(opened)
     }
 
+    /// Opens a file for reading of which everything is known that the server would say, and whose bytes may be in memory: nobody
+    /// is asked now. See [`crate::late`].
+    fn open_late(&self, file: FileIndex) -> Result<Option<Opened>> {
+        let holder = &self.holder;
+        let Some(known) = holder.cache.attributes(file, |promise| holder.holds(promise)) else { return Ok(None) };
+        let (Some(directory), Some(promise)) = (holder.cache.parent(file), known.keep.attributes.clone()) else {
+            return Ok(None);
+        };
+        let (access, bytes) = (Access::READ, Bytes::new(holder, file, Access::READ));
+        if known.attributes.kind != FileKind::File || promise.directory() != directory || !bytes.keeps_pages() {
+            return Ok(None);
+        }
+        let (late, shared) = (Late::later(self.client(), file), self.files.share(&known.attributes));
+        let lockers = Mutex::default();
+        let open = Arc::new(OpenFile { file: late, late_in: Some(directory), access, shared, lockers, bytes });
+        let number = self.open_files.insert_shared(Arc::clone(&open))?;
+        let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
+        if !may_stay && let Err(error) = open.file.get() {
+            drop(open);
+            self.release(FileHandle(number), None)?;
+            return Err(error);
+        }
+        Ok(Some(Opened { handle: FileHandle(number), known, keeps_data: true }))
+    }
+
     /// Gives an open file its handle.
-    pub(crate) fn opened(&self, file: File, access: Access, known: Option<Known>) -> Result<Opened> {
+    pub(crate) fn opened(
+        &self,
+        file: File,
+        access: Access,
+        known: Option<Known>,
+        bytes: Option<Bytes>,
+    ) -> Result<Opened> {
         let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
         let shared = self.files.share(&known.attributes);
-        let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default() })?;
-        Ok(Opened { handle: FileHandle(number), known, keeps_data: false })
+        let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
+        let keeps_data = !access.write && bytes.keeps_pages();
+        let number = self.open_files.insert(OpenFile {
+            file: Late::open(file),
+            late_in: None,
+            access,
+            shared,
+            lockers: Mutex::default(),
+            bytes,
+        })?;
+        Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 
     /// The open file behind a handle, if it was opened for reading.

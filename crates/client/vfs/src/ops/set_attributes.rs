@@ -25,7 +25,11 @@ impl Vfs {
             changes.mode = self.mode_to_be(file)?;
         }
         let (promise, mark) = (self.promise_of(file), self.holder.cache.mark());
+        let resizes = changes.bytes.is_some();
         let attributes = self.set_now(file, handle, changes);
+        if resizes {
+            self.holder.resized(file);
+        }
         self.changed_since(file, attributes?, promise, mark)
     }
 
@@ -51,7 +55,7 @@ impl Vfs {
             let open = self.file(handle)?;
             let only_size = AttributeChanges { bytes: Some(bytes), ..AttributeChanges::none() } == changes;
             if open.access.write && only_size {
-                return Ok(open.file.set_len(bytes.0)?);
+                return Ok(open.file.get()?.set_len(bytes.0)?);
             }
         }
         Ok(self.client().set_attributes(file, false, changes)?)

@@ -11,6 +11,8 @@ impl Vfs {
     /// # Errors
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let _removing = self.holder.cache.removing([directory; 2]);
+        let _removing = self.holder.late.removing(&[directory]);
         let done = self.client().unlink((directory, name(wanted)?));
         self.removed(directory, wanted, done)
     }
@@ -20,6 +22,7 @@ impl Vfs {
     /// # Errors
     /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let _removing = self.holder.cache.removing([directory; 2]);
         let done = self.client().rmdir((directory, name(wanted)?));
         self.removed(directory, wanted, done)
     }

@@ -1,17 +1,29 @@
 //! A cluster of one metadata server and some I/O daemons in this process, and mounts of it.
 #![allow(dead_code, reason = "each user uses some of it")]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use braid_client::{Client, Config, Credential, message::types::IodState};
 use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_vfs::Vfs;
+use braid_vfs::{FileIndex, Keeper, Vfs};
 use braid_wire::{Secret, message::mds::KeyRights};
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
+
+/// A gateway that keeps nothing.
+struct Forgetful;
+
+impl Keeper for Forgetful {
+    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
+    fn drop_attributes(&self, _: FileIndex) {}
+    fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
+}
 
 /// A running cluster; the metadata server goes first, as it should.
 pub struct Cluster {
@@ -53,6 +65,13 @@ impl Cluster {
     /// A client that remembers nothing.
     pub fn client(&self) -> Client {
         Client::connect(self.config.clone()).unwrap()
+    }
+
+    /// Another mount, that takes leases for a keeper that keeps nothing.
+    pub fn serving_mount(&self) -> Vfs {
+        let vfs = self.mount();
+        vfs.serve(Arc::new(Forgetful)).unwrap();
+        vfs
     }
 
     /// Another mount: a session of its own.

@@ -7,8 +7,21 @@ use super::{Answer, Done, FileSystem};
 
 impl FileSystem {
     /// From the sockets into `scratch`, from there into `/dev/fuse`: nothing is copied between.
-    pub(super) fn read(&self, handle: u64, offset: u64, size: u32, scratch: &mut [u8], answer: Answer<'_>) -> Done {
+    pub(super) fn read(
+        &self,
+        handle: u64,
+        offset: u64,
+        (size, is_page): (u32, bool),
+        scratch: &mut [u8],
+        answer: Answer<'_>,
+    ) -> Done {
         let room = scratch.len().min(size as usize);
+        if is_page {
+            let room = &mut scratch[..room];
+            return self
+                .vfs
+                .read_page(FileHandle(handle), offset, room, |bytes| answer.with(|reply| reply.data(bytes)))?;
+        }
         let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..room])?;
         answer.with(|reply| reply.data(&scratch[..got]))
     }
@@ -28,6 +41,7 @@ impl FileSystem {
             append: flags.contains(OFlags::APPEND) && !from_cache,
             durable: flags.intersects(OFlags::DSYNC) && !from_cache,
             kill_privileges: kill_suidgid,
+            page: from_cache,
         };
         let written = self.vfs.write(FileHandle(handle), offset, data, how)?;
         // A request has at most 1 MiB.

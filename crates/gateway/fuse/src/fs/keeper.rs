@@ -36,6 +36,10 @@ impl Keeper for KernelMemory {
     fn drop_attributes(&self, file: FileIndex) {
         told(self.notifier.inval_attributes(file.0));
     }
+
+    fn drop_data(&self, file: FileIndex, offset: u64, bytes: u64) {
+        told(self.notifier.drop_pages(file.0, offset, bytes));
+    }
 }
 
 /// A mount that is over remembers nothing.

@@ -129,7 +129,10 @@ impl FileSystem {
                 self.release(handle, flock_unlock.then_some(lock_owner), answer)
             }
 
-            Op::Read { handle, offset, size, .. } => self.read(handle, offset, size, call.scratch, answer),
+            Op::Read { handle, offset, size, lock_owner, .. } => {
+                // A program's own read names the owner of its locks; a page for the kernel's cache nobody's.
+                self.read(handle, offset, (size, lock_owner.is_none()), call.scratch, answer)
+            }
             Op::Write { handle, offset, data, flags, from_cache, kill_suidgid, .. } => {
                 self.write(handle, offset, data, (flags, from_cache, kill_suidgid), answer)
             }

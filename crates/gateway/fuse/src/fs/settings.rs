@@ -2,6 +2,12 @@
 
 use crate::kernel::{Features, KernelFeatures, Wanted};
 
+/// How far the kernel reads ahead of a program that reads a file from its beginning on: several requests of 1 MiB, so
+/// several stripes, so several I/O daemons at a time.
+const READ_AHEAD_BYTES: u32 = 8 << 20;
+/// Requests that no program waits for (read-ahead, pages that are written back) at a time.
+const BACKGROUND_MAX: u16 = 1024;
+
 /// Features that this file system needs or gains by; what the kernel lacks is left out.
 ///
 /// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, never coherent between mounts), `AUTO_INVAL_DATA`
@@ -13,5 +19,9 @@ pub(super) fn wanted(_: &KernelFeatures) -> Wanted {
     wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO | F::HANDLE_KILLPRIV_V2;
     // A symbolic link's target never changes, and its index is never used for another.
     wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP | F::EXPLICIT_INVAL_DATA;
+    wanted.read_ahead_bytes = READ_AHEAD_BYTES;
+    // Pages that wait for a lease must not keep those of other files from being asked for: one each worker.
+    wanted.background_max = BACKGROUND_MAX;
+    wanted.congestion_threshold = BACKGROUND_MAX;
     wanted
 }

@@ -5,15 +5,16 @@ use super::device::Device;
 use rustix::fs::{Mode, OFlags};
 use rustix::ioctl::{Setter, opcode};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 
 /// `FUSE_DEV_IOC_CLONE`: `_IOR(229, 0, uint32_t)`.
 const CLONE: rustix::ioctl::Opcode = opcode::read::<u32>(229, 0);
 
-/// Opens the device anew and ties it to the connection of `device`.
-pub(super) fn clone_device(device: &Device) -> io::Result<Device> {
+/// Opens the device anew and ties it to the connection of the one whose number in this thread's table is `of`. A number
+/// that is none is an error.
+pub(super) fn clone_device(of: RawFd) -> io::Result<Device> {
     let fd = open_device()?;
-    let of = u32::try_from(device.fd().as_raw_fd()).map_err(io::Error::other)?;
+    let of = u32::try_from(of).map_err(io::Error::other)?;
     // SAFETY: FUSE_DEV_IOC_CLONE reads one u32 through the pointer, which Setter hands to it.
     unsafe { rustix::ioctl::ioctl(&fd, Setter::<CLONE, u32>::new(of))? };
     Ok(Device::new(fd))

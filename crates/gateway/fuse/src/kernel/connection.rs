@@ -4,6 +4,7 @@ use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
 use super::device::Device;
 use super::init::{Agreed, Offer, offer, ours};
 use super::interrupt::Interrupts;
+use super::invalidator::Invalidators;
 use super::pages::Pages;
 use super::worker::{Pool, PoolOptions};
 use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
@@ -56,7 +57,8 @@ impl Connection {
         let device = Arc::new(Device::new(fd));
         let (kernel, agreed) = negotiate(&device, &*handler)?;
         tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
-        handler.started(Notifier::new(Arc::clone(&device), kernel.inc_epoch()));
+        let invalidators = Invalidators::start(&device)?;
+        handler.started(Notifier::new(Arc::clone(&device), invalidators, kernel.inc_epoch()));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;
         Ok(Self { pool, kernel, agreed })

@@ -23,6 +23,7 @@ use super::pages::Pages;
 use super::{Call, Dialect, Forget, Handler, Header, Interrupt, Operation, Reply, Request};
 use rustix::io::Errno;
 use std::fmt;
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -232,7 +233,7 @@ fn own_device(pool: &Pool) -> Arc<Device> {
     if !pool.options.clone_fd {
         return Arc::clone(&pool.device);
     }
-    match clone_device(&pool.device) {
+    match clone_device(pool.device.fd().as_raw_fd()) {
         Ok(device) => Arc::new(device),
         Err(error) => {
             tracing::warn!(%error, "no descriptor for another worker");

@@ -62,7 +62,7 @@ impl SocketSink<'_> {
                 let Some(file) = object.file() else { return Ok(()) };
                 self.sender.send_data_from_file(&header, file, offset.0, bytes).map_err(|why| sink_error(&why))
             }
-            small => small.read_into(self.buffer).map_err(SinkError::Disk),
+            small => small.read_into(self.buffer).map(drop).map_err(SinkError::Disk),
         }
     }
 }

@@ -11,6 +11,7 @@
 //!    `ends`. An append during the read is not seen, rather than seen as zeros.
 //! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
 //! 3. The final frame carries only data that was read before it is sent: its status holds.
+//! 4. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -34,7 +35,7 @@ use crate::{
     connection::ConnectionState,
     grant::Grant,
     iod_core::{IodCore, Progress},
-    payload::{Payload, Plan},
+    payload::{Payload, Plan, cut},
     sink::{Answer, FrameSink, SinkError},
 };
 
@@ -249,6 +250,9 @@ impl ReadJob {
     }
 
     fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
+        if self.sent > 0 && self.was_cut()? {
+            return Err(SinkError::Disk(cut()));
+        }
         let bytes = self.sent + self.plan.bytes();
         let reply = ReadReply { bytes: ByteCount(bytes), ends: std::mem::take(&mut self.ends) };
         let answer = Answer::from_outcome(Ok(reply));
@@ -256,6 +260,18 @@ impl ReadJob {
         core.counters().answered(Status::Ok);
         core.counters().bytes_read.fetch_add(bytes, Relaxed);
         Ok(())
+    }
+
+    /// Whether an object has become shorter since the read began: the kernel that sends from it fills up with zeros.
+    fn was_cut(&self) -> Result<bool, SinkError> {
+        for (object, end) in self.objects.iter().zip(&self.ends) {
+            if let Some(object) = object
+                && object.stat().map_err(|why| SinkError::Disk(why.into()))?.size < end.bytes.0
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Ends the call half-way. What was sent before stands; the status says not to trust it.

@@ -16,7 +16,7 @@ use braid_wire::{
 
 use super::harness::*;
 
-fn truncate(capability: &Capability, lengths: &[(u16, u64)], generation: u64) -> Truncate {
+pub(crate) fn truncate(capability: &Capability, lengths: &[(u16, u64)], generation: u64) -> Truncate {
     let length = |(part, bytes): &(u16, u64)| ObjectLength { object: object(*part), bytes: ByteCount(*bytes) };
     Truncate {
         objects: lengths.iter().map(length).collect(),

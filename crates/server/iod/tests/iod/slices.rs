@@ -11,7 +11,7 @@ use braid_wire::{
     message::iod::{Abandon, Allocate, Fence, Read, ReadReply, Write},
 };
 
-use super::harness::*;
+use super::{harness::*, management::truncate};
 
 /// Two levels of strides that never meet the daemon's strips: long to search, nothing to read.
 fn burns_cpu() -> Request {
@@ -91,6 +91,30 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
     }
     while job.finish(&core).is_none() {}
     assert_eq!(client.read(&capability, request).unwrap().payload, payload);
+}
+
+#[test]
+fn a_read_that_a_truncate_overtakes_is_to_be_made_again() {
+    // In one frame, and in several of which some are sent already.
+    for bytes in [100, 1 << 20] {
+        let core = daemon(1);
+        let capability = capability(striped([1]));
+        let mut client = Client::of_session(&core, SESSION);
+        client.write(&capability, contiguous(0, bytes), &pattern(bytes as usize, 1)).unwrap();
+        let read = Read { handle: 1, present: capability.sign(&server_key()), request: contiguous(0, bytes) };
+        let begun = core.begin(&mut client.state, NOW, Read::OP, &read.to_bytes(), 0);
+        let Begun::Read(mut reading) = begun else { panic!("a job") };
+        let mut out = Gathered::default();
+        if bytes > 100 {
+            assert_eq!(reading.step(&core, NOW, &mut out).unwrap(), Progress::Again);
+        }
+
+        Client::mds(&core).call(&truncate(&capability, &[(0, 10)], 2)).unwrap();
+
+        while reading.step(&core, NOW, &mut out).unwrap() == Progress::Again {}
+        let outcome = decode_outcome::<ReadReply>(&out.body.unwrap()).unwrap();
+        assert_eq!(refusal(outcome), Status::StaleGeneration, "{bytes} bytes, of which some are zeros now");
+    }
 }
 
 #[test]

@@ -65,7 +65,8 @@ impl Table {
         if self.is_unsure(session) {
             return None;
         }
-        let mode = self.suited(of, session, (wish, false));
+        // Who only reads gains nothing by sharing.
+        let mode = self.suited(of, session, (wish, wish == LeaseMode::Read));
         let held = self.holder(of, session).copied();
         let conflicts = self.holders(of).any(|(holder, held)| holder != session && held.conflicts(mode));
         let conflicts = conflicts || held.is_some_and(|held| held.recalled);

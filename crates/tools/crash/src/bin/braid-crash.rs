@@ -56,7 +56,7 @@ fn run() -> Result<u64> {
         match broken {
             Some(why) => {
                 failed += 1;
-                println!("round {} (seed {seed}): {why}; kept in {}", passed + failed, cluster_dir.display());
+                println!("FAILED round {}: seed {seed}: {why}; kept in {}", passed + failed, cluster_dir.display());
             }
             None => std::fs::remove_dir_all(&cluster_dir)?,
         }

@@ -134,7 +134,7 @@ impl Run {
                 std::fs::write(kept.with_extension("operations"), lines.join("\n"))?;
                 let last = place.done.checked_sub(1).map(|last| &recording.operations[last]);
                 println!(
-                    "image {image}: {why}\n  at {place:?} after {last:?}, {loss:?}\n  kept in {}; again: braid-powerloss \
+                    "FAILED image {image}: {why}\n  at {place:?} after {last:?}, {loss:?}\n  kept in {}; again: braid-powerloss \
                      --images {} --seed {} --only {image}",
                     kept.display(),
                     self.images,

@@ -207,7 +207,7 @@ impl<'a> Exerciser<'a> {
     fn report(&self, at: usize, wrong: &Wrong) -> anyhow::Error {
         let last: Vec<&str> = self.last.iter().map(String::as_str).collect();
         let path = self.paths[at].display();
-        anyhow::anyhow!("the last operations:\n{}\noperation {} by {path}: {wrong}", last.join("\n"), self.number)
+        anyhow::anyhow!("operation {} by {path}: {wrong}\nthe last operations:\n{}", self.number, last.join("\n"))
     }
 
     /// What a file system that loses or mixes up a byte would do.

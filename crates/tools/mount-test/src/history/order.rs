@@ -149,7 +149,8 @@ impl<S: Specification> Search<'_, S> {
         let lines =
             before[before.len().saturating_sub(SHOWN)..].iter().map(|call| line(call, call.invoked == it.invoked));
         let states: Vec<String> = self.configurations.iter().take(4).map(|(state, _)| format!("{state:?}")).collect();
-        format!("{}\n  the object was: {}", lines.collect::<Vec<_>>().join("\n"), states.join(" or "))
+        let before = lines.collect::<Vec<_>>().join("\n");
+        format!("{}\n  the object was: {}\n{before}", line(it, true), states.join(" or "))
     }
 }
 

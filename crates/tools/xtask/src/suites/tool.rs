@@ -1,6 +1,6 @@
-//! Suites that are a binary of the workspace: it prints one line for each case that fails, a line
-//! `skipped: REASON` for each that cannot run, then `N passed, N failed` (`, N skipped` may follow),
-//! and exits with 0 only if none failed.
+//! Suites that are a binary of the workspace: it prints `FAILED NAME: REASON` for each case that fails, where lines that
+//! follow may go on with the reason, `skipped: NAME: REASON` for each that cannot run, then `N passed, N failed`
+//! (`, N skipped` may follow), and exits with 0 only if none failed.
 
 use crate::context::Context;
 use crate::process::Finished;
@@ -10,6 +10,12 @@ use std::time::Duration;
 
 /// Lines of a failed run that are worth keeping.
 const TAIL_LINES_MAX: usize = 60;
+/// Lines of the reason of one case.
+const REASON_LINES_MAX: usize = 40;
+const FAILED: &str = "FAILED ";
+const SKIPPED: &str = "skipped: ";
+/// How a line begins that does not go on with the reason before it.
+const OTHER_LINES: &[&str] = &[FAILED, SKIPPED, "ok ", "kept in "];
 
 pub fn subject(context: &Context, binary: &str) -> Result<()> {
     context.package_of_binary(binary).map(drop)
@@ -29,19 +35,51 @@ fn counts(finished: &Finished) -> SuiteResult {
             SuiteResult::fail("skips", format!("not one reason for each of {skipped}; {}", why()))
         }
         (Some((passed, 0, _)), true) => SuiteResult { passed, failed: vec![], skipped: reasons(finished) },
-        (Some((passed, failed, _)), false) => {
-            let failed = (0..failed.max(1))
-                .map(|index| (format!("case {}", index + 1), if index == 0 { why() } else { String::new() }));
-            SuiteResult { passed, failed: failed.collect(), skipped: reasons(finished) }
+        (Some((passed, count, _)), false) => {
+            SuiteResult { passed, failed: failed(finished, count.max(1) as usize), skipped: reasons(finished) }
         }
         (Some(_), true) => SuiteResult::fail("exit code", format!("0 in spite of failures; {}", why())),
         (None, _) => SuiteResult::fail("closing line", format!("not printed; {}", why())),
     }
 }
 
+/// As many as the tool counted: those that it named, and the others by number. The last words of the tool stand with the
+/// first of them.
+fn failed(finished: &Finished, count: usize) -> Vec<(String, String)> {
+    let mut failed = named(&finished.stdout);
+    (failed.len()..count).for_each(|index| failed.push((format!("case {}", index + 1), String::new())));
+    if let Some((_, why)) = failed.first_mut() {
+        *why = format!("{why}\n{}\n{}", finished.status, tail(&finished.output())).trim_start().to_owned();
+    }
+    failed
+}
+
+/// The cases of the lines `FAILED NAME (TIME): REASON`, each with the lines that go on with its reason.
+fn named(stdout: &str) -> Vec<(String, String)> {
+    let lines: Vec<&str> = stdout.lines().collect();
+    let begins = lines.iter().enumerate().filter_map(|(at, line)| Some((at, line.strip_prefix(FAILED)?)));
+    let case = |(at, line): (usize, &str)| {
+        let (name, first) = line.split_once(": ").unwrap_or((line, ""));
+        let ends =
+            |line: &&&str| OTHER_LINES.iter().any(|word| line.starts_with(word)) || parse_closing_line(line).is_some();
+        let more = lines[at + 1..].iter().take_while(|line| !ends(line)).take(REASON_LINES_MAX).copied();
+        let reason: Vec<&str> = std::iter::once(first).chain(more).collect();
+        (without_time(name).to_owned(), reason.join("\n"))
+    };
+    begins.map(case).collect()
+}
+
+fn without_time(name: &str) -> &str {
+    name.rsplit_once(" (").filter(|(_, time)| time.ends_with(" s)")).map_or(name, |(name, _)| name)
+}
+
 fn reasons(finished: &Finished) -> Vec<(String, String)> {
-    let reasons = finished.stdout.lines().filter_map(|line| line.strip_prefix("skipped: "));
-    reasons.enumerate().map(|(index, reason)| (format!("case {}", index + 1), reason.to_owned())).collect()
+    let reasons = finished.stdout.lines().filter_map(|line| line.strip_prefix(SKIPPED));
+    let named = |(index, reason): (usize, &str)| match reason.split_once(": ") {
+        Some((name, reason)) => (name.to_owned(), reason.to_owned()),
+        None => (format!("case {}", index + 1), reason.to_owned()),
+    };
+    reasons.enumerate().map(named).collect()
 }
 
 fn tail(output: &str) -> String {
@@ -65,6 +103,19 @@ mod tests {
         let result = counts(&finished(1, "seed 3: lost a byte\nskipped: no disk\n5 passed, 2 failed, 1 skipped"));
         assert_eq!((result.passed, result.failed.len(), result.skipped.len()), (5, 2, 1));
         assert!(result.failed[0].1.contains("seed 3: lost a byte"));
+    }
+
+    #[test]
+    fn a_case_that_failed_has_its_name_and_its_reason() {
+        let stdout = "FAILED locks::a (1.2 s): EIO\nok locks::b (0.1 s) 7 calls\nFAILED history (3.0 s): 1 violations:\n\
+                      words 3: no order\nkept in /tmp/x\nFAILED one more\nskipped: git: not there\n\
+                      1 passed, 4 failed, 1 skipped\n";
+        let result = counts(&finished(1, stdout));
+        let names: Vec<&str> = result.failed.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["locks::a", "history", "one more", "case 4"]);
+        assert!(result.failed[0].1.starts_with("EIO\n"), "{}", result.failed[0].1);
+        assert_eq!(result.failed[1].1, "1 violations:\nwords 3: no order");
+        assert_eq!(result.skipped, [("git".to_owned(), "not there".to_owned())]);
     }
 
     #[test]

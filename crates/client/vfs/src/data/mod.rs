@@ -1,0 +1,312 @@
+//! Data leases as this mount holds them: no byte is written, and none given to a kernel that keeps it, without one.
+//!
+//! ```text
+//!   write, append ── begin: verdict of the gate ── go ── bytes to the daemons ── pages of them dropped ── end
+//!   page          ──┘            └ ask: the server recalls from others           given to the keeper ─── end
+//!   recall ── nothing begins, what runs ends ── the keeper drops all pages ── the lease is returned
+//! ```
+//!
+//! What may begin when decides [`gate`], and why nobody waits for ever. Here are its lock, the threads that wait, and the
+//! table of files.
+//!
+//! Invariants: (1) a page waits on the condition that the beginning of a dropping ends, never in a call: its ask is made by
+//! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
+//! [`WAIT_MAX`] (I8); (4) of files that nobody has open at most [`FILES_MAX`] are kept (I9).
+
+pub mod gate;
+mod table;
+
+use std::{
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_client::{FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
+use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
+
+use self::gate::{Gate, Use, Verdict};
+pub(crate) use self::table::Table;
+use crate::{
+    error::{Error, Result},
+    files::lock,
+    promise::Holder,
+};
+
+/// How long one waits for a lease that others do not return.
+const WAIT_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS_DEFAULT);
+
+/// What is under way with one file's bytes.
+#[derive(Debug)]
+pub(crate) struct Data {
+    file: FileIndex,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Held by the one that drops all pages.
+    dropping: Mutex<()>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    gate: Gate,
+    /// The lease that is being returned: nothing begins under it any more.
+    dead: Option<LeaseTicket>,
+    /// Why the last ask that a page waits for came to nothing.
+    failed: Option<Error>,
+    /// Where the file ends, while this mount is alone with it and knows.
+    end: Option<u64>,
+}
+
+impl Data {
+    fn new(file: FileIndex) -> Self {
+        Self { file, state: Mutex::default(), changed: Condvar::new(), dropping: Mutex::default() }
+    }
+
+    /// Waits until something holds that comes by itself.
+    fn wait_while(&self, waits: impl Fn(&Gate) -> bool) -> MutexGuard<'_, State> {
+        let state = lock(&self.state);
+        self.changed.wait_while(state, |state| waits(&state.gate)).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the gate, and has everybody look at it again.
+    fn change<T>(&self, work: impl FnOnce(&mut Gate) -> T) -> T {
+        let done = work(&mut lock(&self.state).gate);
+        self.changed.notify_all();
+        done
+    }
+
+    pub(crate) fn file(&self) -> FileIndex {
+        self.file
+    }
+
+    /// What of a lease that was drained may be kept: *shared* is for those that write, *read* for a mount where nobody
+    /// does.
+    pub(crate) fn may_keep(&self, keep: LeaseMode) -> LeaseMode {
+        let writes = lock(&self.state).gate.has_writers();
+        match keep {
+            LeaseMode::Shared if writes => keep,
+            LeaseMode::Read if !writes => keep,
+            _ => LeaseMode::None,
+        }
+    }
+
+    /// Where the file ends, if this mount is alone with it and knows.
+    pub(crate) fn end(&self) -> Option<u64> {
+        lock(&self.state).end
+    }
+
+    /// Notes where the file ends now, for as long as this mount is alone with it; `None`: nobody knows.
+    pub(crate) fn ends_at(&self, end: Option<u64>) {
+        lock(&self.state).end = end;
+    }
+
+    /// Bytes were written up to there.
+    pub(crate) fn written_to(&self, end: u64) {
+        let known = &mut lock(&self.state).end;
+        *known = known.map(|known| known.max(end));
+    }
+}
+
+/// A write, or a page on its way to the keeper.
+pub(crate) struct Under {
+    data: Arc<Data>,
+    what: Use,
+}
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        self.data.change(|gate| gate.end(self.what));
+    }
+}
+
+/// Somebody has the file open for writing.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    data: Arc<Data>,
+    holder: Arc<Holder>,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let mut state = lock(&self.data.state);
+        // Nobody here writes any more: *shared* would only keep others from caching. Under the lock: whoever opens the file
+        // for writing next finds it gone, and asks.
+        if state.gate.writer_goes() && self.holder.held(&self.data, &state) == LeaseMode::Shared {
+            self.holder.leases().give_back_later(LeaseOf::Data(self.data.file));
+        }
+        drop(state);
+        self.data.changed.notify_all();
+    }
+}
+
+impl Holder {
+    /// Begins a use of a file's bytes, waiting for the lease that it needs. `None` when this mount keeps nothing.
+    pub(crate) fn begin(self: &Arc<Self>, data: &Arc<Data>, what: Use) -> Result<Option<Under>> {
+        if !self.is_serving() {
+            return Ok(None);
+        }
+        let mut until = None;
+        let mut state = lock(&data.state);
+        loop {
+            let held = self.held(data, &state);
+            let verdict = state.gate.verdict(what, held);
+            if verdict == Verdict::Go {
+                state.gate.begin(what);
+                return Ok(Some(Under { data: Arc::clone(data), what }));
+            }
+            let left = time_left(&mut until)?;
+            if let Verdict::Ask { mode, alone } = verdict {
+                state.gate.ask(true);
+                if what != Use::Page {
+                    drop(state);
+                    self.ask(data, mode, alone)?;
+                    state = lock(&data.state);
+                    continue;
+                }
+                self.ask_elsewhere(data, mode, alone, &mut state)?;
+            }
+            state = data.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            if what == Use::Page
+                && let Some(error) = state.failed.take()
+            {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Whether a page may be had now without waiting: then a keeper gains by keeping the file's pages.
+    pub(crate) fn keeps_pages(&self, data: &Data) -> bool {
+        let state = lock(&data.state);
+        self.is_serving() && state.gate.verdict(Use::Page, self.held(data, &state)) == Verdict::Go
+    }
+
+    /// Whether a file that nobody has open is worth remembering: its pages are kept, or may be.
+    pub(crate) fn is_worth_keeping(&self, data: &Data) -> bool {
+        let state = lock(&data.state);
+        state.gate.has_given() || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
+    }
+
+    /// The mode that is held now, and is not being returned.
+    fn held(&self, data: &Data, state: &State) -> LeaseMode {
+        let ticket = self.leases().data_ticket(data.file).filter(|ticket| state.dead.as_ref() != Some(ticket));
+        ticket.map_or(LeaseMode::None, |ticket| ticket.mode())
+    }
+
+    /// The mode to wish for with an open: what is held already is not asked for again.
+    pub(crate) fn to_wish(&self, data: &Data, wanted: LeaseMode) -> LeaseMode {
+        if !self.is_serving() {
+            return LeaseMode::None;
+        }
+        let state = lock(&data.state);
+        match (self.held(data, &state), wanted) {
+            (LeaseMode::Write, _) => LeaseMode::None,
+            (held, wanted) if held == wanted => LeaseMode::None,
+            // A wish to read would take from the writers of this mount what they have.
+            (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
+            _ => wanted,
+        }
+    }
+
+    fn ask(&self, data: &Data, mode: LeaseMode, alone: bool) -> Result<()> {
+        let asked = self.leases().ask_data(data.file, mode, alone);
+        data.change(|gate| gate.ask(false));
+        asked?;
+        Ok(())
+    }
+
+    /// Has the lease asked for by another thread: whoever wants a page must be there when pages are dropped.
+    fn ask_elsewhere(
+        self: &Arc<Self>,
+        data: &Arc<Data>,
+        mode: LeaseMode,
+        alone: bool,
+        state: &mut State,
+    ) -> Result<()> {
+        let (holder, theirs) = (Arc::clone(self), Arc::clone(data));
+        let asks = move || {
+            let asked = holder.leases().ask_data(theirs.file, mode, alone);
+            let mut state = lock(&theirs.state);
+            state.failed = asked.err().map(Into::into);
+            state.gate.ask(false);
+            drop(state);
+            theirs.changed.notify_all();
+        };
+        thread::Builder::new().name("vfs-lease".into()).spawn(asks).map(drop).map_err(|_| {
+            state.gate.ask(false);
+            Error::of(Status::TooManyOpen)
+        })
+    }
+
+    /// Somebody is about to open the file for writing.
+    pub(crate) fn writer(self: &Arc<Self>, data: &Arc<Data>) -> Writer {
+        let must_drop = {
+            let mut state = lock(&data.state);
+            let held = self.held(data, &state);
+            state.gate.writer_comes(held)
+        };
+        let writer = Writer { data: Arc::clone(data), holder: Arc::clone(self) };
+        if must_drop {
+            self.drop_all(data);
+        }
+        writer
+    }
+
+    /// Bytes were written past the keeper: it may have got pages of them meanwhile, of before.
+    pub(crate) fn drop_written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
+        let Some(Under { data, .. }) = under else { return };
+        if bytes == 0 || !lock(&data.state).gate.has_given() {
+            return;
+        }
+        data.change(|gate| gate.begin_drop(false));
+        self.keeper_drops(data.file, offset, bytes);
+        data.change(|gate| gate.end_drop(false));
+    }
+
+    /// Ends what runs under a file's lease, and has all its pages dropped: the lease may go.
+    pub(crate) fn drain(&self, data: &Data) {
+        let ticket = self.leases().data_ticket(data.file);
+        {
+            let mut state = lock(&data.state);
+            state.gate.recall();
+            state.dead = ticket;
+        }
+        data.changed.notify_all();
+        // What an append that still ran knows of the end goes with the lease.
+        data.wait_while(|gate| !gate.is_still()).end = None;
+        self.drop_all(data);
+        data.change(Gate::returned);
+    }
+
+    /// Until the keeper has no page of the file.
+    fn drop_all(&self, data: &Data) {
+        let _one = lock(&data.dropping);
+        loop {
+            let begins = data.change(|gate| {
+                let given = gate.has_given();
+                if given {
+                    gate.begin_drop(true);
+                }
+                given
+            });
+            if !begins {
+                return;
+            }
+            self.keeper_drops(data.file, 0, 0);
+            if data.change(|gate| gate.end_drop(true)) {
+                return;
+            }
+            drop(data.wait_while(Gate::has_pages_under_way));
+        }
+    }
+}
+
+/// How long may still be waited; the time begins with the first question.
+fn time_left(until: &mut Option<Instant>) -> Result<Duration> {
+    let now = Instant::now();
+    let left = until.get_or_insert(now + WAIT_MAX).saturating_duration_since(now);
+    if left.is_zero() {
+        let why = "another client does not give back its lease of the file's bytes";
+        return Err(braid_client::Error::new(Status::TryAgain, why).into());
+    }
+    Ok(left)
+}
