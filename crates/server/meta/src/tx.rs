@@ -392,7 +392,8 @@ impl Tx<'_> {
     }
 
     fn publish_quotas(&mut self, accounts: Accounts) {
-        let Writer { ledger, recount, opens, .. } = &mut *self.writer;
+        let leaving = self.leaving();
+        let Writer { ledger, recount, .. } = &mut *self.writer;
         accounts.usage.into_iter().for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
         for (owner, quota) in self.quotas.drain(..) {
             ledger.set_quota(owner, quota);
@@ -408,14 +409,19 @@ impl Tx<'_> {
             }
             ledger.follow(*file, new.as_deref());
         }
-        for open in self.opens.iter().filter(|open| open.writers == 0) {
-            let others = opens.writers(open.file).into_iter().any(|session| session != open.session);
-            if let (true, Ok(Some(inode))) =
-                (others && self.ns.limited.load(Ordering::Acquire), self.ns.find_inode(open.file))
-            {
-                ledger.leave(&inode, open.session);
-            }
+        leaving.into_iter().for_each(|(inode, session)| ledger.leave(&inode, session));
+    }
+
+    /// Sessions that will not have a file open for writing any more, while others have.
+    fn leaving(&self) -> Vec<(Arc<Inode>, SessionId)> {
+        if !self.ns.limited.load(Ordering::Acquire) {
+            return Vec::new();
         }
+        let others = |open: &&OpenFile| {
+            open.writers == 0 && self.writer.opens.writers(open.file).iter().any(|session| *session != open.session)
+        };
+        let leaving = self.opens.iter().filter(others);
+        leaving.filter_map(|open| Some((self.find_inode(open.file).ok()??, open.session))).collect()
     }
 }
 

@@ -21,5 +21,6 @@ mod mapped;
 mod mapping;
 mod pjdfstest;
 mod programs;
+mod quota;
 pub mod stage;
 mod suite;

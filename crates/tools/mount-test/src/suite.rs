@@ -14,7 +14,7 @@ use crate::{
     cases::{self, Counts, Ground, Outcome},
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    known, locks, mapped, pjdfstest, programs,
+    known, locks, mapped, pjdfstest, programs, quota,
     stage::{Stage, kill},
 };
 
@@ -36,7 +36,7 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, quota, pjdfstest, stop, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -120,6 +120,9 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         let whole = args.only.iter().any(|word| word == of_group);
         let why = |name: &str| known::open(name).filter(|_| args.only.is_empty());
         cases::run_unless(why, group, if whole { &[] } else { &args.only }, &ground, counts);
+    }
+    if args.wants("quota") {
+        note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;

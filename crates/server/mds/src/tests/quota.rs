@@ -39,7 +39,7 @@ fn used(world: &mut World, owner: QuotaOwner) -> u64 {
 /// A new file of Alice's, opened for writing.
 fn alices(client: &Client, path: &str) -> Opened {
     let uid = Some(ALICE);
-    client.create(path);
+    client.close(&client.create(path));
     let changes = AttributeChanges { uid, ..AttributeChanges::none() };
     client.call(SetAttributes { at: at(path), follow: true, changes }).unwrap();
     open(client, path)

@@ -36,9 +36,9 @@ pub(crate) fn exceeded(owner: QuotaOwner, what: &str) -> Failure {
     let of = match owner {
         QuotaOwner::User(id) => format!("user {id}"),
         QuotaOwner::Group(id) => format!("group {id}"),
-        QuotaOwner::Tree(directory) => format!("directory {directory}"),
+        QuotaOwner::Tree(_) => "the quota of the directory".to_owned(),
     };
-    Failure::new(Status::QuotaExceeded, format!("{what} of {of}"))
+    Failure::new(Status::QuotaExceeded, format!("{of} has no {what} left"))
 }
 
 #[cfg(test)]

@@ -151,11 +151,11 @@ impl Ledger {
             more <= 0 || ceiling.is_none_or(|ceiling| used + more.unsigned_abs() <= u128::from(ceiling))
         };
         if !fits(quota.inodes.ceiling(quota.grace_seconds, now), u128::from(sum.inodes), i128::from(delta.inodes)) {
-            return Err(exceeded(delta.owner, "the inodes"));
+            return Err(exceeded(delta.owner, "inodes"));
         }
         let counts = sum.bytes + self.in_flight(delta.owner);
         if !fits(quota.bytes.ceiling(quota.grace_seconds, now), counts, delta.bytes) {
-            return Err(exceeded(delta.owner, "the bytes"));
+            return Err(exceeded(delta.owner, "bytes"));
         }
         Ok(())
     }
