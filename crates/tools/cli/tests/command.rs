@@ -457,7 +457,7 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     let cluster = Cluster::up(2);
     let (large, small) = (cluster.file("large", &noise(2 << 20)), cluster.file("small", &noise(1 << 19)));
     cluster.ok(&["mkdir", "-p", "/d/sub"]);
-    cluster.ok(&["put", &small, "/d/sub/before"]);
+    cluster.ok(&["put", "--sync", &small, "/d/sub/before"]);
     cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "1M", "--inodes", "5"]);
     let report = |args: &[&str]| -> serde_json::Value {
         let all = [&["--json", "quota"], args].concat();

@@ -25,7 +25,9 @@ const HEARD_MAX: Duration = Duration::from_secs(30);
 pub fn directory(stage: &Stage) -> Result<Outcome> {
     let dirs = stage.dirs("quota")?;
     let (here, there) = (&dirs[0], &dirs[dirs.len() - 1]);
-    fs::write(here.join("before"), [1; 4096])?;
+    let before = File::create(here.join("before"))?;
+    (&before).write_all(&[1; 4096]).and_then(|()| before.sync_all())?;
+    drop(before);
     stage.cluster.administer(["quota", "set", "--dir", "/quota", "--bytes", "32M", "--inodes", "8"])?;
     let room = rustix::fs::statvfs(here)?;
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bfree * room.f_frsize);

@@ -238,9 +238,9 @@ impl Ledger {
         });
     }
 
-    /// The last writer is gone, and the daemons have told the size.
+    /// The last writer is gone, and the daemons have told the size; also of a file that was opened before there was a limit.
     pub(crate) fn heard(&mut self, inode: &Inode, size: u64) {
-        if self.files.contains_key(&inode.file) {
+        if self.files.contains_key(&inode.file) || inode.size_in_objects && self.limits_growth(inode) {
             self.update(inode, |flight| {
                 flight.reached = size.max(flight.recorded);
                 flight.ends.clear();

@@ -166,6 +166,10 @@ fn who_has_no_limit_is_told_so_and_nothing_is_remembered() {
     set(&ns, QuotaOwner::User(7), hard(None, Some(9)));
     assert_eq!(extend(&ns, file, SESSION, 1 << 40).unwrap(), None, "others have limits, or of something else");
     assert_eq!(ns.writer().ledger.files(), 0);
+    set(&ns, QuotaOwner::User(7), hard(Some(MIB), None));
+    close(&ns, file, SESSION);
+    ns.size_heard(file, 99).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::User(7)), (99, 1), "a limit of today counts what was opened before it");
 }
 
 #[test]
