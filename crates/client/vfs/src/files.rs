@@ -203,6 +203,7 @@ mod tests {
             flags: 0,
             size_generation: Default::default(),
             shared: false,
+            has_xattrs: false,
         }
     }
 
