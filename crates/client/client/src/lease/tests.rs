@@ -115,3 +115,15 @@ fn a_data_lease_is_held_until_its_recall_is_carried_out_and_may_be_kept_in_part(
     assert!(!holding.still(&ticket, NOW), "it allows less");
     assert_eq!(holding.ticket(FILE, NOW).map(|ticket| ticket.mode()), Some(LeaseMode::Read));
 }
+
+#[test]
+fn what_is_kept_after_a_recall_has_a_new_ticket_even_if_it_is_the_same() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, FILE, LeaseMode::Read, 1).unwrap();
+    // The server had granted more, which this recall overtook.
+    let recalled = holding.recalls(run(1), &[Recall { keep: LeaseMode::Read, ..recall(3, FILE) }], NOW);
+    holding.carried_out(&recalled[0], LeaseMode::Read);
+    let kept = holding.ticket(FILE, NOW).unwrap();
+    assert_eq!(kept.mode(), LeaseMode::Read);
+    assert!(kept != ticket && !holding.still(&ticket, NOW), "its holder had stopped using that one");
+}

@@ -156,10 +156,6 @@ impl Holder {
                 state.gate.begin(what);
                 return Ok(Some(Under { data: Arc::clone(data), what }));
             }
-            if until.is_none() && what == Use::Page {
-                // Of an ask that ended when no page waited for it any more.
-                state.failed = None;
-            }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {
                 state.gate.ask(true);

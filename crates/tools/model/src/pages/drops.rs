@@ -44,9 +44,7 @@ impl World {
         let client = &self.clients[who];
         match at {
             Drop::Lock => !client.dropping,
-            Drop::Page(page) if page < self.pages => {
-                !matches!(client.kernel[page], Page::Locked | Page::Flushing(_))
-            }
+            Drop::Page(page) if page < self.pages => !matches!(client.kernel[page], Page::Locked | Page::Flushing(_)),
             Drop::UnderWay => !client.gate.has_pages_under_way(),
             Drop::Begin | Drop::Page(_) => true,
             Drop::Done => false,

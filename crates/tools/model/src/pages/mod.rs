@@ -32,3 +32,51 @@ pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outc
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
     search(&world, variant, states_max)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATES: usize = 400_000;
+
+    fn scenario(name: &str) -> &'static Scenario {
+        SCENARIOS.iter().find(|scenario| scenario.name == name).expect("a scenario")
+    }
+
+    #[track_caller]
+    fn catches(variant: Variant, name: &str, says: &str) {
+        let (why, steps) = explore(scenario(name), variant, STATES).wrong.expect("the broken mount is caught");
+        assert!(why.contains(says), "{why}: {steps:#?}");
+    }
+
+    #[test]
+    fn pages_that_wait_while_pages_are_dropped_wait_for_ever() {
+        catches(Variant::NoServing, "pages: one reads, the other writes", "waits for ever");
+    }
+
+    #[test]
+    fn who_wants_a_page_and_asks_itself_waits_for_ever() {
+        catches(Variant::AskHere, "pages: opened with a lease while one is asked for", "waits for ever");
+    }
+
+    #[test]
+    fn a_page_that_was_given_while_pages_were_dropped_is_old_when_it_stays() {
+        catches(Variant::OneRound, "pages: one reads, the other writes", "was written");
+    }
+
+    #[test]
+    fn two_recalls_of_one_lease_at_once_leave_an_old_page() {
+        catches(Variant::RecallsAtOnce, "pages: wanted back twice", "was written");
+    }
+
+    #[test]
+    fn a_lease_that_is_kept_and_not_known_from_the_one_before_is_asked_for_without_end() {
+        catches(Variant::SameTicket, "pages: wanted back while more is granted", "for ever");
+    }
+
+    #[test]
+    fn pages_are_true_and_nobody_waits_for_ever_where_one_reads_and_the_other_writes() {
+        let outcome = explore(scenario("pages: one reads, the other writes"), Variant::Sound, STATES);
+        assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
+    }
+}

@@ -45,6 +45,8 @@ pub enum At {
     Reads(usize),
     Gives(usize, u8),
     PageEnds,
+    /// The page may be read past the kernel's memory; no older than this.
+    ReadsPast(usize, u8),
     /// The bytes may be written.
     Writes(usize),
     /// Bytes may be appended.
@@ -105,9 +107,7 @@ impl World {
     pub fn may_go_on(&self, who: usize, at: usize) -> bool {
         let client = &self.clients[who];
         let program = &client.programs[at];
-        let locked = |page: usize| {
-            matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_))
-        };
+        let locked = |page: usize| matches!(client.kernel[page], Page::Locked | Page::Flushing(_) | Page::Going(_));
         match &program.at {
             At::Idle => match program.acts.first() {
                 Some(Act::Read(page) | Act::Store(page)) => !locked(*page),
@@ -177,6 +177,7 @@ impl World {
                 At::Idle
             }
             Act::Write(page) => At::Wants(Use::Write, page),
+            Act::ReadPast(page) => At::Wants(Use::Read, page),
             Act::Append => {
                 client.appending = true;
                 At::Wants(Use::Append, 0)
@@ -235,6 +236,7 @@ impl World {
                 client.gate.begin(what);
                 match what {
                     Use::Page => At::Reads(page),
+                    Use::Read => At::ReadsPast(page, self.returned[page]),
                     Use::Write => At::Writes(page),
                     Use::Append => At::Appends,
                 }
@@ -276,6 +278,15 @@ impl World {
             }
             At::PageEnds => {
                 self.clients[who].change(|gate| gate.end(Use::Page));
+                At::Idle
+            }
+            At::ReadsPast(page, at_least) => {
+                if self.daemon[page] < at_least {
+                    self.fail(format!(
+                        "client {who} reads {} of page {page}, {at_least} was written",
+                        self.daemon[page]
+                    ));
+                }
                 At::Idle
             }
             At::Writes(page) => self.writes(Use::Write, page),

@@ -15,6 +15,8 @@ pub enum Act {
     Read(usize),
     /// It changes a page in its kernel's memory, which it has mapped.
     Store(usize),
+    /// It reads a page past its kernel's memory.
+    ReadPast(usize),
     /// It writes a page past its kernel's memory.
     Write(usize),
     /// It appends a page.
@@ -69,7 +71,7 @@ pub enum Variant {
     GivesUpAfter,
 }
 
-use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, Store, Write};
+use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Write};
 
 /// The worlds.
 pub const SCENARIOS: &[Scenario] = &[
@@ -106,7 +108,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "pages: changed in memory",
         before: &[(0, &[OpenWriting, Store(0)]), (1, &[OpenWriting])],
-        programs: [&[&[Store(1), Read(0)]], &[&[Store(0), Read(1)]]],
+        programs: [&[&[Store(1), Read(0)]], &[&[Store(0), ReadPast(1)]]],
         size: 2,
         pages: 2,
         calls: 6,
