@@ -1,5 +1,7 @@
 //! Create: name, inode, layout, open and mark in one batch (I5, I7).
 
+use std::sync::Arc;
+
 use braid_layout::Layout;
 use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs, lease::LeaseOf};
 use braid_types::{Failure, FileIndex, Status};
@@ -18,7 +20,7 @@ use crate::{
     convert,
     core::MdsCore,
     lease::{claimed, names},
-    placement::{Candidate, Choice},
+    placement::{Candidates, Choice},
 };
 
 impl MdsCore {
@@ -139,14 +141,21 @@ impl MdsCore {
     /// The layout of a new file.
     pub(super) fn place(
         &self,
-        iods: &[Candidate],
+        candidates: &Candidates,
         default: Option<&DirectoryDefault>,
         wish: &LayoutWish,
         uid: u64,
-    ) -> Result<Layout, Failure> {
-        let inherited = default.map_or_else(LayoutWish::none, convert::wish);
-        let layout = Choice { wish, inherited: &inherited, iods, turn: self.turn(), uid }.layout()?;
-        layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
-        Ok(layout)
+    ) -> Result<Arc<Layout>, Failure> {
+        let (iods, turn) = (candidates.iods(), self.turn());
+        let make = || {
+            let inherited = default.map_or_else(LayoutWish::none, convert::wish);
+            let layout = Choice { wish, inherited: &inherited, iods, turn, uid }.layout()?;
+            layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
+            Ok(layout)
+        };
+        match default {
+            None if *wish == LayoutWish::none() => candidates.unwished(turn, make),
+            _ => make().map(Arc::new),
+        }
     }
 }
