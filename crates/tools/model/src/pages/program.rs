@@ -51,8 +51,8 @@ pub enum At {
     Writes(usize),
     /// Bytes may be appended.
     Appends,
-    /// At this end.
-    AppendsAt(u8),
+    /// The file ends there.
+    EndIs(u8),
     /// They are written: what is kept of them is dropped.
     Written(Use, usize, u8),
     Drops(Use, usize, u8),
@@ -72,7 +72,7 @@ impl At {
     pub fn is_writing(&self, what: Use) -> bool {
         match self {
             At::Writes(_) => what == Use::Write,
-            At::Appends | At::AppendsAt(_) => what == Use::Append,
+            At::Appends | At::EndIs(_) => what == Use::Append,
             At::Written(of, ..) | At::Drops(of, ..) | At::DropsEnd(of, ..) | At::WriteEnds(of, ..) => *of == what,
             _ => false,
         }
@@ -293,9 +293,9 @@ impl World {
             At::Appends => {
                 let end = self.clients[who].end.unwrap_or(self.size);
                 self.clients[who].end = None;
-                At::AppendsAt(end)
+                At::EndIs(end)
             }
-            At::AppendsAt(end) => self.appends(who, end),
+            At::EndIs(end) => self.appends(who, end),
             At::Written(what, page, version) => self.drop_written(who, (what, page, version), variant),
             At::Drops(what, page, version) => match self.drop_page(who, page) {
                 true => At::DropsEnd(what, page, version),
