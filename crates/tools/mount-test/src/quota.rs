@@ -31,7 +31,11 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
     stage.cluster.administer(["quota", "set", "--dir", "/quota", "--bytes", "32M", "--inodes", "8"])?;
     let room = rustix::fs::statvfs(here)?;
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bfree * room.f_frsize);
-    ensure!((total, free, room.f_files) == (LIMIT, LIMIT - 4096, 8), "df: {total} bytes, {free} free, {room:?}");
+    ensure!(
+        (total, free, room.f_files) == (LIMIT, LIMIT - 4096, 8),
+        "df: {total} bytes, {free} free, {} files",
+        room.f_files
+    );
 
     let (mine, theirs) = (fill(&here.join("mine"), LIMIT / 2)?, fill(&there.join("theirs"), LIMIT)?);
     let all = mine + theirs + 4096;
