@@ -136,7 +136,7 @@ fn a_truncate_beyond_the_limit_is_refused_and_one_within_is_counted() {
 fn a_directory_with_a_quota_shows_its_room_and_refuses_the_inode_too_many() {
     let mut world = World::new(2);
     let client = world.client();
-    let dir = client.call(MakeDirectory { at: at("/d"), mode: 0o755, umask: 0 }).unwrap().file;
+    let dir = client.call(MakeDirectory { at: at("/d"), mode: 0o755, umask: 0 }).unwrap().attributes.file;
     client.create("/d/before");
     let owner = QuotaOwner { kind: QuotaKind::Directory, id: dir.0 };
     assert!(!limit(&mut world, owner.clone(), hard(Some(10 * MIB), Some(3))).complete);
