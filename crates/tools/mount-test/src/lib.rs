@@ -5,7 +5,8 @@
 //!         ├── history   concurrent calls, against every order that coherence allows
 //!         ├── locks, append, mapped   several processes on several mounts
 //!         ├── programs, pjdfstest     those of others
-//!         └── suite ── stage   a cluster of processes, mounted twice, of which any may be killed
+//!         └── suite ─┬─ stage   a cluster of processes, mounted twice, of which any may be killed
+//!                    └─ space, power, crowd   each on a cluster of its own (yard): full disks, lost power, many names
 //! ```
 #![cfg(target_os = "linux")]
 
@@ -13,6 +14,7 @@ mod actor;
 mod append;
 mod cases;
 pub mod cli;
+mod crowd;
 mod fsx;
 mod history;
 mod known;
@@ -20,6 +22,10 @@ mod locks;
 mod mapped;
 mod mapping;
 mod pjdfstest;
+mod power;
 mod programs;
+mod quota;
+mod space;
 pub mod stage;
 mod suite;
+mod yard;

@@ -10,7 +10,7 @@ use braid_wire::{
         FileKind,
         lease::LeaseGrant,
         mds::{
-            Create, CreateReply, Envelope, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
+            Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
             RenewReply,
         },
         types::{Attributes, ClusterMap, DirectoryEntry, Identity, IodInfo, IodState, Space},
@@ -151,6 +151,10 @@ impl Cluster {
                 let path = self.path_of(call.file)?;
                 Ok(encode_success(&Opened { open_id: call.open_id, ..self.opened(session, &path, call.rights)? }))
             }
+            MdsRequest::ExtendWriteEnd(call) => match self.quota {
+                Some(quota) if call.end > quota => Err(Status::QuotaExceeded.into()),
+                quota => Ok(encode_success(&quota.map(|quota| quota.min(call.end + self.ahead)))),
+            },
             MdsRequest::Stat(call) => Ok(encode_success(&self.stat(call.at.dir, &call.at.path)?)),
             MdsRequest::FsyncFile(call) => Ok(encode_success(&self.stat(call.file, b"")?)),
             MdsRequest::SetAttributes(call) => {
@@ -165,7 +169,8 @@ impl Cluster {
                     return Err(Status::Exists.into());
                 }
                 self.done.push("mkdir");
-                Ok(encode_success(&attributes(FileIndex(2), FileKind::Directory, 0)))
+                let attributes = attributes(FileIndex(2), FileKind::Directory, 0);
+                Ok(encode_success(&Made { attributes, directory: None }))
             }
             MdsRequest::ReadDirectory(call) => Ok(encode_success(&self.listing(call.cookie))),
             other => panic!("the cluster in memory does not know {}", other.name()),
@@ -185,7 +190,8 @@ impl Cluster {
             self.done.push("create");
         }
         let opened = call.rights.map(|rights| self.opened(session, &call.at.path, rights)).transpose()?;
-        Ok(encode_success(&CreateReply { attributes: self.stat(FileIndex::ROOT, &call.at.path)?, created, opened }))
+        let attributes = self.stat(FileIndex::ROOT, &call.at.path)?;
+        Ok(encode_success(&CreateReply { attributes, created, opened, directory: None }))
     }
 
     fn opened(&mut self, session: SessionId, path: &[u8], rights: Rights) -> Result<Opened, Failure> {
@@ -200,6 +206,7 @@ impl Cluster {
             existing_parts: file.existing_parts.clone(),
             capability: self.capability(file, rights, session),
             lease: LeaseGrant::NONE,
+            write_end: self.quota.map(|quota| quota.min(self.ahead)),
         })
     }
 
@@ -267,7 +274,7 @@ fn attributes(file: FileIndex, kind: FileKind, bytes: u64) -> Attributes {
         flags: 0,
         size_generation: SizeGeneration(1),
         shared: false,
-        extended: false,
+        has_xattrs: false,
     }
 }
 
