@@ -143,6 +143,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// `braid fsck --mend`, after which `braid fsck` must find nothing.
+    pub fn fsck_mended(&self) -> Result<()> {
+        self.braid.run(["fsck".to_owned(), "--mend".to_owned()].into_iter().chain(self.as_admin()))?;
+        self.fsck()
+    }
+
     fn as_admin(&self) -> Vec<String> {
         vec!["--config".into(), self.of_meta("braid.toml"), "--key".into(), self.of_meta("keys/server.key")]
     }
