@@ -8,11 +8,12 @@ use std::{
     },
 };
 
-use braid_client::{Attributes, File, FileIndex, LeaseMode};
+use braid_client::{Attributes, FileIndex, LeaseMode};
 
 use crate::{
     data::{Data, Under, Writer, gate::Use},
     error::Result,
+    late::Late,
     ops::open::Access,
     promise::Holder,
 };
@@ -25,7 +26,9 @@ const GROUP_EXECUTE: u32 = 0o010;
 /// An open file behind a handle.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
-    pub(crate) file: File,
+    pub(crate) file: Late,
+    /// The directory of its name, if it is opened late.
+    pub(crate) late_in: Option<FileIndex>,
     pub(crate) access: Access,
     pub(crate) shared: Share,
     /// Owners of ranges that were locked through this handle.
@@ -200,6 +203,7 @@ mod tests {
             flags: 0,
             size_generation: Default::default(),
             shared: false,
+            has_xattrs: false,
         }
     }
 

@@ -39,12 +39,17 @@ impl<T> Default for Handles<T> {
 
 impl<T> Handles<T> {
     pub(crate) fn insert(&self, opened: T) -> Result<u64> {
+        self.insert_shared(Arc::new(opened))
+    }
+
+    /// The same for what somebody else has a reference to.
+    pub(crate) fn insert_shared(&self, opened: Arc<T>) -> Result<u64> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
         if open.len() >= HANDLES_MAX {
             return Err(Error::of(Status::TooManyOpen));
         }
-        open.insert(number, Arc::new(opened));
+        open.insert(number, opened);
         Ok(number)
     }
 

@@ -3,7 +3,9 @@
 //! Invariants: (1) everything of a directory is under one promise; with another one it begins anew, and the files of before
 //! are still told to whoever carries a recall out; (2) attributes of a file are kept beside a name of it, under the
 //! promise of its directory; those of a directory under its own; (3) an answer is kept only if this mount itself
-//! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9).
+//! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9);
+//! (5) a directory is *whole* when as many names are remembered as its attributes count: then what is not remembered is not
+//! there, and nobody is asked. While this mount is removing one of its names it is not, since the server may be ahead.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -16,6 +18,7 @@ use crate::{
     files::lock,
     known::{Keep, Known, Looked},
     promise::Promise,
+    vfs::Before,
 };
 
 /// Names that are remembered at most: about 100 MB. Beyond it the directories remembered first are given up.
@@ -43,16 +46,41 @@ struct State {
     parents: HashMap<FileIndex, FileIndex>,
     names: usize,
     recalled: HashMap<FileIndex, u32>,
+    /// Removals that are under way, by directory.
+    removing: HashMap<FileIndex, u32>,
     changes: u64,
     changed: Vec<u64>,
+}
+
+/// Names are being removed from these directories.
+#[derive(Debug)]
+pub(crate) struct Removing<'a> {
+    cache: &'a Cache,
+    directories: [FileIndex; 2],
+}
+
+impl Drop for Removing<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.cache.0);
+        for directory in self.directories {
+            match state.removing.get_mut(&directory) {
+                Some(under_way) if *under_way > 1 => *under_way -= 1,
+                _ => _ = state.removing.remove(&directory),
+            }
+        }
+    }
 }
 
 #[derive(Debug)]
 struct Directory {
     promise: Arc<Promise>,
     names: HashMap<Box<[u8]>, Option<(FileIndex, FileKind)>>,
+    /// Of the names, those that lead somewhere.
+    present: u64,
     files: HashMap<FileIndex, Attributes>,
     own: Option<Attributes>,
+    /// When this mount last changed the directory without being told how it is since.
+    untold: u64,
     /// What was handed out under this or an earlier promise.
     told: HashSet<FileIndex>,
 }
@@ -65,6 +93,7 @@ impl Default for Cache {
             parents: HashMap::new(),
             names: 0,
             recalled: HashMap::new(),
+            removing: HashMap::new(),
             changes: 0,
             changed: vec![0; PLACES],
         }))
@@ -94,8 +123,15 @@ impl Cache {
             Some(_) => state.take(directory),
             None => HashSet::new(),
         };
-        let fresh =
-            Directory { promise: Arc::clone(&promise), names: HashMap::new(), files: HashMap::new(), own: None, told };
+        let fresh = Directory {
+            promise: Arc::clone(&promise),
+            names: HashMap::new(),
+            present: 0,
+            files: HashMap::new(),
+            own: None,
+            untold: 0,
+            told,
+        };
         state.directories.insert(directory, fresh);
         state.order.push_back(directory);
         promise
@@ -167,7 +203,12 @@ impl Cache {
         let state = lock(&self.0);
         let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
         let promise = Some(Arc::clone(&found.promise));
-        match *found.names.get(name)? {
+        let leads = match found.names.get(name) {
+            Some(leads) => *leads,
+            None if state.is_whole(directory, found) => None,
+            None => return None,
+        };
+        match leads {
             None => Some(Looked::Absent(Keep { name: promise, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = state.directories.get(&file).filter(|below| holds(&below.promise))?;
@@ -198,6 +239,13 @@ impl Cache {
     /// Whether this mount has changed nothing of a file since.
     pub(crate) fn is_unchanged(&self, file: FileIndex, mark: Mark) -> bool {
         lock(&self.0).is_unchanged(file, mark)
+    }
+
+    /// Whether a listing of the directory is worth its files' attributes: not all are remembered, and there is room for more.
+    pub(crate) fn gains_by_listing(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> bool {
+        let state = lock(&self.0);
+        let found = state.directories.get(&directory).filter(|found| holds(&found.promise));
+        state.names < FILES_MAX / 2 && found.is_some_and(|found| !state.is_whole(directory, found))
     }
 
     /// The directory in which a file that is none has its one name, as far as that is known.
@@ -266,13 +314,40 @@ impl Cache {
         lock(&self.0).change_name(directory, name);
     }
 
-    /// This mount has removed a name. Who has the file open forgets its attributes by itself: it saw the call.
-    pub(crate) fn remove_name(&self, directory: FileIndex, name: &[u8]) {
+    /// This mount is about to remove names from these directories, until what comes back is dropped.
+    pub(crate) fn removing(&self, directories: [FileIndex; 2]) -> Removing<'_> {
         let mut state = lock(&self.0);
-        let file = state.change_name(directory, name);
+        directories.iter().for_each(|directory| *state.removing.entry(*directory).or_default() += 1);
+        Removing { cache: self, directories }
+    }
+
+    /// This mount has removed a name, and was told how the directory is `after` it. Who has the file open forgets its
+    /// attributes by itself: it saw the call.
+    pub(crate) fn remove_name(
+        &self,
+        (directory, name): (FileIndex, &[u8]),
+        Before { promise, mark }: &Before,
+        after: Option<Attributes>,
+        holds: impl Fn(&Promise) -> bool,
+    ) {
+        let mut state = lock(&self.0);
+        let file = state.drop_name(directory, name);
         if let (Some(file), Some(found)) = (file, state.directories.get_mut(&directory)) {
             found.told.remove(&file);
         }
+        state.change_entries(directory, promise.as_ref().filter(|promise| holds(promise)), *mark, after);
+    }
+
+    /// This mount has changed the entries of a directory, and was told how it is `after` it.
+    pub(crate) fn change_entries(
+        &self,
+        directory: FileIndex,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        after: Option<Attributes>,
+        holds: impl Fn(&Promise) -> bool,
+    ) {
+        lock(&self.0).change_entries(directory, Some(promise).filter(|promise| holds(promise)), mark, after);
     }
 
     /// This mount has moved a name, or exchanged two, and held the promises of both directories ever since before.
@@ -311,14 +386,53 @@ impl Cache {
 
 impl State {
     fn change(&mut self, file: FileIndex) {
-        self.changes += 1;
-        self.changed[place(file)] = self.changes;
+        self.count_change(file);
         if let Some(own) = self.directories.get_mut(&file) {
-            own.own = None;
+            (own.own, own.untold) = (None, self.changes);
         }
         if let Some(above) = self.parents.get(&file).and_then(|above| self.directories.get_mut(above)) {
             above.files.remove(&file);
         }
+    }
+
+    /// Entries were changed. What the server told with the answer is newer than what was told with another answer exactly if
+    /// its change counter is.
+    fn change_entries(
+        &mut self,
+        directory: FileIndex,
+        promise: Option<&Arc<Promise>>,
+        mark: Mark,
+        after: Option<Attributes>,
+    ) {
+        let after = after.filter(|after| after.file == directory && !after.shared);
+        let told = promise.zip(after).is_some_and(|(promise, after)| self.set_after(promise, mark, after));
+        match told {
+            true => self.count_change(directory),
+            false => self.change(directory),
+        }
+    }
+
+    fn set_after(&mut self, promise: &Arc<Promise>, mark: Mark, after: Attributes) -> bool {
+        let Some(found) = self.under(promise) else { return false };
+        if found.own.as_ref().is_some_and(|own| own.change >= after.change) {
+            return true;
+        }
+        let fresh = found.untold <= mark.0;
+        if fresh {
+            found.own = Some(after);
+        }
+        fresh
+    }
+
+    fn count_change(&mut self, file: FileIndex) {
+        self.changes += 1;
+        self.changed[place(file)] = self.changes;
+    }
+
+    /// Whether all names of a directory are remembered (5).
+    fn is_whole(&self, directory: FileIndex, found: &Directory) -> bool {
+        let counted = found.own.as_ref().map(|own| own.bytes.0);
+        counted == Some(found.present) && !self.removing.contains_key(&directory)
     }
 
     fn is_unchanged(&self, file: FileIndex, mark: Mark) -> bool {
@@ -336,6 +450,8 @@ impl State {
         }
         let Some(found) = self.under(promise) else { return false };
         let old = found.names.insert(name.into(), leads);
+        found.present += u64::from(leads.is_some());
+        found.present -= u64::from(old.is_some_and(|old| old.is_some()));
         match old {
             None => self.names += 1,
             Some(Some((file, _))) if leads.is_none_or(|(now, _)| now != file) => {
@@ -363,8 +479,12 @@ impl State {
         true
     }
 
-    fn change_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
+    fn change_name(&mut self, directory: FileIndex, name: &[u8]) {
         self.change(directory);
+        self.drop_name(directory, name);
+    }
+
+    fn drop_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
         let (file, _) = self.forget_name(directory, name)?;
         self.change(file);
         self.forget_file(directory, file);
@@ -372,7 +492,9 @@ impl State {
     }
 
     fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<(FileIndex, FileKind)> {
-        let old = self.directories.get_mut(&directory)?.names.remove(name)?;
+        let found = self.directories.get_mut(&directory)?;
+        let old = found.names.remove(name)?;
+        found.present -= u64::from(old.is_some());
         self.names -= 1;
         old
     }

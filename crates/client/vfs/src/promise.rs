@@ -28,6 +28,7 @@ use crate::{
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
+    late::LateFiles,
     vfs::Vfs,
 };
 
@@ -64,6 +65,7 @@ pub(crate) struct Holder {
     keeper: OnceLock<Arc<dyn Keeper>>,
     /// Files whose bytes are used or kept.
     pub(crate) data: Table,
+    pub(crate) late: Arc<LateFiles>,
     /// Somebody gives up files that are kept for too long.
     tidying: AtomicBool,
 }
@@ -78,7 +80,8 @@ impl Holder {
     pub(crate) fn new(client: &Client) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::default(), AtomicBool::new(false));
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, tidying })
+        let late = Arc::default();
+        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, late, tidying })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -140,9 +143,12 @@ impl Holder {
         if !self.cache.is_worth_asking(directory) {
             return None;
         }
+        let mark = self.cache.mark();
         // A lease is never needed: what cannot be had now is asked for again later.
-        let ticket = self.leases.ask_names(directory).ok()??;
-        self.taken_in(directory, ticket)
+        let (ticket, own) = self.leases.ask_names_told(directory).ok()??;
+        let promise = self.taken_in(directory, ticket)?;
+        self.cache.keep_attributes(&promise, mark, &own, |promise| self.holds(promise));
+        Some(promise)
     }
 
     /// The promise for a directory's names, if there is one now.
@@ -165,12 +171,13 @@ impl Holder {
         for (directory, promise) in self.cache.too_many(wanted) {
             promise.ended.store(true, Ordering::Release);
             self.forget(directory);
+            self.late.open(directory);
             // Not told, the server asks for it when it wants it.
             let _ = self.leases.give_back(LeaseOf::Names(directory));
         }
     }
 
-    fn forget(&self, directory: FileIndex) {
+    pub(crate) fn forget(&self, directory: FileIndex) {
         let files = self.cache.take(directory, |promise| self.holds(promise));
         self.wait_for_replies();
         if let Some(keeper) = self.keeper.get() {
@@ -196,6 +203,7 @@ impl LeaseHolder for Holder {
     fn recall_names(&self, directory: FileIndex) {
         self.cache.recalled(directory);
         self.forget(directory);
+        self.late.open(directory);
     }
 
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
@@ -207,6 +215,10 @@ impl LeaseHolder for Holder {
     }
 
     fn lost_all(&self) {
+        // Not by this thread: they are opened when there is a session again, and this thread makes way for it.
+        let late = Arc::clone(&self.late);
+        let opens = move || late.directories().into_iter().for_each(|directory| late.open(directory));
+        let _ = thread::Builder::new().name("vfs-late".into()).spawn(opens);
         for directory in self.cache.directories() {
             self.forget(directory);
         }

@@ -15,7 +15,7 @@ use crate::{
     crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    known, locks, mapped, pjdfstest, power, programs, space,
+    locks, mapped, pjdfstest, power, programs, space,
     stage::{Stage, kill},
     yard::{self, OwnCase, Yard},
 };
@@ -56,9 +56,6 @@ pub struct SuiteArgs {
     /// Rounds in which something is killed
     #[arg(long, value_name = "N")]
     kills: Option<u64>,
-    /// Kills under histories with appends to files that are written and cut too, which are known not to hold yet
-    #[arg(long)]
-    with_appends: bool,
     /// Where the cluster lies [default: memory, where it has attributes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -111,22 +108,17 @@ impl SuiteArgs {
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
     let mut stage = Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
     if args.wants("fsx") {
-        note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1, &[]));
-        note(counts, "fsx::two_mounts_without_pages", || fsx_on(args, &stage, 2, &["mapped", "copy range"]));
-        note(counts, "fsx::two_mounts", || unless_open(args, "fsx::two_mounts", || fsx_on(args, &stage, 2, &[])));
+        note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
+        note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
     }
     if args.wants("history") {
-        note(counts, "history::two_mounts_without_appends", || history_on(args, &stage, true));
-        note(counts, "history::two_mounts", || {
-            unless_open(args, "history::two_mounts", || history_on(args, &stage, false))
-        });
+        note(counts, "history::two_mounts", || history_on(args, &stage));
     }
     let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
     for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
         let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
         let whole = args.only.iter().any(|word| word == of_group);
-        let why = |name: &str| known::open(name).filter(|_| args.only.is_empty());
-        cases::run_unless(why, group, if whole { &[] } else { &args.only }, &ground, counts);
+        cases::run(group, if whole { &[] } else { &args.only }, &ground, counts);
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
@@ -144,28 +136,19 @@ fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>)
     counts.note(name, outcome, started.elapsed());
 }
 
-fn unless_open(args: &SuiteArgs, name: &str, case: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
-    match known::open(name).filter(|_| args.only.is_empty()) {
-        Some(why) => Ok(Outcome::Skipped(why.to_owned())),
-        None => case(),
-    }
-}
-
-fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize, without: &[&str]) -> Result<Outcome> {
+fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     let ops = args.ops.unwrap_or(args.size(FSX_OPS, FSX_OPS_FULL));
     let mut dirs = stage.dirs("fsx")?;
     dirs.truncate(mounts);
-    let fsx = FsxArgs::of(dirs, args.seed, ops);
-    let without = without.iter().map(|word| (*word).to_owned()).collect();
-    let done = fsx::run(&FsxArgs { without, ..fsx })?;
+    let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
     ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
     Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
 }
 
-fn history_on(args: &SuiteArgs, stage: &Stage, without_appends: bool) -> Result<Outcome> {
+fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
     let rounds = args.size(ROUNDS, ROUNDS_FULL);
     let history = HistoryArgs::of(stage.dirs("history")?, args.seed, rounds);
-    let played = history::run(&HistoryArgs { without_appends, ..history })?;
+    let played = history::run(&history)?;
     Ok(Outcome::Passed(format!("{} calls, the longest {:.2} s", played.calls, played.longest.as_secs_f64())))
 }
 
@@ -206,7 +189,7 @@ fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Re
             let seed = args.seed.wrapping_mul(1 << 20).wrapping_add(number);
             let name = format!("kill::round_{number}_of_seed_{}", args.seed);
             let before = counts.failed;
-            note(counts, &name, || kill::round(&mut stage, seed, !args.with_appends).map(Outcome::Passed));
+            note(counts, &name, || kill::round(&mut stage, seed).map(Outcome::Passed));
             done += 1;
             failed = counts.failed > before;
         }

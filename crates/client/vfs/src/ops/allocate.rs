@@ -37,10 +37,10 @@ impl Vfs {
 
 fn allocate(open: &OpenFile, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
     if let Allocation::Punch | Allocation::Zero { .. } = what {
-        open.file.punch_hole(offset, bytes)?;
+        open.file.get()?.punch_hole(offset, bytes)?;
     }
     if let Allocation::Reserve { keep_size } | Allocation::Zero { keep_size } = what {
-        open.file.allocate(offset, bytes, keep_size)?;
+        open.file.get()?.allocate(offset, bytes, keep_size)?;
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ impl Vfs {
         let promise = self.promise_of(file);
         let mark = self.holder.cache.mark();
         let attributes = match handle {
-            Some(handle) => self.file(handle)?.file.attributes()?,
+            Some(handle) => self.file(handle)?.file.get()?.attributes()?,
             None => self.client().lstat(file)?,
         };
         match promise {

@@ -44,6 +44,7 @@ impl Vfs {
     /// No such handle; the cluster is not reached.
     pub fn test_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
         let open = self.file(handle)?;
+        open.file.get()?;
         Ok(self.client().test_lock(&wanted.request(open.file.index(), space))?.map(Into::into))
     }
 
@@ -53,6 +54,7 @@ impl Vfs {
     /// No such handle; the cluster is not reached, or has no room for more locks.
     pub fn try_lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock) -> Result<Option<Lock>> {
         let open = self.file(handle)?;
+        open.file.get()?;
         open.locks(space, wanted.owner);
         Ok(self.client().try_lock_range(&wanted.request(open.file.index(), space))?.map(Into::into))
     }
@@ -63,6 +65,7 @@ impl Vfs {
     /// [`Error::Interrupted`] after [`Vfs::cancel`]; [`Status::Deadlock`]; the cluster is not reached.
     pub fn lock(&self, handle: FileHandle, space: LockSpace, wanted: &Lock, wait: &LockWait) -> Result<()> {
         let open = self.file(handle)?;
+        open.file.get()?;
         open.locks(space, wanted.owner);
         match self.client().lock_range(&wanted.request(open.file.index(), space), wait) {
             Err(error) if error.status() == Status::Interrupted => Err(Error::Interrupted),

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use braid_client::{File, FileIndex, LeaseMode, OpenOptions, Status};
+use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
 use crate::{
     error::{Error, Result},
     files::{Bytes, OpenFile},
     handles::FileHandle,
     known::Known,
+    late::Late,
     vfs::Vfs,
 };
 
@@ -76,6 +77,11 @@ impl Vfs {
     /// The file is gone, or is not a regular file; the cluster is not reached.
     pub fn open(&self, file: FileIndex, how: impl Into<OpenAs>) -> Result<Opened> {
         let how = how.into();
+        if how == Access::READ.into()
+            && let Some(opened) = self.open_late(file)?
+        {
+            return Ok(opened);
+        }
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
             let cut = self.client().truncate(file, 0);
@@ -105,6 +111,31 @@ impl Vfs {
         Ok(opened)
     }
 
+    /// Opens a file for reading of which everything is known that the server would say, and whose bytes may be in memory: nobody
+    /// is asked now. See [`crate::late`].
+    fn open_late(&self, file: FileIndex) -> Result<Option<Opened>> {
+        let holder = &self.holder;
+        let Some(known) = holder.cache.attributes(file, |promise| holder.holds(promise)) else { return Ok(None) };
+        let (Some(directory), Some(promise)) = (holder.cache.parent(file), known.keep.attributes.clone()) else {
+            return Ok(None);
+        };
+        let (access, bytes) = (Access::READ, Bytes::new(holder, file, Access::READ));
+        if known.attributes.kind != FileKind::File || promise.directory() != directory || !bytes.keeps_pages() {
+            return Ok(None);
+        }
+        let (late, shared) = (Late::later(self.client(), file), self.files.share(&known.attributes));
+        let lockers = Mutex::default();
+        let open = Arc::new(OpenFile { file: late, late_in: Some(directory), access, shared, lockers, bytes });
+        let number = self.open_files.insert_shared(Arc::clone(&open))?;
+        let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
+        if !may_stay && let Err(error) = open.file.get() {
+            drop(open);
+            self.release(FileHandle(number), None)?;
+            return Err(error);
+        }
+        Ok(Some(Opened { handle: FileHandle(number), known, keeps_data: true }))
+    }
+
     /// Gives an open file its handle.
     pub(crate) fn opened(
         &self,
@@ -117,7 +148,14 @@ impl Vfs {
         let shared = self.files.share(&known.attributes);
         let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
         let keeps_data = !access.write && bytes.keeps_pages();
-        let number = self.open_files.insert(OpenFile { file, access, shared, lockers: Mutex::default(), bytes })?;
+        let number = self.open_files.insert(OpenFile {
+            file: Late::open(file),
+            late_in: None,
+            access,
+            shared,
+            lockers: Mutex::default(),
+            bytes,
+        })?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 

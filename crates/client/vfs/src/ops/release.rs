@@ -12,6 +12,9 @@ impl Vfs {
     /// No such handle. That writes were lost, if nobody was told yet.
     pub fn release(&self, handle: FileHandle, whole: Option<u64>) -> Result<()> {
         let open = self.open_files.remove(handle.0)?;
+        if let Some(directory) = open.late_in {
+            self.holder.late.forget(directory, handle.0);
+        }
         let unlocked = self.unlock_open_file(&open, whole);
         // Whoever else still uses it closes it.
         Arc::into_inner(open).map_or(Ok(()), |open| open.file.close())?;

@@ -1,9 +1,15 @@
 //! Renaming, atomic to every observer (I7).
+//!
+//! A kernel that remembers a name moves it with what it was told of it: under the promise of the directory in which it was. In
+//! another directory that promise says nothing, and where this mount does not hold that one's, nobody would tell the
+//! kernel of the name's end: it is dropped.
+
+use std::sync::Arc;
 
 use braid_client::{FileIndex, RenameMode, Status};
 
 use super::name;
-use crate::{error::Result, vfs::Vfs};
+use crate::{error::Result, promise::Promise, vfs::Vfs};
 
 impl Vfs {
     /// Renames; what happens to something that has the new name is in `mode`.
@@ -12,18 +18,36 @@ impl Vfs {
     /// Of `rename(2)`; the cluster refuses or is not reached.
     pub fn rename(&self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<()> {
         let promises = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
+        let _removing = self.holder.cache.removing([from.0, to.0]);
+        let _removing = self.holder.late.removing(&[from.0, to.0]);
         let done = self.client().rename((from.0, name(from.1)?), (to.0, name(to.1)?), mode);
         if done.as_ref().is_err_and(|error| error.server().is_none() || is_open_question(error.status())) {
             // Whether it was done is not known: neither name is.
             self.holder.cache.change_name(from.0, from.1);
             self.holder.cache.change_name(to.0, to.1);
+            [from.0, to.0].into_iter().for_each(|directory| self.holder.forget(directory));
         }
         done?;
         let exchanges = mode == RenameMode::Exchange;
+        self.drop_moved_names([from.0, to.0], &promises, exchanges);
         for file in self.holder.cache.rename(from, to, exchanges, &promises) {
             self.holder.drop_attributes(file);
         }
         Ok(())
+    }
+
+    /// Before the call is answered: what the kernel moves then is what it had when it called, and is gone with this. A promise
+    /// that was held then, and ended meanwhile, took it along.
+    fn drop_moved_names(&self, [from, to]: [FileIndex; 2], held: &[Option<Arc<Promise>>; 2], exchanges: bool) {
+        if from == to {
+            return;
+        }
+        if held[1].is_none() {
+            self.holder.forget(to);
+        }
+        if exchanges && held[0].is_none() {
+            self.holder.forget(from);
+        }
     }
 }
 

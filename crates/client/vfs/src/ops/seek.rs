@@ -12,7 +12,7 @@ impl Vfs {
     /// # Errors
     /// [`Error::PastEnd`] when there is none; with the daemon that failed.
     pub fn next_data(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        self.file(handle)?.file.next_data(offset)?.ok_or(Error::PastEnd)
+        self.file(handle)?.file.get()?.next_data(offset)?.ok_or(Error::PastEnd)
     }
 
     /// The next hole at or after `offset`, at the latest the end of the file.
@@ -20,6 +20,6 @@ impl Vfs {
     /// # Errors
     /// [`Error::PastEnd`] at or past the end; with the daemon that failed.
     pub fn next_hole(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        self.file(handle)?.file.next_hole(offset)?.ok_or(Error::PastEnd)
+        self.file(handle)?.file.get()?.next_hole(offset)?.ok_or(Error::PastEnd)
     }
 }

@@ -55,7 +55,7 @@ impl Vfs {
             let open = self.file(handle)?;
             let only_size = AttributeChanges { bytes: Some(bytes), ..AttributeChanges::none() } == changes;
             if open.access.write && only_size {
-                return Ok(open.file.set_len(bytes.0)?);
+                return Ok(open.file.get()?.set_len(bytes.0)?);
             }
         }
         Ok(self.client().set_attributes(file, false, changes)?)

@@ -10,7 +10,7 @@ impl Vfs {
     /// # Errors
     /// Once for each open file, that writes were lost; with the server that failed.
     pub fn sync(&self, handle: FileHandle) -> Result<()> {
-        self.file(handle)?.file.sync()?;
+        self.file(handle)?.file.get()?.sync()?;
         Ok(())
     }
 

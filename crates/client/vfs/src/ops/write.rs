@@ -29,14 +29,14 @@ impl Vfs {
         }
         let written = match (how.page, how.append) {
             // Whoever drops pages waits for it: it waits for nobody.
-            (true, _) => open.file.write_at(bytes, offset).map_err(Into::into),
+            (true, _) => open.file.get()?.write_at(bytes, offset).map_err(Into::into),
             (false, true) => append(&open, bytes),
             (false, false) => write_at(&open, offset, bytes),
         };
         self.changed(open.file.index());
         let written = written?;
         if how.durable {
-            open.file.sync()?;
+            open.file.get()?.sync()?;
         }
         Ok(written)
     }
@@ -52,7 +52,7 @@ impl Vfs {
 
 fn write_at(open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<usize> {
     let under = open.bytes.begin(Use::Write)?;
-    let written = open.file.write_at(bytes, offset)?;
+    let written = open.file.get()?.write_at(bytes, offset)?;
     open.bytes.written(under.as_ref(), offset, written as u64);
     Ok(written)
 }
@@ -63,9 +63,12 @@ fn append(open: &OpenFile, bytes: &[u8]) -> Result<usize> {
     let _alone_here = open.shared.append_lock();
     let under = open.bytes.begin(Use::Append)?;
     let known = open.bytes.end();
-    let end = known.map_or_else(|| open.file.size(), Ok)?;
+    let end = match known {
+        Some(end) => end,
+        None => open.file.get()?.size()?,
+    };
     open.bytes.ends_at(None);
-    let written = open.file.write_at(bytes, end)?;
+    let written = open.file.get()?.write_at(bytes, end)?;
     let now = end + written as u64;
     open.bytes.ends_at(under.is_some().then_some(now));
     open.bytes.written(under.as_ref(), end, written as u64);

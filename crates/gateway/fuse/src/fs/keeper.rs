@@ -38,9 +38,7 @@ impl Keeper for KernelMemory {
     }
 
     fn drop_data(&self, file: FileIndex, offset: u64, bytes: u64) {
-        // Beyond what a file can have, and what the kernel takes, there are no pages.
-        let Ok(offset) = i64::try_from(offset) else { return };
-        told(self.notifier.inval_inode(file.0, offset, i64::try_from(bytes).unwrap_or(0)));
+        told(self.notifier.drop_pages(file.0, offset, bytes));
     }
 }
 

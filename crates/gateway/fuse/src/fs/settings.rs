@@ -2,16 +2,31 @@
 
 use crate::kernel::{Features, KernelFeatures, Wanted};
 
+/// How far the kernel reads ahead of a program that reads a file from its beginning on: several requests of 1 MiB, so
+/// several stripes, so several I/O daemons at a time.
+const READ_AHEAD_BYTES: u32 = 8 << 20;
+/// Requests that no program waits for (read-ahead, pages that are written back) at a time.
+const BACKGROUND_MAX: u16 = 1024;
+
 /// Features that this file system needs or gains by; what the kernel lacks is left out.
 ///
 /// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, never coherent between mounts), `AUTO_INVAL_DATA`
 /// (pages go when a recall says so, not when a time stamp differs).
-pub(super) fn wanted(_: &KernelFeatures) -> Wanted {
+/// READDIRPLUS only where the kernel remembers no names: it takes the epoch of the names in it when it reads the answer,
+/// perhaps after a recall, so they would have to go out with no validity, and take away that of names that had some.
+pub(super) fn wanted(kernel: &KernelFeatures) -> Wanted {
     use Features as F;
     let mut wanted = Wanted::default();
     wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
-    wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO | F::HANDLE_KILLPRIV_V2;
+    wanted.features |= F::HANDLE_KILLPRIV_V2;
+    if !kernel.inc_epoch() {
+        wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
+    }
     // A symbolic link's target never changes, and its index is never used for another.
     wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP | F::EXPLICIT_INVAL_DATA;
+    wanted.read_ahead_bytes = READ_AHEAD_BYTES;
+    // Pages that wait for a lease must not keep those of other files from being asked for: one each worker.
+    wanted.background_max = BACKGROUND_MAX;
+    wanted.congestion_threshold = BACKGROUND_MAX;
     wanted
 }

@@ -22,7 +22,8 @@ features! {
     ASYNC_READ = 0,
     /// `fcntl` locks are asked of the file system; else they hold on this machine only.
     POSIX_LOCKS = 1,
-    /// `O_TRUNC` comes with the open, instead of a SETATTR before it.
+    /// `O_TRUNC` comes with the open, instead of a SETATTR after it. Linux then finds out only after the open that the file
+    /// is a program that runs (`ETXTBSY`), when it is empty already.
     ATOMIC_O_TRUNC = 3,
     /// LOOKUP of `.` and `..` works (NFS export of the mount).
     EXPORT_SUPPORT = 4,
@@ -163,7 +164,7 @@ impl Default for Wanted {
     fn default() -> Self {
         use Features as F;
         Self {
-            features: F::ASYNC_READ | F::ATOMIC_O_TRUNC | F::PARALLEL_DIROPS | F::ASYNC_DIO,
+            features: F::ASYNC_READ | F::PARALLEL_DIROPS | F::ASYNC_DIO,
             request_bytes_max: 1 << 20,
             read_ahead_bytes: 1 << 20,
             background_max: 64,

@@ -3,6 +3,7 @@
 pub mod alias;
 pub mod background;
 pub mod options;
+pub mod warden;
 
 use std::{
     path::Path,
@@ -11,6 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
+    time::Duration,
 };
 
 use braid_fuse::{
@@ -22,6 +24,7 @@ use braid_fuse::{
 };
 use braid_vfs::{FileIndex, Vfs};
 
+use self::warden::{Warden, Watch};
 use crate::{
     config::Settings,
     connect,
@@ -31,6 +34,7 @@ use crate::{
 /// A file system in its place. Dropping it unmounts.
 pub struct Served {
     mounted: Arc<Mounted>,
+    warden: Option<Warden>,
 }
 
 impl Served {
@@ -38,7 +42,7 @@ impl Served {
     ///
     /// Not through the mount: the only process that may never wait for it is this one. Killed while it did, it would wait for
     /// ever for an answer that none of its threads is left to give, and hold the device open by that.
-    pub fn start(options: &MountOptions, settings: &Settings) -> Result<Self, Fault> {
+    pub fn start(options: &MountOptions, settings: &Settings, watch: &Watch) -> Result<Self, Fault> {
         let failed = |error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
             error => Fault::failed(format!("mounting on {}", options.point.display()), error),
@@ -46,7 +50,8 @@ impl Served {
         let vfs = Vfs::new(connect::client(settings)?).map_err(failed)?;
         vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
         let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::new(vfs))));
-        Ok(Self { mounted: Arc::new(mounted.map_err(|error| told(&options.point, &error))?) })
+        let mounted = mounted.map_err(|error| told(&options.point, &error))?;
+        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted) })
     }
 
     /// Where it is.
@@ -82,7 +87,17 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.end();
+        // Of one that is still in use, out of the tree, the warden has to end what is left.
+        if self.mounted.wait_for(Duration::ZERO) {
+            self.warden.take().into_iter().for_each(Warden::farewell);
+        }
     }
+}
+
+/// A mount works without.
+fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
+    let started = Warden::start(mounted, watch);
+    started.inspect_err(|error| tracing::warn!(%error, "no warden: if this process is killed, programs may hang")).ok()
 }
 
 /// A channel that gets a message at SIGINT or SIGTERM. At a second one the mount is taken out of the tree

@@ -46,8 +46,6 @@ pub struct Options {
     pub plant: Option<u64>,
     /// Servers are killed: calls may fail.
     pub errors_allowed: bool,
-    /// No appends to files that are written and cut too.
-    pub without_appends: bool,
     /// A client is killed: what is to be there afterwards must be on the servers.
     pub durable: bool,
 }
@@ -176,7 +174,6 @@ fn let_loose(
         let dir = dirs[thread % dirs.len()].clone();
         let mut player = Player::new(thread, dir, random, Arc::clone(clock));
         (player.plant, player.durable) = (options.plant, options.durable);
-        player.without_appends = options.without_appends;
         let (watched, objects, start) = (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
         let options = options.clone();
         threads.push((watched, std::thread::spawn(move || play(player, &objects, &options, &start))));

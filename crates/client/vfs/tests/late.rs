@@ -1,0 +1,95 @@
+//! Files that are open and that the server does not know to be: nobody is asked, and they stay what they were.
+
+mod support;
+
+use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Vfs, WriteAs};
+use support::{Cluster, ROOT, create, read};
+
+/// A file that its maker closed, looked up by its reader.
+fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
+    let (file, handle) = create(maker, name);
+    maker.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+    maker.release(handle, None).unwrap();
+    // Once the close has arrived and the size is settled, its attributes are kept.
+    support::wait_for(|| {
+        let opened = open(reader, file);
+        reader.release(opened.handle, None).unwrap();
+        let Looked::Found(found) = reader.look_up(ROOT, name).unwrap() else { panic!("it is there") };
+        opened.keeps_data && reader.hand_out(&found.keep, |kept| kept.attributes)
+    });
+    file
+}
+
+fn open(vfs: &Vfs, file: FileIndex) -> Opened {
+    vfs.open(file, OpenAs::from(Access::READ)).unwrap()
+}
+
+fn page(vfs: &Vfs, handle: FileHandle) -> Vec<u8> {
+    vfs.read_page(handle, 0, &mut [0; 64], <[u8]>::to_vec).unwrap()
+}
+
+#[test]
+fn a_file_that_is_known_is_opened_and_closed_without_a_call() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let file = known(&one, &two, b"f");
+    let before = cluster.calls();
+    for _ in 0..2000 {
+        let opened = open(&two, file);
+        assert!(opened.keeps_data);
+        two.release(opened.handle, None).unwrap();
+    }
+    // Daemons and sessions say now and then that they live.
+    assert!(cluster.calls() - before < 100, "{} calls", cluster.calls() - before);
+    let opened = open(&two, file);
+    assert_eq!(page(&two, opened.handle), b"what it was");
+}
+
+#[test]
+fn a_file_that_another_mount_removes_while_it_is_open_here_stays_what_it_was() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let file = known(&one, &two, b"f");
+    let opened = open(&two, file);
+    one.unlink(ROOT, b"f").unwrap();
+    assert_eq!(page(&two, opened.handle), b"what it was");
+    assert_eq!(read(&two, opened.handle, 0, 64), b"what it was");
+}
+
+#[test]
+fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_it_was() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let (removed, replaced) = (known(&one, &two, b"f"), known(&one, &two, b"g"));
+    create(&two, b"new");
+    let opened = [removed, replaced].map(|file| open(&two, file));
+    two.unlink(ROOT, b"f").unwrap();
+    two.rename((ROOT, b"new"), (ROOT, b"g"), braid_vfs::RenameMode::Replace).unwrap();
+    for one in opened {
+        assert_eq!(page(&two, one.handle), b"what it was");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
+    const FILES: u64 = 300;
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let files: Vec<FileIndex> = (0..FILES)
+        .map(|number| {
+            let (file, handle) = create(&one, format!("f{number}").as_bytes());
+            one.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+            one.release(handle, None).unwrap();
+            file
+        })
+        .collect();
+    let before = cluster.calls();
+    for file in files {
+        let opened = open(&two, file);
+        assert_eq!(read(&two, opened.handle, 0, 64), b"what it was");
+        two.release(opened.handle, None).unwrap();
+    }
+    // One to open; the read is the daemon's. Closes go together; a few files are still leased to their maker.
+    let calls = cluster.calls() - before;
+    assert!(calls < FILES + FILES / 3, "{calls} calls for {FILES} files");
+}
