@@ -27,10 +27,12 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let mut mount = MountOptions::new("braid", &args.point);
     let mut watch = Watch { log: log_file(args).and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+    let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
-        let known = word == DETACH_DEAD || mount.set(word) || client(&mut global, word)?;
-        if !known && !args.sloppy {
+        let known = word == DETACH_DEAD || word == REMOUNT || mount.set(word) || client(&mut global, word)?;
+        // mount(8) adds those that the table of mounts shows.
+        if !known && !args.sloppy && !remounts {
             return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
         }
     }
@@ -39,10 +41,17 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     Ok(Wish { mount, settings, watch })
 }
 
+/// Whether a mount that there is is to be changed.
+pub fn is_remount(args: &MountArgs) -> bool {
+    args.options.iter().any(|word| word == REMOUNT)
+}
+
+const REMOUNT: &str = "remount";
+
 /// What a killed mount leaves is taken out of the tree.
 const DETACH_DEAD: &str = "detach_dead";
 
-const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, detach_dead, config=FILE, mds=ADDR, key=FILE, \
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
     agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE";
 
 /// Settings of the client; `false`: not one of them.
