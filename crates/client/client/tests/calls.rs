@@ -393,7 +393,7 @@ fn a_loss_that_is_known_through_one_file_is_told_at_the_close_of_each_that_it_co
     block_on(written.check_loss()).expect("nobody has heard of it");
     assert_eq!(block_on(synced.sync()).unwrap_err().status(), Status::UnsyncedDataLost);
     assert_eq!(block_on(written.check_loss()).unwrap_err().status(), Status::UnsyncedDataLost);
-    for file in [&synced, &written, &read] {
+    for file in [synced, written, read] {
         block_on(file.close()).expect("it was told, or concerns others");
     }
 }
