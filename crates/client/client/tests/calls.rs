@@ -386,7 +386,9 @@ fn unsynced_writes_that_a_daemon_lost_are_reported_at_close() {
 #[test]
 fn a_loss_that_is_known_through_one_file_is_told_at_the_close_of_each_that_it_concerns() {
     let fake = Fake::striped();
-    let (synced, written, read) = (open(&fake), open(&fake), open(&fake));
+    let client = fake.client();
+    let open = || block_on(client.open("/f", &writable())).unwrap();
+    let (synced, written, read) = (open(), open(), open());
     works(&synced).unwrap();
     works(&written).unwrap();
     fake.cluster().verifiers.insert(IodId(1), WriteVerifier(99));
