@@ -15,7 +15,7 @@ use crate::{
     crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    locks, mapped, pjdfstest, power, programs, space,
+    locks, mapped, pjdfstest, power, programs, quota, space,
     stage::{Stage, kill},
     yard::{self, OwnCase, Yard},
 };
@@ -41,8 +41,8 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, space,
-    /// power, crowd, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, quota, pjdfstest, stop,
+    /// space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -120,6 +120,9 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
         let whole = args.only.iter().any(|word| word == of_group);
         cases::run(group, if whole { &[] } else { &args.only }, &ground, counts);
+    }
+    if args.wants("quota") {
+        note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
