@@ -138,7 +138,8 @@ macro_rules! file_calls {
             /// Forces everything written through this file to disk: data, size and name.
             /// [`crate::Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged.
             fn sync() -> Attributes;
-            /// [`crate::Status::UnsyncedDataLost`], once, when it is known that a daemon lost writes. Asks nobody.
+            /// [`crate::Status::UnsyncedDataLost`], once, when it is known, through whatever file of this client, that a
+            /// daemon lost writes.
             fn check_loss() -> ();
             /// Cuts the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;

@@ -384,6 +384,23 @@ fn unsynced_writes_that_a_daemon_lost_are_reported_at_close() {
 }
 
 #[test]
+fn a_loss_that_is_known_through_one_file_is_told_at_the_close_of_each_that_it_concerns() {
+    let fake = Fake::striped();
+    let client = fake.client();
+    let open = || block_on(client.open("/f", &writable())).unwrap();
+    let (synced, written, read) = (open(), open(), open());
+    works(&synced).unwrap();
+    works(&written).unwrap();
+    fake.cluster().verifiers.insert(IodId(1), WriteVerifier(99));
+    block_on(written.check_loss()).expect("nobody has heard of it");
+    assert_eq!(block_on(synced.sync()).unwrap_err().status(), Status::UnsyncedDataLost);
+    assert_eq!(block_on(written.check_loss()).unwrap_err().status(), Status::UnsyncedDataLost);
+    for file in [synced, written, read] {
+        block_on(file.close()).expect("it was told, or concerns others");
+    }
+}
+
+#[test]
 fn a_sync_flushes_every_daemon_of_the_file_and_then_the_name() {
     let fake = Fake::striped();
     let file = open(&fake);

@@ -143,6 +143,12 @@ impl Cluster {
         Ok(())
     }
 
+    /// `braid fsck --mend`, after which `braid fsck` must find nothing.
+    pub fn fsck_mended(&self) -> Result<()> {
+        self.braid.run(["fsck".to_owned(), "--mend".to_owned()].into_iter().chain(self.as_admin()))?;
+        self.fsck()
+    }
+
     /// A command of `braid` as an administrator.
     pub fn administer<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
         let output = self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;

@@ -69,7 +69,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Fsx(args) => {
             let done = fsx::run(&args)?;
             println!("{} operations: {}", args.ops, done.counts());
-            println!("refused: {}", done.refused());
+            println!("refused: {}\ntime: {}", done.refused(), done.dearest());
             Ok(true)
         }
         Command::History(args) => {

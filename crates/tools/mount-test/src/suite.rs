@@ -41,7 +41,8 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, quota, pjdfstest, stop, space, power, crowd, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, quota, pjdfstest, stop,
+    /// space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -145,7 +146,7 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     dirs.truncate(mounts);
     let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
     ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
-    Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
+    Ok(Outcome::Passed(format!("{ops} operations: {}; time: {}", done.counts(), done.dearest())))
 }
 
 fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {

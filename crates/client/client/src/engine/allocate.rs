@@ -77,6 +77,7 @@ impl<D: Driver> OpenFile<D> {
                 Ok(replies) => {
                     for (target, reply) in all.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
+                        grant.pools[target].said(reply.verifier);
                         self.unsynced.wrote(iod, reply.verifier, || grant.pools[target].server());
                     }
                     return Ok(());

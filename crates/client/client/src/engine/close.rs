@@ -56,6 +56,8 @@ impl<D: Driver> OpenFile<D> {
         if !self.engine().is_ours() {
             return Ok(()); // a child after `fork` closes its copy of the handle; the file is its parent's
         }
+        // While the handle is good for it.
+        self.clear_doubts().await;
         if self.handle.mark_closed() {
             self.engine().handles.close(&self.handle);
             if self.rights().allow(Rights::WRITE) {
@@ -63,14 +65,20 @@ impl<D: Driver> OpenFile<D> {
             }
             self.engine().flush_closes_when_due().await;
         }
-        self.check_loss().await
+        self.told_loss()
     }
 
-    /// Tells whether writes that were never synced are known to be lost (I6). Asks nobody.
+    /// Tells whether writes that were never synced are known to be lost (I6). Asks nobody, but for a daemon that is known,
+    /// through whatever file of this client, to have lost something.
     ///
     /// # Errors
     /// [`Status::UnsyncedDataLost`], once.
     pub async fn check_loss(&self) -> Result<()> {
+        self.clear_doubts().await;
+        self.told_loss()
+    }
+
+    fn told_loss(&self) -> Result<()> {
         match self.unsynced.take_lost() {
             Some(server) => Err(lost(&server).during("close", self.path())),
             None => Ok(()),

@@ -62,6 +62,7 @@ impl<D: Driver> OpenFile<D> {
         let Ok(replies) = replies else { return Ok(false) };
         for (target, reply) in targets.into_iter().zip(&replies) {
             let iod = mine.map.targets()[target].iod;
+            mine.pools[target].said(reply.verifier);
             self.unsynced.wrote(iod, reply.verifier, || mine.pools[target].server());
         }
         Ok(replies.iter().map(|reply| reply.bytes.0).sum::<u64>() == bytes.0)

@@ -10,13 +10,13 @@ use std::{
     collections::HashSet,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use braid_net::{Driver, Endpoint};
-use braid_types::{IodId, SessionId, Status};
+use braid_types::{IodId, SessionId, Status, WriteVerifier};
 use braid_wire::{NodeKind, Role};
 
 use super::{
@@ -40,6 +40,9 @@ pub(crate) struct Pool<D: Driver> {
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
     pub(crate) owed: Owed,
+    /// The write verifier of an answer that was heard lately. Of two that come at the same time either may stay: who finds
+    /// another one than it knows asks the daemon.
+    verifier: AtomicU64,
 }
 
 /// A connection with what belongs to it. Boxed between calls: its TLS state makes it some KiB, which would be copied at
@@ -71,7 +74,18 @@ impl<D: Driver> Pool<D> {
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
             owed: Owed::default(),
+            verifier: AtomicU64::new(0),
         }
+    }
+
+    /// An answer had this write verifier.
+    pub(crate) fn said(&self, verifier: WriteVerifier) {
+        self.verifier.store(verifier.0, Ordering::Relaxed);
+    }
+
+    /// The write verifier as last heard, through whatever file.
+    pub(crate) fn last_verifier(&self) -> WriteVerifier {
+        WriteVerifier(self.verifier.load(Ordering::Relaxed))
     }
 
     /// How errors name the daemon.

@@ -68,6 +68,11 @@ impl Unsynced {
         lock(&self.0).daemons.iter().map(|(iod, daemon)| (*iod, *daemon)).collect()
     }
 
+    /// Whether a daemon that was written to and not flushed has another verifier by now.
+    fn is_doubted(&self, last: impl Fn(IodId) -> Option<WriteVerifier>) -> bool {
+        lock(&self.0).daemons.iter().any(|(iod, daemon)| last(*iod).is_some_and(|last| last != daemon.verifier))
+    }
+
     pub(crate) fn take_lost(&self) -> Option<String> {
         lock(&self.0).lost.take()
     }
@@ -97,10 +102,23 @@ impl<D: Driver> OpenFile<D> {
         }
     }
 
+    /// The daemons that said through another file that they may have lost something are asked about this one.
+    pub(super) async fn clear_doubts(&self) {
+        let grant = self.grant();
+        let last = |iod: IodId| {
+            let target = grant.map.targets().iter().position(|target| target.iod == iod)?;
+            Some(grant.pools[target].last_verifier())
+        };
+        if self.unsynced.is_doubted(last) {
+            // Who does not answer has not said that anything is lost.
+            let _ = self.flush_daemons(self.engine().deadline()).await;
+        }
+    }
+
     /// Forces the file's data to disk on all its daemons at once, also what other handles and programs wrote: that is
     /// what `fsync` means, and a program that writes and closes leaves nobody else to do it. A handle that may not
     /// write has no right to flush, and wrote nothing.
-    async fn flush_daemons(&self, deadline: Duration) -> Result<()> {
+    pub(super) async fn flush_daemons(&self, deadline: Duration) -> Result<()> {
         if !self.rights().allow(Rights::WRITE) {
             return Ok(());
         }
@@ -114,6 +132,7 @@ impl<D: Driver> OpenFile<D> {
                 Ok(replies) => {
                     for (target, reply) in targets.into_iter().zip(replies) {
                         let iod = grant.map.targets()[target].iod;
+                        grant.pools[target].said(reply.verifier);
                         if let Some((_, before)) = pending.iter().find(|(pending, _)| *pending == iod) {
                             self.unsynced.flushed(iod, *before, reply.verifier, || grant.pools[target].server());
                         }

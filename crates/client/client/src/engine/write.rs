@@ -118,6 +118,7 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             let why = format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
             return Err(Error::new(Status::DiskError, why).at(pool.server()));
         }
+        pool.said(reply.verifier);
         self.unsynced.wrote(self.grant.map.targets()[planned.target].iod, reply.verifier, || pool.server());
         Ok(())
     }

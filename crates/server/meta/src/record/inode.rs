@@ -202,9 +202,8 @@ const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
 const UNNAMED: u8 = 32;
 const LINKED: u8 = 64;
-/// With a tree; its index comes behind the next cookie.
+/// With a tree; its index comes behind the next cookie. The last of the eight: every value of the byte has a meaning.
 const HAS_TREE: u8 = 128;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED | HAS_TREE;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -253,7 +252,7 @@ impl Inode {
         let kind = FileKind::from_code(from.u8()?).ok_or(from.broken())?;
         let mode = from.u16()?;
         let (marks, tag) = (from.u8()?, from.u8()?);
-        if marks & !MARKS != 0 || tag > acl::TAG_POSIX || mode > 0o7777 {
+        if tag > acl::TAG_POSIX || mode > 0o7777 {
             return Err(from.broken());
         }
         let inode = Self {

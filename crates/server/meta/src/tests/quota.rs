@@ -444,17 +444,17 @@ fn step_strategy() -> impl Strategy<Value = Step> {
 const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
 
 /// Every inode, and the sums of all over again, by another way than the crate's.
-fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, (u128, u64)>) {
+fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, Usage>) {
     let all = (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
     let all: Vec<Arc<Inode>> = all.map(|(_, inode)| inode.unwrap()).collect();
-    let mut sums = BTreeMap::<QuotaOwner, (u128, u64)>::new();
+    let mut sums = BTreeMap::<QuotaOwner, Usage>::new();
     for inode in &all {
         let bytes = if inode.kind == FileKind::Regular { u128::from(inode.size) } else { 0 };
         let mut owners = vec![QuotaOwner::User(inode.owner.id), QuotaOwner::Group(inode.group.id)];
         owners.extend((inode.tree != FileIndex(0)).then_some(QuotaOwner::Tree(inode.tree)));
         for owner in owners {
             let sum = sums.entry(owner).or_default();
-            *sum = (sum.0 + bytes, sum.1 + 1);
+            *sum = Usage { bytes: sum.bytes + bytes, inodes: sum.inodes + 1 };
         }
     }
     (all, sums)
@@ -546,9 +546,8 @@ proptest! {
             ns = open(store.clone());
         }
         let (_, sums) = inodes(&ns);
-        for (owner, (bytes, inodes)) in &sums {
-            let state = ns.quota_state(*owner);
-            prop_assert_eq!((state.usage.bytes, state.usage.inodes), (*bytes, *inodes), "{:?}", owner);
+        for (owner, usage) in &sums {
+            prop_assert_eq!(ns.quota_state(*owner).usage, *usage, "{:?}", owner);
         }
         let usages = ns.quota_states(None, 10_000).into_iter().filter(|state| state.usage != Usage::default());
         prop_assert_eq!(usages.count(), sums.len());

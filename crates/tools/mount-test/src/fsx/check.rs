@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use braid_crash_tests::random::Random;
+
 use super::{
     image::{Difference, Image},
     operation::Operation,
@@ -53,7 +55,7 @@ pub fn perform(
     number: u64,
     operation: &Operation,
 ) -> Result<(), Wrong> {
-    let bytes = |length| contents(number, length);
+    let bytes = contents(number, operation.written());
     let subject = &mut subjects[at];
     match *operation {
         Operation::Read { offset, length } => return same(image, offset, length, &subject.read(offset, length)?),
@@ -68,21 +70,21 @@ pub fn perform(
         Operation::Stat => return length_is(subject, image),
         Operation::Sync { data_only } => subject.sync(data_only)?,
         Operation::Reopen => subject.reopen()?,
-        Operation::Write { offset, length } => {
-            subject.write(offset, &bytes(length))?;
-            image.write(number, offset, &bytes(length));
+        Operation::Write { offset, .. } => {
+            subject.write(offset, &bytes)?;
+            image.write(number, offset, &bytes);
         }
-        Operation::WriteDirect { offset, length } => {
-            subject.write_direct(offset, &bytes(length))?;
-            image.write(number, offset, &bytes(length));
+        Operation::WriteDirect { offset, .. } => {
+            subject.write_direct(offset, &bytes)?;
+            image.write(number, offset, &bytes);
         }
-        Operation::WriteMapped { offset, length, sync } => {
-            subject.write_mapped(offset, &bytes(length), sync)?;
-            image.write(number, offset, &bytes(length));
+        Operation::WriteMapped { offset, sync, .. } => {
+            subject.write_mapped(offset, &bytes, sync)?;
+            image.write(number, offset, &bytes);
         }
-        Operation::Append { length } => {
-            subject.append(&bytes(length))?;
-            image.write(number, image.length(), &bytes(length));
+        Operation::Append { .. } => {
+            subject.append(&bytes)?;
+            image.write(number, image.length(), &bytes);
         }
         Operation::Truncate { length } => {
             subject.truncate(length)?;
@@ -110,11 +112,20 @@ pub fn perform(
     Ok(())
 }
 
-/// The bytes that an operation writes: never zero, so that a hole is seen, and another sequence each time.
+/// The bytes that an operation writes: never zero, so that a hole is seen, and others each time.
 fn contents(number: u64, length: u64) -> Vec<u8> {
-    let start = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
-    (0..length).map(|at| ((start + at * 7 + (at >> 8)) % 255 + 1) as u8).collect()
+    let mut random = Random::new(number);
+    let mut bytes = vec![0; length.next_multiple_of(8) as usize];
+    // Eight at a time: a third of the exerciser's own time went into making one after the other, twice.
+    for word in bytes.chunks_exact_mut(8) {
+        word.copy_from_slice(&(random.next_u64() | NEVER_ZERO).to_le_bytes());
+    }
+    bytes.truncate(length as usize);
+    bytes
 }
+
+/// A bit of each byte.
+const NEVER_ZERO: u64 = 0x0101_0101_0101_0101;
 
 fn grow(image: &mut Image, number: u64, end: u64, keep_size: bool) {
     if !keep_size {

@@ -75,6 +75,9 @@ impl Image {
 
     /// Holds what was read at `offset` against the image; behind its end there must be zeros, if anything.
     pub fn compare(&self, offset: u64, found: &[u8]) -> Option<Difference> {
+        if found == self.part(offset, found.len() as u64) {
+            return None;
+        }
         let wanted = |at: usize| self.bytes.get(offset as usize + at).copied().unwrap_or(0);
         let first = (0..found.len()).find(|at| found[*at] != wanted(*at))?;
         let shown = first..found.len().min(first + SHOWN);

@@ -20,6 +20,7 @@ use std::{
     collections::{BTreeMap, VecDeque},
     fs::OpenOptions,
     path::PathBuf,
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -37,6 +38,8 @@ use self::{
 const WHOLE_EVERY: u64 = 2_000;
 /// Operations that are shown when something is wrong.
 const SHOWN: usize = 24;
+/// Kinds of operations that are shown with their times.
+const DEAREST: usize = 6;
 
 /// `braid-mount-test fsx`.
 #[derive(Args, Clone, Debug)]
@@ -79,6 +82,7 @@ impl FsxArgs {
 pub struct Done {
     counts: BTreeMap<&'static str, u64>,
     refused: BTreeMap<&'static str, u64>,
+    times: BTreeMap<&'static str, Duration>,
 }
 
 impl Done {
@@ -90,6 +94,18 @@ impl Done {
     /// How often each was done.
     pub fn counts(&self) -> String {
         table(&self.counts)
+    }
+
+    /// Those that took most of the time, and how long each of them took.
+    pub fn dearest(&self) -> String {
+        let mut times: Vec<_> = self.times.iter().collect();
+        times.sort_by_key(|(_, time)| std::cmp::Reverse(**time));
+        let all: Duration = times.iter().map(|(_, time)| **time).sum();
+        let word = |(word, time): &(&&str, &Duration)| {
+            let each = time.as_micros() / u128::from(self.counts.get(**word).copied().unwrap_or(1).max(1));
+            format!("{word} {:.0} % ({each} us each)", 100.0 * time.as_secs_f64() / all.as_secs_f64())
+        };
+        times.iter().take(DEAREST).map(word).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -174,7 +190,10 @@ impl<'a> Exerciser<'a> {
             Operation::SeekData { .. } | Operation::SeekHole { .. } => self.subjects[at].settle()?,
             _ => {}
         }
-        match check::perform(&mut self.subjects, at, &mut self.image, self.number, operation) {
+        let started = Instant::now();
+        let outcome = check::perform(&mut self.subjects, at, &mut self.image, self.number, operation);
+        *self.done.times.entry(operation.word()).or_default() += started.elapsed();
+        match outcome {
             Err(Wrong::Failed(error)) if subject::is_refusal(&error) => {
                 *self.done.refused.entry(operation.word()).or_default() += 1;
                 Ok(())

@@ -201,6 +201,15 @@ fn copy(random: &mut Random, limits: &Limits, length: u64) -> Operation {
 }
 
 impl Operation {
+    /// New bytes that it brings.
+    pub fn written(&self) -> u64 {
+        match self {
+            Self::Write { length, .. } | Self::WriteDirect { length, .. } | Self::WriteMapped { length, .. } => *length,
+            Self::Append { length } => *length,
+            _ => 0,
+        }
+    }
+
     /// A word for the table of counts.
     pub fn word(&self) -> &'static str {
         match self {

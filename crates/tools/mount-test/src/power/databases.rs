@@ -8,8 +8,9 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    path::Path,
+    path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -19,18 +20,19 @@ use braid_crash_tests::random::Random;
 use crate::{
     cases::Outcome,
     programs::{missing, sh},
-    stage::Stage,
+    stage::{Stage, until},
     yard::Yard,
 };
 
 /// Journal modes, and with what SQLite itself promises that a committed transaction stays: when a journal that is deleted
 /// is the commit, `FULL` lets the last one be rolled back (its manual: `PRAGMA synchronous`, EXTRA).
 const MODES: [(&str, &str); 3] = [("wal", "full"), ("truncate", "full"), ("delete", "extra")];
-/// Losses of power in each mode.
+/// Losses of power, each under a database of every mode.
 const LOSSES: u32 = 3;
 const LOSSES_FULL: u32 = 40;
 /// Transactions that are acknowledged before, and then a moment more: in the middle of one.
 const TRANSACTIONS_MAX: u64 = 40;
+const WRITTEN_MAX: Duration = Duration::from_secs(120);
 const MOMENT_US: u64 = 20_000;
 /// A few pages each, over the stripes of several daemons.
 const LAYOUT: &str = "stripe-size=65536 iod-count=4";
@@ -44,49 +46,78 @@ pub(super) fn run(yard: &Yard) -> Result<Outcome> {
         Ok(stage) => stage,
         Err(skipped) => return Ok(skipped),
     };
+    let mut bases = MODES.iter().map(|mode| Base::create(&stage, *mode)).collect::<Result<Vec<_>>>()?;
     let losses = if yard.full { LOSSES_FULL } else { LOSSES };
-    let (mut random, mut words) = (Random::new(yard.seed), vec![]);
-    for (journal, synchronous) in MODES {
-        let dir = stage.dirs(journal)?.remove(0);
+    let mut random = Random::new(yard.seed);
+    for loss in 0..losses {
+        lose_power_under(&mut stage, &mut bases, &mut random).with_context(|| format!("loss {loss}"))?;
+        bases.iter_mut().try_for_each(|base| base.judge().with_context(|| format!("{}, loss {loss}", base.mode.0)))?;
+    }
+    // What was never forced may have left objects of files that are no more.
+    stage.cluster.fsck_mended()?;
+    stage.check()?;
+    let words = bases.iter().map(|base| format!("{} {}", base.mode.0, base.transactions)).collect::<Vec<_>>();
+    Ok(Outcome::Passed(format!("{losses} losses; transactions: {}", words.join(", "))))
+}
+
+/// A database, and how many transactions it must have.
+struct Base {
+    mode: (&'static str, &'static str),
+    dir: PathBuf,
+    transactions: u64,
+}
+
+impl Base {
+    fn create(stage: &Stage, mode: (&'static str, &'static str)) -> Result<Self> {
+        let (journal, dir) = (mode.0, stage.dirs(mode.0)?.remove(0));
         rustix::fs::setxattr(&dir, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
         let create =
             format!("sqlite3 base 'pragma journal_mode={journal}; create table entries(n integer, text blob);'");
         sh(&dir, &create, &[])?;
-        let mut count = 0;
-        for loss in 0..losses {
-            let acknowledged = count + lose_power_under(&mut stage, &dir, count, (journal, synchronous), &mut random)?;
-            let found = judge(&dir).with_context(|| format!("{journal}, loss {loss}"))?;
-            ensure!(
-                found == acknowledged || found == acknowledged + 1,
-                "{journal}, loss {loss}: {found} transactions are there, {acknowledged} were acknowledged"
-            );
-            count = found;
-        }
-        words.push(format!("{journal} {count}"));
+        Ok(Self { mode, dir, transactions: 0 })
     }
-    stage.check()?;
-    Ok(Outcome::Passed(format!("{losses} losses each; transactions: {}", words.join(", "))))
+
+    /// One transaction after the other, until there is no disk any more; counts those that were acknowledged.
+    fn write(&mut self, acknowledged: &AtomicU64) -> Result<()> {
+        let mut writer = Writer::start(&self.dir, self.mode)?;
+        while writer.begin(self.transactions) && writer.acknowledged()? {
+            self.transactions += 1;
+            acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Every transaction that was acknowledged is there, and perhaps the one that was under way.
+    fn judge(&mut self) -> Result<()> {
+        let found = found(&self.dir)?;
+        let wanted = self.transactions;
+        ensure!(found == wanted || found == wanted + 1, "{found} transactions are there, {wanted} were acknowledged");
+        self.transactions = found;
+        Ok(())
+    }
 }
 
-/// Transactions until the power fails; how many were acknowledged.
-fn lose_power_under(stage: &mut Stage, dir: &Path, first: u64, mode: (&str, &str), random: &mut Random) -> Result<u64> {
-    let mut writer = Writer::start(dir, mode)?;
+/// Transactions in all of them until the power fails.
+fn lose_power_under(stage: &mut Stage, bases: &mut [Base], random: &mut Random) -> Result<()> {
     let wanted = random.below(TRANSACTIONS_MAX) + 1;
-    for number in 0..wanted {
-        writer.begin(first + number)?;
-        ensure!(writer.acknowledged()?, "sqlite3 ended by itself after {number} transactions");
-    }
-    // One more is under way, somewhere.
-    writer.begin(first + wanted)?;
-    std::thread::sleep(Duration::from_micros(random.below(MOMENT_US)));
-    stage.power_off()?;
-    // What it said before its mount was gone lies in the pipe.
-    let last = writer.acknowledged()?;
-    Ok(wanted + u64::from(last))
+    let counts: Vec<_> = bases.iter().map(|_| AtomicU64::new(0)).collect();
+    std::thread::scope(|scope| {
+        let pairs = bases.iter_mut().zip(&counts);
+        let writers: Vec<_> = pairs.map(|(base, count)| scope.spawn(move || base.write(count))).collect();
+        let enough = || Ok(counts.iter().all(|count| count.load(Ordering::Relaxed) >= wanted));
+        let begun = until("every database has enough transactions", WRITTEN_MAX, enough);
+        // Somewhere in one.
+        std::thread::sleep(Duration::from_micros(random.below(MOMENT_US)));
+        let lost = stage.power_off();
+        for writer in writers {
+            writer.join().map_err(|_| anyhow::anyhow!("a writer panicked"))??;
+        }
+        begun.and(lost)
+    })
 }
 
 /// Integrity, and transactions without a gap; how many.
-fn judge(dir: &Path) -> Result<u64> {
+fn found(dir: &Path) -> Result<u64> {
     let script = "sqlite3 base 'pragma integrity_check; select count(*), coalesce(max(n) + 1, 0) from entries;'";
     let said = sh(dir, script, &[])?;
     let lines: Vec<&str> = said.lines().collect();
@@ -118,13 +149,13 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Sends a transaction; a shell that is no more takes none.
-    fn begin(&mut self, number: u64) -> Result<()> {
+    /// Sends a transaction; false when the shell is no more.
+    fn begin(&mut self, number: u64) -> bool {
         let transaction = format!(
             "begin immediate; insert into entries values({number}, randomblob({BYTES})); \
              update entries set text = randomblob({BYTES}) where n = {number} / 2; commit; select 'done';"
         );
-        Ok(writeln!(self.input, "{transaction}")?)
+        writeln!(self.input, "{transaction}").is_ok()
     }
 
     /// Waits until the oldest transaction is acknowledged; false when the shell has ended before.

@@ -70,8 +70,8 @@ pub(super) fn there(yard: &Yard) -> Result<Outcome> {
 }
 
 fn each(act: impl Fn(&Way, usize) -> Result<()>) -> Result<()> {
-    let all = WAYS.iter().flat_map(|way| (0..FILES).map(move |file| (way, file)));
-    all.map(|(way, file)| act(way, file).with_context(|| path(way, file))).collect()
+    let mut all = WAYS.iter().flat_map(|way| (0..FILES).map(move |file| (way, file)));
+    all.try_for_each(|(way, file)| act(way, file).with_context(|| path(way, file)))
 }
 
 fn path(way: &Way, file: usize) -> String {
