@@ -19,6 +19,7 @@
 //! 4. No lock of this crate is held while a server is asked, but for the append lock of one file.
 #![forbid(unsafe_code)]
 
+mod consistency;
 pub mod data;
 mod error;
 mod files;
@@ -35,6 +36,7 @@ pub use braid_client::{
     AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, RenameMode, SetTime,
     Status, Timestamp, XattrMode,
 };
+pub use consistency::Consistency;
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
 pub use known::{Keep, Kept, Known, Looked};
@@ -50,4 +52,4 @@ pub use ops::{
 };
 pub use promise::Keeper;
 pub use users::User;
-pub use vfs::Vfs;
+pub use vfs::{Options, Vfs};

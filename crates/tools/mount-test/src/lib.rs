@@ -3,7 +3,7 @@
 //! ```text
 //!   cli ──┬── fsx       random operations on one file, against an image
 //!         ├── history   concurrent calls, against every order that coherence allows
-//!         ├── locks, append, mapped   several processes on several mounts
+//!         ├── locks, append, mapped, consistency   several processes on several mounts
 //!         ├── programs, pjdfstest     those of others
 //!         └── suite ── stage   a cluster of processes, mounted twice, of which any may be killed
 //! ```
@@ -13,6 +13,7 @@ mod actor;
 mod append;
 mod cases;
 pub mod cli;
+mod consistency;
 mod fsx;
 mod history;
 mod known;

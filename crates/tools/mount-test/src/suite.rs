@@ -11,11 +11,12 @@ use clap::Args;
 
 use crate::{
     append,
-    cases::{self, Counts, Ground, Outcome},
+    cases::{self, Case, Counts, Ground, Outcome},
+    consistency,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
     known, locks, mapped, pjdfstest, programs,
-    stage::{Stage, kill},
+    stage::{Stage, kill, mount::Mount},
 };
 
 /// Operations of fsx, on each mount. A tenth of what CI should have: an uncached operation costs up to 3 ms on two busy processors.
@@ -36,7 +37,7 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, pjdfstest, stop, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, pjdfstest, stop, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -116,10 +117,10 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     }
     let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
     for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
-        let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
-        let whole = args.only.iter().any(|word| word == of_group);
-        let why = |name: &str| known::open(name).filter(|_| args.only.is_empty());
-        cases::run_unless(why, group, if whole { &[] } else { &args.only }, &ground, counts);
+        run_group(args, group, &ground, counts);
+    }
+    if args.wants("consistency") {
+        on_weak_mounts(args, braid, &stage, counts)?;
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;
@@ -128,6 +129,24 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     if args.wants("stop") {
         note(counts, "mount::sigterm_unmounts", || stops(&mut stage));
     }
+    Ok(())
+}
+
+fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Counts) {
+    let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
+    let whole = args.only.iter().any(|word| word == of_group);
+    let why = |name: &str| known::open(name).filter(|_| args.only.is_empty());
+    cases::run_unless(why, group, if whole { &[] } else { &args.only }, ground, counts);
+}
+
+/// On mounts of their own, which end with the group.
+fn on_weak_mounts(args: &SuiteArgs, braid: &Braid, stage: &Stage, counts: &mut Counts) -> Result<()> {
+    let mounted = consistency::OPTIONS.iter().enumerate();
+    let mounted = mounted.map(|(at, option)| stage.another(braid, &format!("w{at}"), &[option]));
+    let mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
+    let dirs: Vec<PathBuf> = mounts.iter().map(|mount| mount.point().join("consistency")).collect();
+    std::fs::create_dir_all(&dirs[0])?;
+    run_group(args, consistency::CASES, &Ground { dirs, full: args.full, seed: args.seed }, counts);
     Ok(())
 }
 

@@ -20,7 +20,7 @@ use braid_fuse::{
         mount::{MountError, MountOptions, Mounted, Unmount, unmount},
     },
 };
-use braid_vfs::Vfs;
+use braid_vfs::{Options, Vfs};
 
 use crate::{
     config::Settings,
@@ -35,8 +35,8 @@ pub struct Served {
 
 impl Served {
     /// Connects, mounts, and asks for the attributes of the root: whoever is told of it can use it.
-    pub fn start(options: &MountOptions, settings: &Settings) -> Result<Self, Fault> {
-        let vfs = Vfs::new(connect::client(settings)?).map_err(|error| match error {
+    pub fn start(options: &MountOptions, settings: &Settings, behaviour: Options) -> Result<Self, Fault> {
+        let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(|error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
             error => Fault::failed(format!("mounting on {}", options.point.display()), error),
         })?;
