@@ -237,6 +237,13 @@ impl Cache {
         lock(&self.0).is_unchanged(file, mark)
     }
 
+    /// Whether a listing of the directory is worth its files' attributes: not all are remembered, and there is room for more.
+    pub(crate) fn gains_by_listing(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> bool {
+        let state = lock(&self.0);
+        let found = state.directories.get(&directory).filter(|found| holds(&found.promise));
+        state.names < FILES_MAX / 2 && found.is_some_and(|found| !state.is_whole(directory, found))
+    }
+
     /// The directory in which a file that is none has its one name, as far as that is known.
     pub(crate) fn parent(&self, file: FileIndex) -> Option<FileIndex> {
         lock(&self.0).parents.get(&file).copied()

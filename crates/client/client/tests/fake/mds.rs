@@ -267,6 +267,7 @@ fn attributes(file: FileIndex, kind: FileKind, bytes: u64) -> Attributes {
         flags: 0,
         size_generation: SizeGeneration(1),
         shared: false,
+        extended: false,
     }
 }
 

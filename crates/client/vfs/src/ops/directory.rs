@@ -45,7 +45,8 @@ impl Vfs {
         self.open_directories.insert(OpenDirectory { file: directory }).map(DirectoryHandle)
     }
 
-    /// About `count` entries after a cookie; 0 for the beginning. At least one, if there is one.
+    /// About `count` entries after a cookie; 0 for the beginning. At least one, if there is one. What is learned of their
+    /// attributes is remembered: who lists a directory often looks at what is in it.
     ///
     /// # Errors
     /// No such handle; the directory is gone; the cluster is not reached.
@@ -58,11 +59,13 @@ impl Vfs {
     ) -> Result<Stretch> {
         let directory = self.open_directories.find(handle.0)?.file;
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
-        let promise = if with_attributes { self.holder.promise(directory) } else { None };
+        let promise = self.holder.promise(directory);
+        let holds = |promise: &Promise| self.holder.holds(promise);
+        let with_attributes =
+            with_attributes || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
         let mark = self.holder.cache.mark();
         let reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
         reply.entries.iter().filter_map(|entry| entry.attributes.as_ref()).for_each(|seen| self.files.see(seen));
-        let holds = |promise: &Promise| self.holder.holds(promise);
         let mut stretch = Stretch { entries: reply.entries, end: reply.end, keep: Keep::default(), kept: Vec::new() };
         for entry in &stretch.entries {
             let keep = match (&promise, &entry.attributes) {

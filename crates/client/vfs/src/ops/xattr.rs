@@ -17,6 +17,7 @@ impl Vfs {
     pub fn xattr(&self, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {
         match check(name)? {
             LAYOUT_XATTR => self.layout_xattr(file),
+            _ if self.has_no_xattrs(file) => Err(Error::of(Status::NoAttribute)),
             name => Ok(self.client().xattr(file, name)?),
         }
     }
@@ -27,7 +28,16 @@ impl Vfs {
     /// # Errors
     /// The cluster is not reached.
     pub fn xattrs(&self, file: FileIndex) -> Result<Vec<Vec<u8>>> {
+        if self.has_no_xattrs(file) {
+            return Ok(Vec::new());
+        }
         Ok(self.client().xattrs(file)?)
+    }
+
+    /// Whether it is known that there is none: programs that list files ask each for several.
+    fn has_no_xattrs(&self, file: FileIndex) -> bool {
+        let known = self.holder.cache.attributes(file, |promise| self.holder.holds(promise));
+        known.is_some_and(|known| !known.attributes.extended)
     }
 
     /// Sets an extended attribute.
