@@ -198,12 +198,15 @@ impl Holder {
     /// A file is opened for reading whose pages need no lease, and is known to be so now: pages of another version of it are
     /// dropped. Until that is done no other open of it goes on.
     pub(crate) fn renew(&self, data: &Data, known: &Known) {
+        if !lock(&data.state).gate.is_weak() {
+            return;
+        }
         let now = Instant::now();
         let (version, promise) = ((&known.attributes).into(), known.keep.attributes.as_ref());
         let _one = lock(&data.dropping);
         {
             let mut state = lock(&data.state);
-            if !state.gate.is_weak() || state.held.as_ref().is_some_and(|held| held.is_of(&version, promise)) {
+            if state.held.as_ref().is_some_and(|held| held.is_of(&version, promise)) {
                 return;
             }
             let before = state.held.take();
