@@ -12,6 +12,8 @@ macro_rules! namespace_calls {
             fn access[at](mask: u8) -> ();
             /// Makes a directory; `mode` with the umask already applied.
             fn mkdir[at](mode: u32) -> Attributes;
+            /// Makes a directory; told as well is how the one is now that it is in, if this client holds leases.
+            fn mkdir_told[at](mode: u32) -> Made;
             /// Makes a pipe, socket or device.
             fn mknod[at](kind: FileKind, mode: u32, device: u64) -> Attributes;
             /// Makes a symbolic link to `target`.
@@ -22,8 +24,12 @@ macro_rules! namespace_calls {
             fn hard_link[from, to]() -> Attributes;
             /// Removes a name of something that is not a directory.
             fn unlink[at]() -> ();
+            /// Removes a name of something that is not a directory; told is how the directory is now, if this client holds leases.
+            fn unlink_told[at]() -> Removed;
             /// Removes an empty directory.
             fn rmdir[at]() -> ();
+            /// Removes an empty directory; told is how the one is now that it was in, if this client holds leases.
+            fn rmdir_told[at]() -> Removed;
             /// Renames, atomic to every observer.
             fn rename[from, to](mode: RenameMode) -> ();
             /// Changes several attributes at once; of a symbolic link itself when `follow` is not set.

@@ -218,7 +218,7 @@ mod tests {
             flags: 0,
             size_generation: Default::default(),
             shared: false,
-            extended: false,
+            has_xattrs: false,
         }
     }
 

@@ -18,6 +18,7 @@ use crate::{
     files::lock,
     known::{Keep, Known, Looked},
     promise::Promise,
+    vfs::Before,
 };
 
 /// Names that are remembered at most: about 100 MB. Beyond it the directories remembered first are given up.
@@ -78,6 +79,8 @@ struct Directory {
     present: u64,
     files: HashMap<FileIndex, Attributes>,
     own: Option<Attributes>,
+    /// When this mount last changed the directory without being told how it is since.
+    untold: u64,
     /// What was handed out under this or an earlier promise.
     told: HashSet<FileIndex>,
 }
@@ -126,6 +129,7 @@ impl Cache {
             present: 0,
             files: HashMap::new(),
             own: None,
+            untold: 0,
             told,
         };
         state.directories.insert(directory, fresh);
@@ -317,13 +321,33 @@ impl Cache {
         Removing { cache: self, directories }
     }
 
-    /// This mount has removed a name. Who has the file open forgets its attributes by itself: it saw the call.
-    pub(crate) fn remove_name(&self, directory: FileIndex, name: &[u8]) {
+    /// This mount has removed a name, and was told how the directory is `after` it. Who has the file open forgets its
+    /// attributes by itself: it saw the call.
+    pub(crate) fn remove_name(
+        &self,
+        (directory, name): (FileIndex, &[u8]),
+        Before { promise, mark }: &Before,
+        after: Option<Attributes>,
+        holds: impl Fn(&Promise) -> bool,
+    ) {
         let mut state = lock(&self.0);
-        let file = state.change_name(directory, name);
+        let file = state.drop_name(directory, name);
         if let (Some(file), Some(found)) = (file, state.directories.get_mut(&directory)) {
             found.told.remove(&file);
         }
+        state.change_entries(directory, promise.as_ref().filter(|promise| holds(promise)), *mark, after);
+    }
+
+    /// This mount has changed the entries of a directory, and was told how it is `after` it.
+    pub(crate) fn change_entries(
+        &self,
+        directory: FileIndex,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        after: Option<Attributes>,
+        holds: impl Fn(&Promise) -> bool,
+    ) {
+        lock(&self.0).change_entries(directory, Some(promise).filter(|promise| holds(promise)), mark, after);
     }
 
     /// This mount has moved a name, or exchanged two, and held the promises of both directories ever since before.
@@ -362,14 +386,47 @@ impl Cache {
 
 impl State {
     fn change(&mut self, file: FileIndex) {
-        self.changes += 1;
-        self.changed[place(file)] = self.changes;
+        self.count_change(file);
         if let Some(own) = self.directories.get_mut(&file) {
-            own.own = None;
+            (own.own, own.untold) = (None, self.changes);
         }
         if let Some(above) = self.parents.get(&file).and_then(|above| self.directories.get_mut(above)) {
             above.files.remove(&file);
         }
+    }
+
+    /// Entries were changed. What the server told with the answer is newer than what was told with another answer exactly if
+    /// its change counter is.
+    fn change_entries(
+        &mut self,
+        directory: FileIndex,
+        promise: Option<&Arc<Promise>>,
+        mark: Mark,
+        after: Option<Attributes>,
+    ) {
+        let after = after.filter(|after| after.file == directory && !after.shared);
+        let told = promise.zip(after).is_some_and(|(promise, after)| self.set_after(promise, mark, after));
+        match told {
+            true => self.count_change(directory),
+            false => self.change(directory),
+        }
+    }
+
+    fn set_after(&mut self, promise: &Arc<Promise>, mark: Mark, after: Attributes) -> bool {
+        let Some(found) = self.under(promise) else { return false };
+        if found.own.as_ref().is_some_and(|own| own.change >= after.change) {
+            return true;
+        }
+        let fresh = found.untold <= mark.0;
+        if fresh {
+            found.own = Some(after);
+        }
+        fresh
+    }
+
+    fn count_change(&mut self, file: FileIndex) {
+        self.changes += 1;
+        self.changed[place(file)] = self.changes;
     }
 
     /// Whether all names of a directory are remembered (5).
@@ -422,8 +479,12 @@ impl State {
         true
     }
 
-    fn change_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
+    fn change_name(&mut self, directory: FileIndex, name: &[u8]) {
         self.change(directory);
+        self.drop_name(directory, name);
+    }
+
+    fn drop_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
         let (file, _) = self.forget_name(directory, name)?;
         self.change(file);
         self.forget_file(directory, file);

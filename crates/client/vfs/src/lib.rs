@@ -16,7 +16,9 @@
 //! 3. What is answered as cacheable is covered by a lease that was held from before the question was sent until
 //!    after its answer was taken in. Everything else is true at one moment between question and answer, and may be wrong
 //!    at the next.
-//! 4. No lock of this crate is held while a server is asked, but for the append lock of one file.
+//! 4. Bytes are written, or handed out to be kept, under a data lease: [`data`].
+//! 5. No lock of this crate is held while a server is asked, but for those of one file: that of its appends, that of
+//!    dropping its pages, and that of opening it [`late`].
 #![forbid(unsafe_code)]
 
 mod consistency;

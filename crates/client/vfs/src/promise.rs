@@ -144,9 +144,12 @@ impl Holder {
         if !self.cache.is_worth_asking(directory) {
             return None;
         }
+        let mark = self.cache.mark();
         // A lease is never needed: what cannot be had now is asked for again later.
-        let ticket = self.leases.ask_names(directory).ok()??;
-        self.taken_in(directory, ticket)
+        let (ticket, own) = self.leases.ask_names_told(directory).ok()??;
+        let promise = self.taken_in(directory, ticket)?;
+        self.cache.keep_attributes(&promise, mark, &own, |promise| self.holds(promise));
+        Some(promise)
     }
 
     /// The promise for a directory's names, if there is one now.

@@ -16,6 +16,14 @@ use crate::{
     users::Users,
 };
 
+/// What was so before the entries of a directory were changed.
+#[derive(Debug)]
+pub(crate) struct Before {
+    /// The directory's promise, if it was held.
+    pub(crate) promise: Option<Arc<Promise>>,
+    pub(crate) mark: Mark,
+}
+
 /// A mounted file system. Its operations are in `ops`, one a file.
 ///
 /// ```no_run
@@ -115,23 +123,22 @@ impl Vfs {
         self.holder.cache.change(&[file]);
     }
 
-    /// This mount made something under a name, or tried to: it and its attributes are kept, if nothing came between.
+    /// This mount made something under a name, or tried to: it and its attributes are kept, if nothing came between. Told as
+    /// well may be how the directory is `after` it.
     pub(crate) fn made(
         &self,
-        directory: FileIndex,
-        name: &[u8],
+        (directory, name): (FileIndex, &[u8]),
         made: braid_client::Result<Attributes>,
-        under: (Option<Arc<Promise>>, Mark),
+        Before { promise, mark }: Before,
+        after: Option<Attributes>,
     ) -> Result<Known> {
-        let (cache, (promise, mark)) = (&self.holder.cache, under);
-        let holds = |promise: &Promise| self.holder.holds(promise);
+        let (cache, holds) = (&self.holder.cache, |promise: &Promise| self.holder.holds(promise));
         let keep = match (&made, promise) {
             (Ok(found), Some(promise)) => cache.keep_found(&promise, mark, name, found, holds),
             _ => Keep::default(),
         };
-        match keep.name {
-            // The directory has another time now.
-            Some(_) => cache.change(&[directory]),
+        match &keep.name {
+            Some(promise) => cache.change_entries(directory, promise, mark, after, holds),
             // What is remembered of the name is of before, or whether it was made is not known.
             None => cache.change_name(directory, name),
         }
@@ -140,8 +147,8 @@ impl Vfs {
         Ok(Known { attributes, keep })
     }
 
-    /// Before something is made: the promise of its directory, if it is held, and the moment.
-    pub(crate) fn before(&self, directory: FileIndex) -> (Option<Arc<Promise>>, Mark) {
-        (self.holder.held_promise(directory), self.holder.cache.mark())
+    /// Before the entries of a directory are changed: its promise, if it is held, and the moment.
+    pub(crate) fn before(&self, directory: FileIndex) -> Before {
+        Before { promise: self.holder.held_promise(directory), mark: self.holder.cache.mark() }
     }
 }

@@ -12,7 +12,10 @@ use std::{
 
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
-use braid_vfs::{Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Vfs, WriteAs};
+use braid_vfs::{
+    Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Status, Vfs, WriteAs,
+    XattrMode,
+};
 use proptest::{prelude::*, test_runner::Config as Runs};
 use support::{Cluster, ROOT, USER};
 
@@ -311,6 +314,87 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
     let mode = AttributeChanges { mode: Some(0o644), ..AttributeChanges::none() };
     one.vfs.set_attributes(file, None, mode, false).unwrap();
     assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
+}
+
+#[test]
+fn a_directory_that_a_mount_made_is_filled_and_emptied_with_one_call_for_each_name() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    assert_eq!(one.stat(ROOT, b"d"), None, "and now it holds the lease of the root");
+    let made = one.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
+    let names: Vec<Vec<u8>> = (0..200).map(|number| format!("f{number}").into_bytes()).collect();
+    let count = || one.vfs.attributes(made, None).unwrap().attributes.bytes.0;
+    let before = cluster.calls();
+    for (number, name) in names.iter().enumerate() {
+        // As a kernel does: it asks for the directory, for the name, and makes it.
+        assert_eq!(count(), number as u64);
+        assert!(matches!(one.vfs.look_up(made, name).unwrap(), Looked::Absent(_)));
+        let (opened, _) = one.vfs.create(USER, made, name, &support::new_file(0o644)).unwrap();
+        one.vfs.release(opened.handle, None).unwrap();
+    }
+    for (number, name) in names.iter().enumerate() {
+        assert_eq!(count(), (names.len() - number) as u64);
+        one.vfs.unlink(made, name).unwrap();
+    }
+    // Beside them: closes, together, and signs of life.
+    let calls = cluster.calls() - before;
+    assert!(calls < 2 * names.len() as u64 + 50, "{calls} calls");
+    // Somebody else's name is found, in a directory that was whole until then.
+    let (opened, _) = two.vfs.create(USER, made, b"other", &support::new_file(0o644)).unwrap();
+    two.vfs.release(opened.handle, None).unwrap();
+    assert!(matches!(one.vfs.look_up(made, b"other").unwrap(), Looked::Found(_)));
+    assert_eq!(count(), 1);
+}
+
+#[test]
+fn what_is_told_of_a_directory_with_changes_that_cross_is_what_is_true_after_them() {
+    let cluster = Cluster::start(1);
+    let mount = Mount::new(&cluster);
+    assert_eq!(mount.stat(ROOT, b"d"), None);
+    let made = mount.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
+    let plain = cluster.client();
+    for round in 0..20 {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let vfs = &mount.vfs;
+                scope.spawn(move || {
+                    let name = |number: u32| format!("{round}-{thread}-{number}").into_bytes();
+                    for number in 0..8 {
+                        let (opened, _) = vfs.create(USER, made, &name(number), &support::new_file(0o644)).unwrap();
+                        vfs.release(opened.handle, None).unwrap();
+                        if number % 2 == 1 {
+                            vfs.unlink(made, &name(number - 1)).unwrap();
+                            assert!(matches!(vfs.look_up(made, &name(number - 1)).unwrap(), Looked::Absent(_)));
+                        }
+                        assert!(matches!(vfs.look_up(made, &name(number)).unwrap(), Looked::Found(_)));
+                    }
+                });
+            }
+        });
+        let (kept, truth) = (mount.vfs.attributes(made, None).unwrap().attributes, plain.lstat(made).unwrap());
+        assert_eq!((kept.bytes, kept.change, kept.mtime), (truth.bytes, truth.change, truth.mtime));
+    }
+}
+
+#[test]
+fn of_a_file_that_has_no_extended_attributes_nobody_is_asked_for_any() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let file = one.vfs.make_node(USER, ROOT, b"f", FileKind::File, 0o644, 0, 0).unwrap().attributes.file;
+    let value = |mount: &Mount, name: &[u8]| mount.vfs.xattr(file, name).map_err(|error| error.status());
+    let none = Err(Some(Status::NoAttribute));
+    two.stat(ROOT, b"f").unwrap();
+    let before = cluster.calls();
+    for _ in 0..100 {
+        assert_eq!(value(&two, b"user.colour"), none);
+        assert_eq!(value(&two, b"security.capability"), none);
+        assert_eq!(two.vfs.xattrs(file).unwrap(), [b""; 0]);
+    }
+    assert!(cluster.calls() - before < 50, "{} calls", cluster.calls() - before);
+    one.vfs.set_xattr(file, b"user.colour", b"red", XattrMode::Either).unwrap();
+    assert_eq!(value(&two, b"user.colour").unwrap(), b"red");
+    two.vfs.remove_xattr(file, b"user.colour").unwrap();
+    assert_eq!((value(&one, b"user.colour"), value(&two, b"user.colour")), (none.clone(), none));
 }
 
 #[test]

@@ -69,3 +69,27 @@ fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_i
         assert_eq!(page(&two, one.handle), b"what it was");
     }
 }
+
+#[test]
+fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
+    const FILES: u64 = 300;
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let files: Vec<FileIndex> = (0..FILES)
+        .map(|number| {
+            let (file, handle) = create(&one, format!("f{number}").as_bytes());
+            one.write(handle, 0, b"what it was", WriteAs::default()).unwrap();
+            one.release(handle, None).unwrap();
+            file
+        })
+        .collect();
+    let before = cluster.calls();
+    for file in files {
+        let opened = open(&two, file);
+        assert_eq!(read(&two, opened.handle, 0, 64), b"what it was");
+        two.release(opened.handle, None).unwrap();
+    }
+    // One to open; the read is the daemon's. Closes go together; a few files are still leased to their maker.
+    let calls = cluster.calls() - before;
+    assert!(calls < FILES + FILES / 3, "{calls} calls for {FILES} files");
+}

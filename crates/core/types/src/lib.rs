@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod id;
+mod id_hash;
 pub mod limits;
 mod offset;
 mod range_map;
@@ -15,6 +16,7 @@ pub use id::{
     ClusterUuid, ConnectionId, FileIndex, IodId, KeyId, LayoutVersion, MapEpoch, MdsEpoch, ObjectGeneration, ObjectId,
     PartIndex, SessionId, ShardId, SizeGeneration, WriteVerifier,
 };
+pub use id_hash::{IdHasher, IdState};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
 pub use range_map::RangeMap;
 pub use status::{Failure, Status};

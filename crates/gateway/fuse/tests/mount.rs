@@ -8,11 +8,11 @@ use std::{
     fs::{self, OpenOptions},
     io::{Read, Seek, SeekFrom, Write},
     os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt},
-    process::Command,
+    process::{Command, Stdio},
     thread,
 };
 
-use rustix::fs::{CWD, FileType};
+use rustix::fs::{CWD, FileType, Mode, OFlags};
 use support::{Cluster, Mount, can_mount};
 
 fn read_write() -> OpenOptions {
@@ -113,6 +113,29 @@ fn a_program_runs_from_the_mount() {
     fs::set_permissions(mount.path("script"), fs::Permissions::from_mode(0o755)).unwrap();
     let output = Command::new(mount.path("script")).arg("twice").current_dir(mount.point()).output().unwrap();
     assert_eq!(output.stdout, b"twice\n");
+}
+
+#[test]
+fn a_program_that_runs_is_not_emptied_by_an_open_that_is_refused() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let mount = Mount::new(&cluster);
+    let program = mount.path("cat");
+    fs::copy("/bin/cat", &program).unwrap();
+    let bytes = fs::metadata(&program).unwrap().len();
+    let mut running = Command::new(&program).stdin(Stdio::piped()).spawn().unwrap();
+    // Opened for reading, and truncated all the same: Linux looks whether it runs only when it truncates.
+    let truncate = |access: OFlags| rustix::fs::open(&program, access | OFlags::TRUNC, Mode::empty());
+    for access in [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR] {
+        assert_eq!(truncate(access).unwrap_err(), rustix::io::Errno::TXTBSY, "{access:?}");
+        assert_eq!(fs::metadata(&program).unwrap().len(), bytes, "{access:?}");
+    }
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+    truncate(OFlags::RDONLY).unwrap();
+    assert_eq!(fs::metadata(&program).unwrap().len(), 0);
 }
 
 #[test]

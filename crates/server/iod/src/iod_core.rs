@@ -200,13 +200,17 @@ impl<S: ObjectStore> IodCore<S> {
         Ok(())
     }
 
-    /// Learns how far this machine's wall clock is from the metadata server's. What is known is kept while a new estimate
-    /// agrees with it, within 10 ms: the time of a write that was told once must not move with every heartbeat.
-    pub fn set_clock_offset(&self, mds_now: Timestamp, here: Timestamp) {
-        let estimate = nanos(mds_now).saturating_sub(nanos(here));
+    /// Learns how far this machine's wall clock is from the metadata server's, which read `mds_now` between the moments `sent`
+    /// and `received` here. What is known is kept while it may be true, within 10 ms: the time of a write that was told once
+    /// must not move with every heartbeat, least of all with one that was long under way.
+    pub fn set_clock_offset(&self, mds_now: Timestamp, sent: Timestamp, received: Timestamp) {
+        let at = |here| nanos(mds_now).saturating_sub(nanos(here));
+        // A clock that was set back in between would turn them round.
+        let (least, most) = (at(received).min(at(sent)), at(received).max(at(sent)));
+        let agrees = CLOCK_AGREES.as_nanos() as i64;
         let known = self.clock_offset.load(Relaxed);
-        if estimate.saturating_sub(known).saturating_abs() > CLOCK_AGREES.as_nanos() as i64 {
-            self.clock_offset.store(estimate, Relaxed);
+        if known < least.saturating_sub(agrees) || known > most.saturating_add(agrees) {
+            self.clock_offset.store(least.midpoint(most), Relaxed);
         }
     }
 
@@ -331,8 +335,8 @@ impl<S: ObjectStore> IodCore<S> {
 }
 
 const NANOS: i64 = 1_000_000_000;
-/// How far apart two estimates of one clock's offset may be that differ only in how long their messages took: more than a
-/// heartbeat takes on a busy machine, no more than clocks under NTP are apart.
+/// How far a clock's offset may be from what an answer shows before it counts as another one: no more than clocks under NTP
+/// are apart.
 const CLOCK_AGREES: Duration = Duration::from_millis(10);
 
 /// Nanoseconds since 1970; saturates in the year 2262.

@@ -78,7 +78,7 @@ fn main() {
     };
     let first = connect();
     let session = first.call(0, 0, &OpenSession { session: None, client: "load".into() }).session;
-    let directory_file = first.call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 }).file;
+    let directory_file = first.call(0, 1, &MakeDirectory { at: At::root(b"d"), mode: 0o755, umask: 0 }).attributes.file;
 
     let done = AtomicBool::new(false);
     let start = Instant::now();

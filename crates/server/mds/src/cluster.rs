@@ -21,7 +21,7 @@ use braid_wire::message::{
     types::{ClusterMap, IodInfo, IodState, Space},
 };
 
-use crate::placement::Candidate;
+use crate::placement::{Candidate, Candidates};
 
 /// I/O daemons of one cluster (I9): a map of this many still fits one message.
 pub const IODS_MAX: usize = 1024;
@@ -56,14 +56,14 @@ pub struct Cluster {
     epoch: MapEpoch,
     mds: Vec<String>,
     iods: BTreeMap<IodId, Iod>,
-    candidates: Arc<[Candidate]>,
+    candidates: Arc<Candidates>,
 }
 
 impl Cluster {
     /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
     pub fn new(uuid: ClusterUuid, server: MdsEpoch, mds: Vec<String>, records: Vec<IodRecord>, now: Duration) -> Self {
         let iods = records.into_iter().map(|record| (record.id, Iod::recorded(record, NO_SPACE, now))).collect();
-        let mut cluster = Self { uuid, epoch: MapEpoch(server.0 << 32), mds, iods, candidates: Arc::new([]) };
+        let mut cluster = Self { uuid, epoch: MapEpoch(server.0 << 32), mds, iods, candidates: Arc::default() };
         cluster.changed();
         cluster
     }
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// What placement chooses from. Cheap: made anew only when something changed.
-    pub fn candidates(&self) -> Arc<[Candidate]> {
+    pub fn candidates(&self) -> Arc<Candidates> {
         self.candidates.clone()
     }
 
@@ -260,7 +260,8 @@ impl Cluster {
             labels: iod.info.labels.clone(),
             available: iod.info.space.available.0,
         };
-        self.candidates = self.iods.values().map(candidate).collect();
+        let iods = self.iods.values().map(candidate).collect();
+        self.candidates = Arc::new(Candidates::new(iods, &self.candidates));
     }
 }
 
@@ -367,7 +368,7 @@ mod tests {
         let epoch = cluster.epoch();
         cluster.heartbeat(id, space(300), WriteVerifier(1), 0, limit * 2).unwrap();
         assert_eq!(cluster.epoch(), epoch, "space alone is no new map");
-        assert_eq!(cluster.candidates()[0].available, 300);
+        assert_eq!(cluster.candidates().iods()[0].available, 300);
     }
 
     #[test]

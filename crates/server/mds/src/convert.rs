@@ -72,7 +72,7 @@ pub(crate) fn attributes(inode: &Inode) -> Attributes {
         flags: inode.flags as u32,
         size_generation: inode.size_generation,
         shared: inode.kind != StoredKind::Directory && (inode.nlink != 1 || inode.linked) || inode.size_in_objects,
-        extended: inode.has_xattrs || inode.acl.is_some(),
+        has_xattrs: inode.has_xattrs || inode.acl.is_some(),
     }
 }
 

@@ -87,8 +87,31 @@ pub(crate) struct Blocked {
 /// The claims of one call: dropped with it.
 pub(crate) struct Hold {
     id: ClaimId,
-    of: Vec<LeaseOf>,
+    of: Things,
     core: Weak<MdsCore>,
+}
+
+/// Mostly one, which takes no memory of its own.
+#[derive(PartialEq, Eq, Debug)]
+enum Things {
+    One(LeaseOf),
+    More(Vec<LeaseOf>),
+}
+
+impl Things {
+    fn of(needs: &[(LeaseOf, LeaseMode)]) -> Self {
+        match needs {
+            [(of, _)] => Self::One(*of),
+            needs => Self::More(needs.iter().map(|(of, _)| *of).collect()),
+        }
+    }
+
+    fn as_slice(&self) -> &[LeaseOf] {
+        match self {
+            Self::One(of) => std::slice::from_ref(of),
+            Self::More(of) => of,
+        }
+    }
 }
 
 impl std::fmt::Debug for Hold {
@@ -100,7 +123,7 @@ impl std::fmt::Debug for Hold {
 impl Drop for Hold {
     fn drop(&mut self) {
         if let Some(core) = self.core.upgrade() {
-            core.on_board(|board| board.table.unclaim(self.id, &self.of));
+            core.on_board(|board| board.table.unclaim(self.id, self.of.as_slice()));
         }
     }
 }
@@ -219,7 +242,7 @@ impl MdsCore {
         }
         let session = call.asker();
         let now = self.now();
-        let of: Vec<LeaseOf> = needs.iter().map(|(of, _)| *of).collect();
+        let of = Things::of(needs);
         let old = call.hold.take();
         let (kept, dropped) = match old {
             Some(hold) if hold.of == of => (Some(hold), None),
@@ -328,7 +351,7 @@ impl MdsCore {
         let (hold, asked, freed) = self.on_board(|board| {
             let hold = kept.unwrap_or_else(|| {
                 board.next_claim += 1;
-                Hold { id: ClaimId(board.next_claim), of: vec![of], core: self.weak() }
+                Hold { id: ClaimId(board.next_claim), of: Things::One(of), core: self.weak() }
             });
             let asked = board.table.ask_data(hold.id, session, of, wish, now);
             (hold, asked, board.freed)

@@ -4,6 +4,8 @@
 //! system; field by field, so that a call may set the stripe size alone. What a *call* asks for and
 //! cannot have is an error; what a *directory* asks for and does not fit the call's distribution is ignored.
 
+use std::sync::{Arc, OnceLock};
+
 use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy, Strip};
 use braid_types::{
     Failure, FileOffset, IodId, LayoutVersion, ObjectGeneration, Status,
@@ -32,6 +34,53 @@ pub struct Candidate {
     pub labels: Vec<String>,
     /// Bytes that may still be written to its disk.
     pub available: u64,
+}
+
+/// What placement chooses from.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    iods: Vec<Candidate>,
+    unwished: Arc<Unwished>,
+}
+
+/// The layouts of files that nobody has a wish for, each made once: as many as there are daemons to begin with.
+#[derive(Debug, Default)]
+struct Unwished {
+    usable: Vec<IodId>,
+    layouts: Vec<OnceLock<Arc<Layout>>>,
+}
+
+impl Candidates {
+    /// Every daemon of the cluster, in the order of their ids. What those before made is kept while the same are usable.
+    pub fn new(iods: Vec<Candidate>, before: &Self) -> Self {
+        let usable: Vec<IodId> = iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id).collect();
+        let unwished = if usable == before.unwished.usable {
+            Arc::clone(&before.unwished)
+        } else {
+            let layouts = usable.iter().map(|_| OnceLock::new()).collect();
+            Arc::new(Unwished { usable, layouts })
+        };
+        Self { iods, unwished }
+    }
+
+    /// Every daemon of the cluster, in the order of their ids.
+    pub fn iods(&self) -> &[Candidate] {
+        &self.iods
+    }
+
+    /// The layout that a file gets in this turn which neither call nor directory has a wish for. `make` makes it.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn unwished(&self, turn: u64, make: impl FnOnce() -> Result<Layout, Failure>) -> Result<Arc<Layout>, Failure> {
+        let Unwished { usable, layouts } = &*self.unwished;
+        let Some(first) = turn.checked_rem(usable.len() as u64) else { return make().map(Arc::new) };
+        let known = &layouts[first as usize];
+        match known.get() {
+            Some(layout) => Ok(Arc::clone(layout)),
+            None => make().map(|layout| Arc::clone(known.get_or_init(|| Arc::new(layout)))),
+        }
+    }
 }
 
 /// Everything that a choice depends on.
@@ -263,6 +312,27 @@ mod tests {
         assert_eq!(first.components[0].distribution, Distribution::SimpleStripe { stripe_size: STRIPE_BYTES_DEFAULT });
         assert_eq!(placed(&choose(&wish(), &wish(), &iods(4), 5).unwrap()), [2, 3, 4, 1]);
         assert_eq!(placed(&choose(&wish(), &wish(), &iods(40), 0).unwrap()).len(), PARTS_DEFAULT_MAX);
+    }
+
+    #[test]
+    fn what_nobody_has_a_wish_for_is_chosen_once_for_each_turn_while_the_same_daemons_are_up() {
+        let mut some = iods(3);
+        let candidates = Candidates::new(some.clone(), &Candidates::default());
+        let take =
+            |from: &Candidates, turn| from.unwished(turn, || choose(&wish(), &wish(), from.iods(), turn)).unwrap();
+        for turn in 0..7 {
+            assert_eq!(*take(&candidates, turn), choose(&wish(), &wish(), &some, turn).unwrap());
+        }
+        assert!(Arc::ptr_eq(&take(&candidates, 1), &take(&candidates, 4)));
+        some[0].available = 0;
+        let fuller = Candidates::new(some.clone(), &candidates);
+        assert!(Arc::ptr_eq(&take(&candidates, 1), &take(&fuller, 1)));
+        some[1].state = IodState::Down;
+        let fewer = Candidates::new(some, &fuller);
+        assert_eq!(placed(&take(&fewer, 1)), [3, 1]);
+        let none = Candidates::default();
+        let refused = none.unwished(0, || choose(&wish(), &wish(), none.iods(), 0));
+        assert_eq!(refused.unwrap_err().status, Status::NoIods);
     }
 
     #[test]

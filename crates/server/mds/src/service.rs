@@ -51,16 +51,13 @@ impl CallService for MdsCore {
 
 fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest), Failure> {
     let malformed = |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
-    let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
-    if !known {
-        return Err(Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}")));
-    }
-    let (envelope, rest) = body.split_at_checked(ENVELOPE_BYTES).ok_or_else(|| malformed(WireError::Truncated))?;
-    let envelope = Envelope::from_bytes(envelope).map_err(malformed)?;
-    match MdsRequest::decode(op, rest) {
-        Some(request) => Ok((envelope, request.map_err(malformed)?)),
-        None => Err(malformed(WireError::Unknown)),
-    }
+    let unknown = || Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}"));
+    let Some((envelope, rest)) = body.split_at_checked(ENVELOPE_BYTES) else {
+        let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
+        return Err(if known { malformed(WireError::Truncated) } else { unknown() });
+    };
+    let request = MdsRequest::decode(op, rest).ok_or_else(unknown)?;
+    Ok((Envelope::from_bytes(envelope).map_err(malformed)?, request.map_err(malformed)?))
 }
 
 impl MdsCore {

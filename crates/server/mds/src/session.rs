@@ -13,7 +13,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use braid_types::{Failure, FileIndex, KeyId, MdsEpoch, SessionId, Status};
+use braid_types::{Failure, FileIndex, IdState, KeyId, MdsEpoch, SessionId, Status};
 use braid_wire::Rights;
 
 use crate::connection::Pulse;
@@ -69,8 +69,8 @@ pub struct Session<W> {
     pub reclaimed: bool,
     /// It has not told yet all that it had open then.
     pub reclaiming: bool,
-    opens: HashMap<u64, OpenFile>,
-    held: HashMap<FileIndex, Held>,
+    opens: HashMap<u64, OpenFile, IdState>,
+    held: HashMap<FileIndex, Held, IdState>,
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
@@ -110,7 +110,7 @@ pub enum Admission<W> {
 impl<W> Session<W> {
     /// A session with nothing open.
     pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
-        let (pulse, opens, held) = (Arc::new(Pulse::new(id, now)), HashMap::new(), HashMap::new());
+        let (pulse, opens, held) = (Arc::new(Pulse::new(id, now)), HashMap::default(), HashMap::default());
         let reclaiming = reclaimed;
         Self {
             id,
@@ -269,7 +269,7 @@ impl<W> Slot<W> {
 /// Every session, live and recorded.
 #[derive(Debug)]
 pub struct Sessions<W> {
-    live: HashMap<SessionId, Session<W>>,
+    live: HashMap<SessionId, Session<W>, IdState>,
     /// Of an earlier run, not reclaimed yet.
     recorded: HashMap<SessionId, Owner>,
 }
@@ -277,7 +277,7 @@ pub struct Sessions<W> {
 impl<W> Sessions<W> {
     /// The sessions that an earlier run of the server recorded wait to be reclaimed.
     pub fn new(recorded: HashMap<SessionId, Owner>) -> Self {
-        Self { live: HashMap::new(), recorded }
+        Self { live: HashMap::default(), recorded }
     }
 
     /// Whether there is room for one more.

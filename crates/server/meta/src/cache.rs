@@ -6,35 +6,15 @@
 //! 3. Eviction is second chance: what was used since the hand last passed stays.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_types::FileIndex;
+use braid_types::{FileIndex, IdState};
 
 use crate::record::Inode;
 
 /// Slices, each with its own lock.
 const SLICES: usize = 64;
-
-/// A file index is already spread by its counter: one multiplication is hash enough.
-#[derive(Default)]
-pub(crate) struct IndexHasher(u64);
-
-impl Hasher for IndexHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        let mixed = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-}
 
 struct Slot {
     inode: Arc<Inode>,
@@ -43,7 +23,7 @@ struct Slot {
 
 #[derive(Default)]
 struct Slice {
-    map: HashMap<FileIndex, Slot, BuildHasherDefault<IndexHasher>>,
+    map: HashMap<FileIndex, Slot, IdState>,
     /// In the order that they came: each index in `map` once, and some that were removed.
     order: VecDeque<FileIndex>,
     /// Counts writers' changes (invariant 2).

@@ -1,5 +1,7 @@
 //! Little-endian bytes in and out: how every record of the metadata store is laid out.
 
+use std::ops::Range;
+
 use braid_types::Timestamp;
 
 use crate::record::RecordError;
@@ -13,6 +15,16 @@ impl Encoder {
         let mut bytes = Vec::with_capacity(320);
         bytes.push(version);
         Self(bytes)
+    }
+
+    /// Goes on behind what is there.
+    pub(crate) fn after(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+
+    /// Appends a copy of bytes that are there.
+    pub(crate) fn again(&mut self, bytes: Range<usize>) {
+        self.0.extend_from_within(bytes);
     }
 
     pub(crate) fn u8(&mut self, value: u8) -> &mut Self {

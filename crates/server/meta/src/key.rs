@@ -1,7 +1,9 @@
 //! Keys of the metadata store. Each begins with the virtual shard that owns it, big-endian, then a letter for the
 //! kind of record, then big-endian fields, so that keys sort as their fields do. `docs/format-meta.md` lists them.
 
-use braid_types::{FileIndex, IodId, KeyId, SessionId, ShardId};
+use std::ops::Deref;
+
+use braid_types::{FileIndex, IodId, KeyId, SessionId, ShardId, limits::NAME_BYTES_MAX};
 
 /// What a key names; the letter is part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,80 +30,116 @@ pub(crate) enum Kind {
 /// The shard of records that belong to the whole cluster.
 pub(crate) const CLUSTER_SHARD: ShardId = ShardId(0);
 
-fn key(shard: ShardId, kind: Kind, fields: &[&[u8]]) -> Vec<u8> {
-    let bytes = 3 + fields.iter().map(|field| field.len()).sum::<usize>();
-    let mut key = Vec::with_capacity(bytes);
-    key.extend_from_slice(&shard.0.to_be_bytes());
-    key.push(kind as u8);
-    fields.iter().for_each(|field| key.extend_from_slice(field));
+/// The longest key: shard, kind, file, and a name.
+const BYTES_MAX: usize = 2 + 1 + 8 + NAME_BYTES_MAX;
+
+/// A key, on the stack: a create makes a dozen.
+#[derive(Clone)]
+pub(crate) struct Key {
+    bytes: [u8; BYTES_MAX],
+    used: u16,
+}
+
+impl Key {
+    fn new(shard: ShardId, kind: Kind) -> Self {
+        let mut key = Self { bytes: [0; BYTES_MAX], used: 0 };
+        key.push(&shard.0.to_be_bytes());
+        key.push(&[kind as u8]);
+        key
+    }
+
+    fn push(&mut self, field: &[u8]) {
+        let from = usize::from(self.used);
+        self.bytes[from..from + field.len()].copy_from_slice(field);
+        self.used += field.len() as u16;
+    }
+}
+
+impl Deref for Key {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.used)]
+    }
+}
+
+impl AsRef<[u8]> for Key {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+fn key(shard: ShardId, kind: Kind, fields: &[&[u8]]) -> Key {
+    let mut key = Key::new(shard, kind);
+    fields.iter().for_each(|field| key.push(field));
     key
 }
 
-fn of_file(kind: Kind, file: FileIndex, rest: &[u8]) -> Vec<u8> {
+fn of_file(kind: Kind, file: FileIndex, rest: &[u8]) -> Key {
     key(file.shard(), kind, &[&file.0.to_be_bytes(), rest])
 }
 
-pub(crate) fn inode(file: FileIndex) -> Vec<u8> {
+pub(crate) fn inode(file: FileIndex) -> Key {
     of_file(Kind::Inode, file, &[])
 }
 
-pub(crate) fn entry(directory: FileIndex, name: &[u8]) -> Vec<u8> {
+pub(crate) fn entry(directory: FileIndex, name: &[u8]) -> Key {
     of_file(Kind::Entry, directory, name)
 }
 
-pub(crate) fn cookie(directory: FileIndex, cookie: u64) -> Vec<u8> {
+pub(crate) fn cookie(directory: FileIndex, cookie: u64) -> Key {
     of_file(Kind::Cookie, directory, &cookie.to_be_bytes())
 }
 
-pub(crate) fn xattr(file: FileIndex, name: &[u8]) -> Vec<u8> {
+pub(crate) fn xattr(file: FileIndex, name: &[u8]) -> Key {
     of_file(Kind::Xattr, file, name)
 }
 
-pub(crate) fn symlink(file: FileIndex) -> Vec<u8> {
+pub(crate) fn symlink(file: FileIndex) -> Key {
     of_file(Kind::Symlink, file, &[])
 }
 
-pub(crate) fn directory_default(directory: FileIndex) -> Vec<u8> {
+pub(crate) fn directory_default(directory: FileIndex) -> Key {
     of_file(Kind::Default, directory, &[])
 }
 
-pub(crate) fn orphan(file: FileIndex) -> Vec<u8> {
+pub(crate) fn orphan(file: FileIndex) -> Key {
     of_file(Kind::Orphan, file, &[])
 }
 
-pub(crate) fn deletion(file: FileIndex) -> Vec<u8> {
+pub(crate) fn deletion(file: FileIndex) -> Key {
     of_file(Kind::Deletion, file, &[])
 }
 
-pub(crate) fn intent(file: FileIndex) -> Vec<u8> {
+pub(crate) fn intent(file: FileIndex) -> Key {
     of_file(Kind::Intent, file, &[])
 }
 
-pub(crate) fn write_open(file: FileIndex, session: SessionId) -> Vec<u8> {
+pub(crate) fn write_open(file: FileIndex, session: SessionId) -> Key {
     of_file(Kind::WriteOpen, file, &session.0.to_be_bytes())
 }
 
-pub(crate) fn counter(shard: ShardId) -> Vec<u8> {
+pub(crate) fn counter(shard: ShardId) -> Key {
     key(shard, Kind::Counter, &[])
 }
 
-pub(crate) fn replay(shard: ShardId, session: SessionId, slot: u32) -> Vec<u8> {
+pub(crate) fn replay(shard: ShardId, session: SessionId, slot: u32) -> Key {
     key(shard, Kind::Replay, &[&session.0.to_be_bytes(), &slot.to_be_bytes()])
 }
 
-pub(crate) fn session(session: SessionId) -> Vec<u8> {
+pub(crate) fn session(session: SessionId) -> Key {
     key(CLUSTER_SHARD, Kind::Session, &[&session.0.to_be_bytes()])
 }
 
-pub(crate) fn client_key(id: KeyId) -> Vec<u8> {
+pub(crate) fn client_key(id: KeyId) -> Key {
     key(CLUSTER_SHARD, Kind::ClientKey, &[&id.0.to_be_bytes()])
 }
 
-pub(crate) fn iod(id: IodId) -> Vec<u8> {
+pub(crate) fn iod(id: IodId) -> Key {
     key(CLUSTER_SHARD, Kind::Iod, &[&id.0.to_be_bytes()])
 }
 
-pub(crate) fn cluster() -> Vec<u8> {
+pub(crate) fn cluster() -> Key {
     key(CLUSTER_SHARD, Kind::Cluster, &[])
 }
 
@@ -113,27 +151,28 @@ pub(crate) struct Range {
 
 /// Every key of one kind in one shard.
 pub(crate) fn all(shard: ShardId, kind: Kind) -> Range {
-    Range { from: key(shard, kind, &[]), end: vec![(shard.0 >> 8) as u8, shard.0 as u8, kind as u8 + 1] }
+    let end = vec![(shard.0 >> 8) as u8, shard.0 as u8, kind as u8 + 1];
+    Range { from: key(shard, kind, &[]).to_vec(), end }
 }
 
 /// Every key of one kind of one file.
 pub(crate) fn all_of(file: FileIndex, kind: Kind) -> Range {
     let end = match file.0.checked_add(1) {
-        Some(next) if next >> 48 == file.0 >> 48 => key(file.shard(), kind, &[&next.to_be_bytes()]),
+        Some(next) if next >> 48 == file.0 >> 48 => key(file.shard(), kind, &[&next.to_be_bytes()]).to_vec(),
         _ => all(file.shard(), kind).end,
     };
-    Range { from: of_file(kind, file, &[]), end }
+    Range { from: of_file(kind, file, &[]).to_vec(), end }
 }
 
 /// Every cookie of a directory past `after`.
 pub(crate) fn cookies_after(directory: FileIndex, after: u64) -> Range {
-    Range { from: cookie(directory, after.saturating_add(1)), end: all_of(directory, Kind::Cookie).end }
+    Range { from: cookie(directory, after.saturating_add(1)).to_vec(), end: all_of(directory, Kind::Cookie).end }
 }
 
 /// Every replay record of a session in one shard.
 pub(crate) fn replays_of(shard: ShardId, session: SessionId) -> Range {
-    let from = replay(shard, session, 0);
-    let mut end = replay(shard, session, u32::MAX);
+    let from = replay(shard, session, 0).to_vec();
+    let mut end = replay(shard, session, u32::MAX).to_vec();
     end.push(0);
     Range { from, end }
 }

@@ -6,12 +6,9 @@
 //! 3. A reader that missed may add what it found only if no writer forgot a name of its slice meanwhile.
 
 use std::collections::HashMap;
-use std::hash::BuildHasherDefault;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use braid_types::FileIndex;
-
-use crate::cache::IndexHasher;
+use braid_types::{FileIndex, IdState};
 
 /// Slices, each with its own lock.
 const SLICES: usize = 64;
@@ -23,7 +20,7 @@ type Names = HashMap<Box<[u8]>, FileIndex>;
 
 #[derive(Default)]
 struct Slice {
-    directories: HashMap<FileIndex, Names, BuildHasherDefault<IndexHasher>>,
+    directories: HashMap<FileIndex, Names, IdState>,
     names: usize,
     /// Counts what writers forgot (invariant 3).
     forgotten: u64,

@@ -7,7 +7,9 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use braid_types::{ClusterUuid, Failure, FileIndex, MapEpoch, MdsEpoch, SessionId, ShardId, Status, Timestamp};
+use braid_types::{
+    ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, SessionId, ShardId, Status, Timestamp,
+};
 
 use crate::cache::InodeCache;
 use crate::identity::{Call, Replay};
@@ -46,13 +48,13 @@ pub struct Namespace {
 
 /// What only the one writer at a time sees and changes.
 pub(crate) struct Writer {
-    pub(crate) counters: HashMap<ShardId, Counter>,
+    pub(crate) counters: HashMap<ShardId, Counter, IdState>,
     pub(crate) next_shard: u16,
     pub(crate) opens: Opens,
     /// See [`Namespace::keep_orphans`].
     pub(crate) keep_orphans: bool,
     /// The newest sequence of each slot seen since the start: a newer one needs no look into the store.
-    pub(crate) replays: HashMap<(SessionId, u32), u64>,
+    pub(crate) replays: HashMap<(SessionId, u32), u64, IdState>,
     pub(crate) cluster: ClusterIdentity,
 }
 
@@ -105,7 +107,7 @@ impl Namespace {
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
-        let (counters, replays) = (HashMap::new(), HashMap::new());
+        let (counters, replays) = (HashMap::default(), HashMap::default());
         let writer = Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use braid_types::{FileIndex, SessionId};
+use braid_types::{FileIndex, IdState, SessionId};
 
 /// What a file is opened for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ pub struct OpenFile {
 
 /// The table. A file is in it while anybody has it open.
 #[derive(Default)]
-pub(crate) struct Opens(HashMap<FileIndex, Vec<OpenFile>>);
+pub(crate) struct Opens(HashMap<FileIndex, Vec<OpenFile>, IdState>);
 
 impl Opens {
     pub(crate) fn of(&self, file: FileIndex, session: SessionId) -> OpenFile {

@@ -14,7 +14,7 @@ use crate::key;
 use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
 use crate::record::{
-    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Recorded, decode_entry, encode_cookie, encode_entry,
+    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Recorded, decode_entry, write_cookie, write_entry,
 };
 use crate::store::Batch;
 
@@ -118,8 +118,9 @@ impl<'a> Tx<'a> {
     }
 
     /// The one copy in memory of a layout.
-    pub(crate) fn share_layout(&self, layout: Layout) -> Arc<Layout> {
-        self.ns.layouts.share(Arc::new(layout))
+    pub(crate) fn share_layout(&self, layout: Arc<Layout>) -> Arc<Layout> {
+        // Who placed it keeps it himself, and hands this copy out again.
+        if Arc::strong_count(&layout) > 1 { layout } else { self.ns.layouts.share(layout) }
     }
 
     /// Reads a key as it was before this transaction.
@@ -139,8 +140,8 @@ impl<'a> Tx<'a> {
 
     /// Adds a name under both of its keys.
     pub(crate) fn put_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
-        self.batch.put(key::entry(directory, name), encode_entry(entry));
-        self.batch.put(key::cookie(directory, entry.cookie), encode_cookie(entry, name));
+        self.batch.put_with(key::entry(directory, name), |out| write_entry(out, entry));
+        self.batch.put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, entry, name));
     }
 
     pub(crate) fn remove_entry(&mut self, directory: FileIndex, name: &[u8], entry: &Entry) {
@@ -252,16 +253,21 @@ impl<'a> Tx<'a> {
         home: ShardId,
         outcome: &Outcome,
     ) -> Result<(), Failure> {
+        let mut told = None;
         for (file, inode) in &self.dirty {
-            match inode {
-                Some(inode) => self.batch.put(key::inode(*file), inode.encode()),
-                None => self.batch.remove(key::inode(*file)),
+            let Some(inode) = inode else {
+                self.batch.remove(key::inode(*file));
+                continue;
+            };
+            let record = self.batch.put_with(key::inode(*file), |out| inode.write(out));
+            if outcome.tells(inode) {
+                told = Some(record);
             }
         }
         if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
             if let Some(Replay { session, slot, sequence }) = replay {
                 let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
-                self.batch.put(key::replay(home, session, slot), recorded.encode());
+                self.batch.put_with(key::replay(home, session, slot), |out| recorded.write(out, told));
             }
             self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
             if let Some(Replay { session, slot, sequence }) = replay {

@@ -9,7 +9,13 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::{args::CoreArgs, cpu::CpuMeter, daemons::Cluster};
+use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster};
+
+/// When this program was killed: its daemons died with it, its mount and its files did not.
+const REMOVE: &str = r#"
+umount -l "$1/scratch/braid"
+for try in $(seq 100); do rm -rf --one-file-system "$1"; test -e "$1" || break; sleep 0.1; done
+"#;
 
 /// One run.
 pub struct Bench {
@@ -25,7 +31,8 @@ pub struct Bench {
     notes: RefCell<Vec<String>>,
     // Before `dir`: the daemons end before their directories go.
     cluster: OnceCell<Cluster>,
-    _dir: TempDir,
+    _cleanup: Cleanup,
+    dir: TempDir,
     // Last: its group can be removed when no daemon is in it any more.
     meter: CpuMeter,
 }
@@ -70,6 +77,7 @@ impl Bench {
         let scratch = dir.path().join("scratch");
         std::fs::create_dir(&scratch)?;
         let meter = CpuMeter::start();
+        let cleanup = Cleanup::new(REMOVE, &[&dir.path().display().to_string()])?;
         let quick =
             if args.quick { vec!["quick: smaller sizes, for trying; not to be published".to_owned()] } else { vec![] };
         let notes = [meter.describe().to_owned()].into_iter().chain(quick).collect();
@@ -82,7 +90,8 @@ impl Bench {
             braid: args.braid.clone(),
             notes: RefCell::new(notes),
             cluster: OnceCell::new(),
-            _dir: dir,
+            _cleanup: cleanup,
+            dir,
         })
     }
 
@@ -94,7 +103,7 @@ impl Bench {
     /// The daemons, started with the first call.
     pub fn cluster(&self) -> Result<&Cluster> {
         if self.cluster.get().is_none() {
-            let cluster = Cluster::start(self._dir.path(), self.braid.as_deref()).context("starting the daemons")?;
+            let cluster = Cluster::start(self.dir.path(), self.braid.as_deref()).context("starting the daemons")?;
             assert!(self.cluster.set(cluster).is_ok(), "there is one thread");
         }
         Ok(self.cluster.get().expect("it was set above"))

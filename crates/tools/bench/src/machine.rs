@@ -14,6 +14,11 @@ pub fn describe(scratch: &Path) -> String {
     parts.join(", ")
 }
 
+/// The load average of the last minute.
+pub fn load() -> Option<f64> {
+    read("/proc/loadavg").split(' ').next()?.parse().ok()
+}
+
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

@@ -17,6 +17,7 @@
 
 mod args;
 mod bench;
+mod cleanup;
 mod cpu;
 mod daemons;
 mod machine;

@@ -25,6 +25,10 @@ use crate::{
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
+    if let Some(code) = mount::warden::run(std::env::args_os()) {
+        return code;
+    }
+    #[cfg(target_os = "linux")]
     let Some(arguments) = mount::alias::arguments(std::env::args_os()) else { return ExitCode::SUCCESS };
     #[cfg(not(target_os = "linux"))]
     let arguments = std::env::args_os();

@@ -25,10 +25,27 @@ pub enum Victim {
     Iod(usize),
 }
 
+/// Where the data of each process lies.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// The metadata server's directory.
+    pub meta: PathBuf,
+    /// The directory of each I/O daemon.
+    pub iods: Vec<PathBuf>,
+}
+
+impl Places {
+    /// All beside each other.
+    pub fn below(dir: &Path, iods: usize) -> Self {
+        Self { meta: dir.join("meta"), iods: (0..iods).map(|iod| dir.join(format!("iod{iod}"))).collect() }
+    }
+}
+
 /// A metadata server and I/O daemons.
 pub struct Cluster {
     braid: Braid,
     dir: PathBuf,
+    places: Places,
     mds_address: String,
     iod_addresses: Vec<String>,
     mds: Option<Daemon>,
@@ -38,18 +55,25 @@ pub struct Cluster {
 impl Cluster {
     /// A new one in a new directory, running.
     pub fn start(braid: &Braid, dir: &Path, iods: usize) -> Result<Self> {
+        Self::start_at(braid, dir, Places::below(dir, iods))
+    }
+
+    /// The same, with the data where it is wanted; logs and the client's key lie in `dir`.
+    pub fn start_at(braid: &Braid, dir: &Path, places: Places) -> Result<Self> {
+        let iods = places.iods.len();
         let mut ports = free_ports(iods + 1)?.into_iter().map(|port| format!("127.0.0.1:{port}"));
         let mds_address = ports.next().context("no port")?;
         let mut cluster = Self {
             braid: braid.clone(),
             dir: dir.to_owned(),
+            places,
             mds_address: mds_address.clone(),
             iod_addresses: ports.collect(),
             mds: None,
             iods: (0..iods).map(|_| None).collect(),
         };
-        let meta = cluster.path("meta");
-        braid.succeed(["init".as_ref(), meta.as_os_str(), "--listen".as_ref(), mds_address.as_ref()])?;
+        let meta = cluster.places.meta.as_os_str();
+        braid.succeed(["init".as_ref(), meta, "--listen".as_ref(), mds_address.as_ref()])?;
         cluster.restart(Victim::Mds)?;
         (0..iods).try_for_each(|iod| cluster.restart(Victim::Iod(iod)))?;
         let add = ["key", "add", "crash", "-o"].map(str::to_owned);
@@ -73,14 +97,14 @@ impl Cluster {
 
     /// Starts a process that was killed, with the same command as before, and waits until it listens.
     pub fn restart(&mut self, victim: Victim) -> Result<()> {
-        let config = ["--config".to_owned(), self.show("meta/braid.toml")].into_iter();
+        let config = ["--config".to_owned(), self.of_meta("braid.toml")].into_iter();
         match victim {
             Victim::Mds => {
                 let command = ["mds".to_owned()].into_iter().chain(config);
                 self.mds = Some(self.braid.daemon(command, READY, &self.log(victim))?);
             }
             Victim::Iod(iod) => {
-                let dir = self.path(&format!("iod{iod}"));
+                let dir = &self.places.iods[iod];
                 let first = (!dir.exists()).then(|| "--init".to_owned());
                 let place = ["--dir".to_owned(), dir.display().to_string()];
                 let listen = ["--listen".to_owned(), self.iod_addresses[iod].clone()];
@@ -120,7 +144,11 @@ impl Cluster {
     }
 
     fn as_admin(&self) -> Vec<String> {
-        vec!["--config".into(), self.show("meta/braid.toml"), "--key".into(), self.show("meta/keys/server.key")]
+        vec!["--config".into(), self.of_meta("braid.toml"), "--key".into(), self.of_meta("keys/server.key")]
+    }
+
+    fn of_meta(&self, name: &str) -> String {
+        self.places.meta.join(name).display().to_string()
     }
 
     fn log(&self, victim: Victim) -> PathBuf {

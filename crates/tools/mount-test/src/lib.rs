@@ -5,7 +5,8 @@
 //!         ├── history   concurrent calls, against every order that coherence allows
 //!         ├── locks, append, mapped, consistency   several processes on several mounts
 //!         ├── programs, pjdfstest     those of others
-//!         └── suite ── stage   a cluster of processes, mounted twice, of which any may be killed
+//!         └── suite ─┬─ stage   a cluster of processes, mounted twice, of which any may be killed
+//!                    └─ space, power, crowd   each on a cluster of its own (yard): full disks, lost power, many names
 //! ```
 #![cfg(target_os = "linux")]
 
@@ -14,6 +15,7 @@ mod append;
 mod cases;
 pub mod cli;
 mod consistency;
+mod crowd;
 mod fsx;
 mod history;
 mod known;
@@ -21,6 +23,9 @@ mod locks;
 mod mapped;
 mod mapping;
 mod pjdfstest;
+mod power;
 mod programs;
+mod space;
 pub mod stage;
 mod suite;
+mod yard;

@@ -12,11 +12,12 @@ use clap::Args;
 use crate::{
     append,
     cases::{self, Case, Counts, Ground, Outcome},
-    consistency,
+    consistency, crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    known, locks, mapped, pjdfstest, programs,
+    locks, mapped, pjdfstest, power, programs, space,
     stage::{Stage, kill, mount::Mount},
+    yard::{self, OwnCase, Yard},
 };
 
 /// Operations of fsx, on each mount. A tenth of what CI should have: an uncached operation costs up to 3 ms on two busy processors.
@@ -31,13 +32,17 @@ const KILLS_FULL: u64 = 100;
 /// Rounds on one cluster; then a new one begins.
 const KILLS_PER_STAGE: u64 = 10;
 
+/// Cases that make a cluster of their own.
+const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES];
+
 /// `braid-mount-test suite`.
 #[derive(Args, Clone, Debug)]
 pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, pjdfstest, stop, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, pjdfstest, stop,
+    /// space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -52,9 +57,6 @@ pub struct SuiteArgs {
     /// Rounds in which something is killed
     #[arg(long, value_name = "N")]
     kills: Option<u64>,
-    /// Kills under histories with appends to files that are written and cut too, which are known not to hold yet
-    #[arg(long)]
-    with_appends: bool,
     /// Where the cluster lies [default: memory, where it has attributes]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -71,6 +73,8 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
     let (braid, dir) = (Braid::find()?, args.dir.clone().unwrap_or_else(scratch));
     let dir = dir.join(format!("braid-mt-{}", std::process::id()));
     on_two_mounts(args, &braid, &dir.join("two"), &mut counts)?;
+    let yard = Yard { braid: braid.clone(), dir: dir.join("own"), full: args.full, seed: args.seed };
+    OWN.iter().try_for_each(|group| yard::run(group, &args.only, &yard, &mut counts))?;
     if args.wants("kill") {
         kills(args, &braid, &dir, &mut counts)?;
     }
@@ -105,15 +109,11 @@ impl SuiteArgs {
 fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Result<()> {
     let mut stage = Stage::start(braid, dir, 2).context("starting a cluster and mounting it twice")?;
     if args.wants("fsx") {
-        note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1, &[]));
-        note(counts, "fsx::two_mounts_without_pages", || fsx_on(args, &stage, 2, &["mapped", "copy range"]));
-        note(counts, "fsx::two_mounts", || unless_open(args, "fsx::two_mounts", || fsx_on(args, &stage, 2, &[])));
+        note(counts, "fsx::one_mount", || fsx_on(args, &stage, 1));
+        note(counts, "fsx::two_mounts", || fsx_on(args, &stage, 2));
     }
     if args.wants("history") {
-        note(counts, "history::two_mounts_without_appends", || history_on(args, &stage, true));
-        note(counts, "history::two_mounts", || {
-            unless_open(args, "history::two_mounts", || history_on(args, &stage, false))
-        });
+        note(counts, "history::two_mounts", || history_on(args, &stage));
     }
     let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
     for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
@@ -135,19 +135,18 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
 fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Counts) {
     let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
     let whole = args.only.iter().any(|word| word == of_group);
-    let why = |name: &str| known::open(name).filter(|_| args.only.is_empty());
-    cases::run_unless(why, group, if whole { &[] } else { &args.only }, ground, counts);
+    cases::run(group, if whole { &[] } else { &args.only }, ground, counts);
 }
 
 /// On mounts of their own, which end with the group.
 fn on_weak_mounts(args: &SuiteArgs, braid: &Braid, stage: &Stage, counts: &mut Counts) -> Result<()> {
     let mounted = consistency::OPTIONS.iter().enumerate();
     let mounted = mounted.map(|(at, option)| stage.another(braid, &format!("w{at}"), &[option]));
-    let mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
+    let mut mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
     let dirs: Vec<PathBuf> = mounts.iter().map(|mount| mount.point().join("consistency")).collect();
     std::fs::create_dir_all(&dirs[0])?;
     run_group(args, consistency::CASES, &Ground { dirs, full: args.full, seed: args.seed }, counts);
-    Ok(())
+    mounts.iter_mut().try_for_each(|mount| mount.stop().map(drop))
 }
 
 fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>) {
@@ -156,28 +155,19 @@ fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>)
     counts.note(name, outcome, started.elapsed());
 }
 
-fn unless_open(args: &SuiteArgs, name: &str, case: impl FnOnce() -> Result<Outcome>) -> Result<Outcome> {
-    match known::open(name).filter(|_| args.only.is_empty()) {
-        Some(why) => Ok(Outcome::Skipped(why.to_owned())),
-        None => case(),
-    }
-}
-
-fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize, without: &[&str]) -> Result<Outcome> {
+fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     let ops = args.ops.unwrap_or(args.size(FSX_OPS, FSX_OPS_FULL));
     let mut dirs = stage.dirs("fsx")?;
     dirs.truncate(mounts);
-    let fsx = FsxArgs::of(dirs, args.seed, ops);
-    let without = without.iter().map(|word| (*word).to_owned()).collect();
-    let done = fsx::run(&FsxArgs { without, ..fsx })?;
+    let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
     ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
     Ok(Outcome::Passed(format!("{ops} operations: {}", done.counts())))
 }
 
-fn history_on(args: &SuiteArgs, stage: &Stage, without_appends: bool) -> Result<Outcome> {
+fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {
     let rounds = args.size(ROUNDS, ROUNDS_FULL);
     let history = HistoryArgs::of(stage.dirs("history")?, args.seed, rounds);
-    let played = history::run(&HistoryArgs { without_appends, ..history })?;
+    let played = history::run(&history)?;
     Ok(Outcome::Passed(format!("{} calls, the longest {:.2} s", played.calls, played.longest.as_secs_f64())))
 }
 
@@ -218,7 +208,7 @@ fn kills(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Counts) -> Re
             let seed = args.seed.wrapping_mul(1 << 20).wrapping_add(number);
             let name = format!("kill::round_{number}_of_seed_{}", args.seed);
             let before = counts.failed;
-            note(counts, &name, || kill::round(&mut stage, seed, !args.with_appends).map(Outcome::Passed));
+            note(counts, &name, || kill::round(&mut stage, seed).map(Outcome::Passed));
             done += 1;
             failed = counts.failed > before;
         }

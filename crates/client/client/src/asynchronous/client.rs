@@ -9,7 +9,8 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
-        KeyRights, LayoutShowReply, MdsStatusReply, ReadDirectoryReply, RenameMode, SetTime, StatFsReply, XattrMode,
+        KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed, RenameMode, SetTime,
+        StatFsReply, XattrMode,
     },
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };

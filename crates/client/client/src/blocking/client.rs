@@ -9,7 +9,8 @@ use braid_wire::message::{
     lock::{LockHolder, LockRange, LockRequest},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
-        KeyRights, LayoutShowReply, MdsStatusReply, ReadDirectoryReply, RenameMode, SetTime, StatFsReply, XattrMode,
+        KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed, RenameMode, SetTime,
+        StatFsReply, XattrMode,
     },
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };
@@ -112,6 +113,16 @@ impl Client {
     pub fn create(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, bool)> {
         let (file, created) = block_on(self.caller.create(&at.to_at(), options))?;
         Ok((File::new(file, Arc::clone(&self.session))?, created))
+    }
+
+    /// Makes and opens a file as [`Client::create`] does; told as well is how the directory is now that it is in, if this call
+    /// made it and this client holds leases.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub fn create_told(&self, at: impl ToAt, options: &OpenOptions) -> Result<(File, Option<Attributes>)> {
+        let (file, _, directory) = block_on(self.caller.create_told(&at.to_at(), options))?;
+        Ok((File::new(file, Arc::clone(&self.session))?, directory))
     }
 
     /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless

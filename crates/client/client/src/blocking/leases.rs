@@ -8,6 +8,7 @@ use std::{
 
 use braid_net::Blocking;
 use braid_types::{FileIndex, Status};
+use braid_wire::message::types::Attributes;
 
 use super::{Client, block_on};
 use crate::{
@@ -93,6 +94,14 @@ impl Leases {
     /// As any call.
     pub fn ask_names(&self, dir: FileIndex) -> Result<Option<LeaseTicket>> {
         block_on(self.caller.ask_names(dir))
+    }
+
+    /// As [`Leases::ask_names`], with the directory's own attributes, which may be kept under the ticket.
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn ask_names_told(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
+        block_on(self.caller.ask_names_told(dir))
     }
 
     /// Asks for the data lease of a file, and waits while it is recalled from others. What comes may be another mode

@@ -15,8 +15,8 @@ use braid_net::Driver;
 use braid_types::{FileIndex, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
-    mds::{LeaseData, LeaseNames, ReturnLeases},
-    types::At,
+    mds::{LeaseData, LeaseNames, NamesGrant, ReturnLeases},
+    types::{At, Attributes},
 };
 
 use super::{Caller, Engine, Run, gate::lock, mds_call::Kind, recalls::Channel};
@@ -196,11 +196,18 @@ impl<D: Driver> Caller<D> {
     /// # Errors
     /// As any call.
     pub async fn ask_names(&self, dir: FileIndex) -> Result<Option<LeaseTicket>> {
+        Ok(self.ask_names_told(dir).await?.map(|(ticket, _)| ticket))
+    }
+
+    /// As `ask_names`; told as well are the directory's own attributes, which may be kept under the ticket.
+    pub async fn ask_names_told(&self, dir: FileIndex) -> Result<Option<(LeaseTicket, Attributes)>> {
         let Some(asking) = self.engine.asking() else { return Ok(None) };
         let (at, call) = (At::file(dir), LeaseNames { dir });
-        let (number, run) = self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
-        let grant = number.map_or(LeaseGrant::NONE, |number| LeaseGrant { mode: LeaseMode::Read, number });
-        Ok(asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now()))
+        let (granted, run) = self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
+        let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
+        let grant = LeaseGrant { mode: LeaseMode::Read, number };
+        let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
+        Ok(ticket.map(|ticket| (ticket, attributes)))
     }
 
     /// Asks for the data lease of a file, and waits while it is recalled from others. What comes may be less than what

@@ -38,6 +38,8 @@ use crate::{
     error::{Error, Result},
 };
 
+/// Room for the body of a usual call, which is not to be made larger field by field.
+const BODY_BYTES: usize = 256;
 /// Identities of one client. A gateway has as many as it has users.
 const IDENTITIES_MAX: usize = 1 << 20;
 
@@ -237,7 +239,7 @@ impl Attempt {
 }
 
 pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
-    let mut body = Vec::with_capacity(64);
+    let mut body = Vec::with_capacity(BODY_BYTES);
     envelope.encode(&mut body);
     call.encode(&mut body);
     body

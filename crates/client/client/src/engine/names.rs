@@ -3,7 +3,10 @@
 use braid_net::Driver;
 use braid_wire::message::{
     FileKind,
-    mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Rename, RenameMode, Unlink},
+    mds::{
+        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, ReadLink, RemoveDirectory, Removed, Rename, RenameMode,
+        Unlink,
+    },
     types::{At, Attributes},
 };
 
@@ -13,6 +16,11 @@ use crate::error::Result;
 impl<D: Driver> Caller<D> {
     /// Makes a directory.
     pub async fn mkdir(&self, at: &At, mode: u32) -> Result<Attributes> {
+        self.mkdir_told(at, mode).await.map(|made| made.attributes)
+    }
+
+    /// Makes a directory; told as well is how the one is now that it is in, if this client holds leases.
+    pub async fn mkdir_told(&self, at: &At, mode: u32) -> Result<Made> {
         self.change("mkdir", at, MakeDirectory { at: at.clone(), mode, umask: self.umask }).await
     }
 
@@ -38,11 +46,21 @@ impl<D: Driver> Caller<D> {
 
     /// Removes a name of something that is not a directory.
     pub async fn unlink(&self, at: &At) -> Result<()> {
+        self.unlink_told(at).await.map(drop)
+    }
+
+    /// As `unlink`; told is how the directory is now, if this client holds leases.
+    pub async fn unlink_told(&self, at: &At) -> Result<Removed> {
         self.change("unlink", at, Unlink { at: at.clone() }).await
     }
 
     /// Removes an empty directory.
     pub async fn rmdir(&self, at: &At) -> Result<()> {
+        self.rmdir_told(at).await.map(drop)
+    }
+
+    /// As `rmdir`; told is how the directory is now that it was in, if this client holds leases.
+    pub async fn rmdir_told(&self, at: &At) -> Result<Removed> {
         self.change("rmdir", at, RemoveDirectory { at: at.clone() }).await
     }
 

@@ -9,7 +9,7 @@ use braid_wire::{
     message::{
         lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
-        types::{At, LayoutWish, Placement, WishedDistribution},
+        types::{At, Attributes, LayoutWish, Placement, WishedDistribution},
     },
 };
 
@@ -174,7 +174,7 @@ impl<D: Driver> Caller<D> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
-            let (opened, _, run) = self.open_creating(at, options, rights, lease).await?;
+            let (opened, _, _, run) = self.open_creating(at, options, rights, lease).await?;
             (opened, run)
         } else {
             self.open_existing(at, options, rights, lease).await?
@@ -184,11 +184,21 @@ impl<D: Driver> Caller<D> {
 
     /// Opens a file, or makes it; tells whether this call made it.
     pub async fn create(&self, at: &At, options: &OpenOptions) -> Result<(Arc<OpenFile<D>>, bool)> {
+        self.create_told(at, options).await.map(|(file, created, _)| (file, created))
+    }
+
+    /// As `create`; told as well is how the directory is now that the file is in, if it was made and this client holds
+    /// leases.
+    pub async fn create_told(
+        &self,
+        at: &At,
+        options: &OpenOptions,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
-        let (opened, created, run) = self.open_creating(at, options, rights, lease).await?;
-        Ok((self.opened(at, rights, opened, run, asking)?, created))
+        let (opened, created, directory, run) = self.open_creating(at, options, rights, lease).await?;
+        Ok((self.opened(at, rights, opened, run, asking)?, created, directory))
     }
 
     fn asking_with_open(&self, options: &OpenOptions) -> Option<Asking<'_, D>> {
@@ -225,7 +235,7 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
         rights: Rights,
         lease: LeaseMode,
-    ) -> Result<(Opened, bool, Run)> {
+    ) -> Result<(Opened, bool, Option<Attributes>, Run)> {
         let call = Create {
             at: at.clone(),
             mode: options.mode,
@@ -236,9 +246,11 @@ impl<D: Driver> Caller<D> {
             wish: options.wish.clone(),
             lease,
         };
-        let (CreateReply { created, opened, .. }, run) = self.answered("create", at, call, Kind::Once).await?;
+        let (reply, run) = self.answered("create", at, call, Kind::Once).await?;
+        let CreateReply { created, opened, directory, .. } = reply;
         let missing = || Error::new(Status::Malformed, "the server made the file and did not open it");
-        Ok((opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?, created, run))
+        let opened = opened.ok_or_else(missing).map_err(|error| error.during("create", show(at)))?;
+        Ok((opened, created, directory, run))
     }
 
     async fn open_existing(

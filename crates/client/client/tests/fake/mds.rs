@@ -10,7 +10,7 @@ use braid_wire::{
         FileKind,
         lease::LeaseGrant,
         mds::{
-            Create, CreateReply, Envelope, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
+            Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
             RenewReply,
         },
         types::{Attributes, ClusterMap, DirectoryEntry, Identity, IodInfo, IodState, Space},
@@ -165,7 +165,8 @@ impl Cluster {
                     return Err(Status::Exists.into());
                 }
                 self.done.push("mkdir");
-                Ok(encode_success(&attributes(FileIndex(2), FileKind::Directory, 0)))
+                let attributes = attributes(FileIndex(2), FileKind::Directory, 0);
+                Ok(encode_success(&Made { attributes, directory: None }))
             }
             MdsRequest::ReadDirectory(call) => Ok(encode_success(&self.listing(call.cookie))),
             other => panic!("the cluster in memory does not know {}", other.name()),
@@ -185,7 +186,8 @@ impl Cluster {
             self.done.push("create");
         }
         let opened = call.rights.map(|rights| self.opened(session, &call.at.path, rights)).transpose()?;
-        Ok(encode_success(&CreateReply { attributes: self.stat(FileIndex::ROOT, &call.at.path)?, created, opened }))
+        let attributes = self.stat(FileIndex::ROOT, &call.at.path)?;
+        Ok(encode_success(&CreateReply { attributes, created, opened, directory: None }))
     }
 
     fn opened(&mut self, session: SessionId, path: &[u8], rights: Rights) -> Result<Opened, Failure> {
@@ -267,7 +269,7 @@ fn attributes(file: FileIndex, kind: FileKind, bytes: u64) -> Attributes {
         flags: 0,
         size_generation: SizeGeneration(1),
         shared: false,
-        extended: false,
+        has_xattrs: false,
     }
 }
 

@@ -21,6 +21,8 @@ use braid_client::LeaseMode;
 pub enum Use {
     /// They are read for a kernel that keeps them.
     Page,
+    /// They are read at the daemons, and nobody keeps them: what another mount has of them in memory must be there first.
+    Read,
     /// They are written at the daemons.
     Write,
     /// They are written at the end of the file, wherever it is.
@@ -89,7 +91,7 @@ impl Gate {
 
     fn allows(&self, what: Use, held: LeaseMode) -> bool {
         match (what, held) {
-            (_, LeaseMode::Write) | (Use::Write, LeaseMode::Shared) => true,
+            (_, LeaseMode::Write) | (Use::Write | Use::Read, LeaseMode::Shared) | (Use::Read, LeaseMode::Read) => true,
             (Use::Page, _) if self.is_weak() => true,
             (Use::Page, LeaseMode::Read) => self.writers == 0,
             _ => false,
@@ -99,6 +101,7 @@ impl Gate {
     fn to_ask(&self, what: Use) -> Verdict {
         let (mode, alone) = match what {
             Use::Page if self.writers == 0 => (LeaseMode::Read, true),
+            Use::Read => (LeaseMode::Read, false),
             Use::Write => (LeaseMode::Shared, false),
             Use::Page | Use::Append => (LeaseMode::Write, true),
         };
@@ -112,6 +115,8 @@ impl Gate {
                 self.pages += 1;
                 (self.given, self.given_since) = (true, true);
             }
+            // It sees what was there when it began, or later: nobody waits for it.
+            Use::Read => {}
             Use::Write | Use::Append => self.writes += 1,
         }
     }
@@ -120,6 +125,7 @@ impl Gate {
     pub fn end(&mut self, what: Use) {
         match what {
             Use::Page => self.pages -= 1,
+            Use::Read => {}
             Use::Write | Use::Append => self.writes -= 1,
         }
     }
@@ -229,6 +235,8 @@ mod tests {
         assert_eq!(gate.verdict(Use::Write, LeaseMode::Shared), Verdict::Go);
         assert_eq!(gate.verdict(Use::Write, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Shared, alone: false });
         assert_eq!(gate.verdict(Use::Append, LeaseMode::Shared), ALONE);
+        assert_eq!(gate.verdict(Use::Read, LeaseMode::Shared), Verdict::Go);
+        assert_eq!(gate.verdict(Use::Read, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Read, alone: false });
     }
 
     #[test]

@@ -13,6 +13,7 @@ impl Vfs {
     /// A handle is not open for it; with the daemon that failed, when nothing was copied before.
     pub fn copy_range(&self, from: (FileHandle, u64), to: (FileHandle, u64), bytes: u64) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
+        source.bytes.begin(Use::Read)?;
         let under = target.bytes.begin(Use::Write)?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes.min(COPY_BYTES_MAX));
         target.bytes.ends_at(None);

@@ -46,14 +46,14 @@ impl Vfs {
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
             let before = self.before(directory);
-            match self.users.creator(user)?.with_umask(new.umask).create(at, &options) {
-                Ok((file, _)) => {
-                    let known = self.made(directory, wanted, Ok(file.opened_attributes()), before)?;
+            match self.users.creator(user)?.with_umask(new.umask).create_told(at, &options) {
+                Ok((file, after)) => {
+                    let known = self.made(at, Ok(file.opened_attributes()), before, after)?;
                     return Ok((self.opened(file, new.access, Some(known), None)?, true));
                 }
                 Err(error) => {
                     let taken = error.status() == Status::Exists;
-                    let refused = self.made(directory, wanted, Err(error), before);
+                    let refused = self.made(at, Err(error), before, None);
                     if !taken || new.exclusive {
                         refused?;
                     }

@@ -14,6 +14,6 @@ impl Vfs {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let linked = self.client().hard_link(file, at);
         self.changed(file);
-        self.made(directory, wanted, linked, before)
+        self.made(at, linked, before, None)
     }
 }

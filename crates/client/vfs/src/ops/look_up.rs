@@ -31,7 +31,7 @@ impl Vfs {
             Ok(found) => {
                 self.files.see(&found);
                 let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));
-                self.with_own(found, keep.unwrap_or_default()).map(Looked::Found)
+                Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
                 let kept = promise.filter(|promise| self.holder.cache.keep_absent(promise, mark, name, holds));
@@ -42,17 +42,24 @@ impl Vfs {
     }
 
     /// Attributes of a directory are under its own promise: the first time they are asked for again, with it.
-    fn with_own(&self, found: Attributes, keep: Keep) -> Result<Known> {
-        if found.kind != FileKind::Directory || keep.name.is_none() {
-            return Ok(Known { attributes: found, keep });
+    pub(super) fn with_own(&self, found: Attributes, keep: Keep) -> Known {
+        let own = match found.kind == FileKind::Directory && keep.name.is_some() {
+            true => self.holder.promise(found.file),
+            false => None,
+        };
+        match own.map(|own| self.attributes_under(found.file, &own)) {
+            Some(Ok(known)) => Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } },
+            // What was found was true a moment ago.
+            Some(Err(_)) | None => Known { attributes: found, keep },
         }
-        let Some(own) = self.holder.promise(found.file) else { return Ok(Known { attributes: found, keep }) };
-        let known = self.attributes_under(found.file, &own)?;
-        Ok(Known { attributes: known.attributes, keep: Keep { name: keep.name, ..known.keep } })
     }
 
     /// The attributes of a file, kept under a promise that was held before this.
     pub(super) fn attributes_under(&self, file: FileIndex, promise: &Arc<Promise>) -> Result<Known> {
+        // A directory's come with its lease.
+        if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
+            return Ok(known);
+        }
         let mark = self.holder.cache.mark();
         let attributes = self.client().lstat(file)?;
         Ok(self.kept_under(attributes, promise, mark))

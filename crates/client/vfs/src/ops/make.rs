@@ -1,6 +1,9 @@
 //! Making what is not opened: directories, files, special files, symbolic links.
 
-use braid_client::{FileIndex, FileKind, message::types::LayoutWish};
+use braid_client::{
+    FileIndex, FileKind,
+    message::{mds::Made, types::LayoutWish},
+};
 
 use super::name;
 use crate::{error::Result, known::Known, users::User, vfs::Vfs};
@@ -19,8 +22,14 @@ impl Vfs {
         umask: u32,
     ) -> Result<Known> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
-        let made = self.users.creator(user)?.with_umask(umask).mkdir(at, mode);
-        self.made(directory, wanted, made, before)
+        let (made, after) = match self.users.creator(user)?.with_umask(umask).mkdir_told(at, mode) {
+            Ok(Made { attributes, directory }) => (Ok(attributes), directory),
+            Err(error) => (Err(error), None),
+        };
+        let Known { attributes, keep } = self.made(at, made, before, after)?;
+        // What makes a directory puts something into it: under a lease from its beginning, when all that is known of it is
+        // that it is empty.
+        Ok(self.with_own(attributes, keep))
     }
 
     /// Makes a file, pipe, socket or device without opening it.
@@ -44,7 +53,7 @@ impl Vfs {
             FileKind::File => client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes),
             _ => client.mknod(at, kind, mode, device),
         };
-        self.made(directory, wanted, made, before)
+        self.made(at, made, before, None)
     }
 
     /// Makes a symbolic link.
@@ -54,6 +63,6 @@ impl Vfs {
     pub fn make_symlink(&self, user: User, directory: FileIndex, wanted: &[u8], target: &[u8]) -> Result<Known> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let made = self.users.creator(user)?.symlink(at, target);
-        self.made(directory, wanted, made, before)
+        self.made(at, made, before, None)
     }
 }

@@ -9,7 +9,9 @@ impl Vfs {
     /// # Errors
     /// The handle is not open for reading; with the daemon that failed.
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        Ok(self.readable(handle)?.file.get()?.read_at(buffer, offset)?)
+        let open = self.readable(handle)?;
+        open.bytes.begin(Use::Read)?;
+        Ok(open.file.get()?.read_at(buffer, offset)?)
     }
 
     /// Reads a page, or several, that a kernel keeps: `give` must have handed them out when it returns.

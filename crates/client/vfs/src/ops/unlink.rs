@@ -1,9 +1,12 @@
 //! Removing names. A file that is open stays usable through its handles.
 
-use braid_client::FileIndex;
+use braid_client::{FileIndex, message::mds::Removed};
 
 use super::name;
-use crate::{error::Result, vfs::Vfs};
+use crate::{
+    error::Result,
+    vfs::{Before, Vfs},
+};
 
 impl Vfs {
     /// Removes a name of something that is not a directory.
@@ -11,10 +14,11 @@ impl Vfs {
     /// # Errors
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let _removing = self.holder.cache.removing([directory; 2]);
-        let _removing = self.holder.late.removing(&[directory]);
-        let done = self.client().unlink((directory, name(wanted)?));
-        self.removed(directory, wanted, done)
+        let _late = self.holder.late.removing(&[directory]);
+        let done = self.client().unlink_told(at);
+        self.removed(at, &before, done)
     }
 
     /// Removes an empty directory.
@@ -22,17 +26,22 @@ impl Vfs {
     /// # Errors
     /// It is not empty, no directory, or not there; the cluster refuses or is not reached.
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
+        let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let _removing = self.holder.cache.removing([directory; 2]);
-        let done = self.client().rmdir((directory, name(wanted)?));
-        self.removed(directory, wanted, done)
+        let done = self.client().rmdir_told(at);
+        self.removed(at, &before, done)
     }
 
-    fn removed(&self, directory: FileIndex, wanted: &[u8], done: braid_client::Result<()>) -> Result<()> {
-        match &done {
-            Ok(()) => self.holder.cache.remove_name(directory, wanted),
+    fn removed(&self, at: (FileIndex, &[u8]), before: &Before, done: braid_client::Result<Removed>) -> Result<()> {
+        let cache = &self.holder.cache;
+        match done {
+            Ok(removed) => cache.remove_name(at, before, removed.directory, |promise| self.holder.holds(promise)),
             // Whether it was removed may not be known.
-            Err(_) => self.holder.cache.change_name(directory, wanted),
+            Err(error) => {
+                cache.change_name(at.0, at.1);
+                return Err(error.into());
+            }
         }
-        Ok(done?)
+        Ok(())
     }
 }

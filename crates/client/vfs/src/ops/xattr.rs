@@ -17,7 +17,7 @@ impl Vfs {
     pub fn xattr(&self, file: FileIndex, name: &[u8]) -> Result<Vec<u8>> {
         match check(name)? {
             LAYOUT_XATTR => self.layout_xattr(file),
-            _ if self.has_no_xattrs(file) => Err(Error::of(Status::NoAttribute)),
+            name if is_stored(name) && self.has_none(file) => Err(Error::of(Status::NoAttribute)),
             name => Ok(self.client().xattr(file, name)?),
         }
     }
@@ -28,16 +28,16 @@ impl Vfs {
     /// # Errors
     /// The cluster is not reached.
     pub fn xattrs(&self, file: FileIndex) -> Result<Vec<Vec<u8>>> {
-        if self.has_no_xattrs(file) {
+        if self.has_none(file) {
             return Ok(Vec::new());
         }
         Ok(self.client().xattrs(file)?)
     }
 
-    /// Whether it is known that there is none: programs that list files ask each for several.
-    fn has_no_xattrs(&self, file: FileIndex) -> bool {
+    /// Whether a file is known to have none: most have none, and programs ask each file for several.
+    fn has_none(&self, file: FileIndex) -> bool {
         let known = self.holder.cache.attributes(file, |promise| self.holder.holds(promise));
-        known.is_some_and(|known| !known.attributes.extended)
+        known.is_some_and(|known| !known.attributes.has_xattrs)
     }
 
     /// Sets an extended attribute.
@@ -84,4 +84,10 @@ impl Vfs {
 
 fn check(name: &[u8]) -> Result<&[u8]> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX { Err(Error::of(Status::Range)) } else { Ok(name) }
+}
+
+/// Whether names like this are stored with files: any other is refused, by who knows why.
+fn is_stored(name: &[u8]) -> bool {
+    const STORED: [&[u8]; 3] = [b"security.", b"user.", b"system.posix_acl_"];
+    STORED.iter().any(|prefix| name.starts_with(prefix))
 }

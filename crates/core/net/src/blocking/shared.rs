@@ -19,6 +19,7 @@ use std::{
     time::Instant,
 };
 
+use braid_types::IdState;
 use braid_wire::{FrameFlags, FrameHeader};
 
 use super::connect::Connected;
@@ -45,7 +46,7 @@ pub struct Shared {
 struct State {
     next_id: u64,
     /// Calls in flight; their count is at most the credits.
-    calls: HashMap<u64, Waiting>,
+    calls: HashMap<u64, Waiting, IdState>,
     out: Vec<u8>,
     /// Something of `out`, or of what TLS made of it, is still to be sent.
     has_unsent: bool,
@@ -70,7 +71,7 @@ impl Shared {
         let Connected { server, transport, established } = connected;
         let state = State {
             next_id: 1,
-            calls: HashMap::new(),
+            calls: HashMap::default(),
             out: Vec::new(),
             has_unsent: false,
             sending: false,

@@ -186,7 +186,7 @@ calls! {
         mode: u32,
         /// What the caller masks out of them, where the directory has no default access control list.
         umask: u32,
-    } -> Attributes;
+    } -> Made;
     /// Make a special file.
     MakeNode = 0x0131 {
         /// Where.
@@ -218,12 +218,12 @@ calls! {
     Unlink = 0x0134 {
         /// The name.
         at: At,
-    } -> ();
+    } -> Removed;
     /// Remove an empty directory.
     RemoveDirectory = 0x0135 {
         /// The name.
         at: At,
-    } -> ();
+    } -> Removed;
     /// Rename, atomic to every observer (I7).
     Rename = 0x0136 {
         /// Old name.
@@ -422,12 +422,11 @@ calls! {
         /// At most `RECLAIM_LOCKS_MAX`.
         locks: Vec<LockRequest>,
     } -> Vec<u32>;
-    /// Ask for the names lease of a directory; the grant's number, or `None` when something is in its way: it is never
-    /// waited for.
+    /// Ask for the names lease of a directory; `None` when something is in its way: it is never waited for.
     LeaseNames = 0x01b0 {
         /// The directory.
         dir: FileIndex,
-    } -> Option<u64>;
+    } -> Option<NamesGrant>;
     /// Ask for a data lease of a file; waits, bounded, while it is recalled from others.
     LeaseData = 0x01b1 {
         /// The file.
@@ -517,6 +516,30 @@ wire_struct! {
         created: bool,
         /// Handle and capability, when it was opened.
         opened: Option<Opened>,
+        /// Of the directory, after it was made; for a session that holds leases.
+        directory: Option<Attributes>,
+    }
+
+    /// A directory that was made.
+    pub struct Made {
+        /// Its attributes.
+        attributes: Attributes,
+        /// Of the directory that it is in, after it was made; for a session that holds leases.
+        directory: Option<Attributes>,
+    }
+
+    /// A name that was removed.
+    pub struct Removed {
+        /// Of the directory that it was in, after it was removed; for a session that holds leases.
+        directory: Option<Attributes>,
+    }
+
+    /// The names lease of a directory.
+    pub struct NamesGrant {
+        /// The grant's number.
+        number: u64,
+        /// The directory's own attributes, as they are under the lease.
+        attributes: Attributes,
     }
 
     /// An open file.

@@ -65,8 +65,8 @@ wire_struct! {
         /// Not to be kept under the names lease of its directory: it has several names or none, somebody else has it
         /// open for writing, or its size is not settled yet.
         shared: bool,
-        /// It has extended attributes or access control lists.
-        extended: bool,
+        /// Whether it has extended attributes, access control lists among them. One that has none need not be asked for any.
+        has_xattrs: bool,
     }
 
     /// One entry of a listing.

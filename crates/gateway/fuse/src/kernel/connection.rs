@@ -64,6 +64,11 @@ impl Connection {
         Ok(Self { pool, kernel, agreed })
     }
 
+    /// The kernel's number for it, where the kernel tells.
+    pub(super) fn number(&self) -> Option<u32> {
+        self.pool.device().number()
+    }
+
     pub(super) fn kernel(&self) -> &KernelFeatures {
         &self.kernel
     }

@@ -3,7 +3,7 @@
 use super::encode::Message;
 use rustix::io::Errno;
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Slices that one `writev` takes (`IOV_MAX`), less one for the header.
 const SLICES_MAX: usize = 1023;
@@ -22,6 +22,12 @@ impl Device {
 
     pub(super) fn fd(&self) -> &OwnedFd {
         &self.fd
+    }
+
+    /// The connection's, which `fusectl` calls it by. Kernels before 6.16 do not tell.
+    pub(super) fn number(&self) -> Option<u32> {
+        let known = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd.as_raw_fd())).ok()?;
+        known.lines().find_map(|line| line.strip_prefix("fuse_connection:")?.trim().parse().ok())
     }
 
     /// One message in one call: the kernel takes all of it or none.

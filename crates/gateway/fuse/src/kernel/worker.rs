@@ -94,6 +94,10 @@ impl Pool {
         self.spawn()
     }
 
+    pub(super) fn device(&self) -> &Device {
+        &self.device
+    }
+
     /// Threads there are.
     pub(super) fn workers(&self) -> usize {
         self.workers.load(Ordering::Relaxed)

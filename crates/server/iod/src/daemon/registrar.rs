@@ -112,27 +112,29 @@ impl Run {
 
     fn register(&mut self, message: &RegisterIod) -> Result<(), String> {
         self.connection = None;
+        let sent = Timestamp::now();
         let reply = self.call(message)?;
         let iod = reply.id;
         let orders = self.registration.registered(reply).map_err(|failure| failure.to_string())?;
         self.daemon.core.assign_iod(iod).map_err(|failure| failure.to_string())?;
         self.listener.set_node_id(iod.0);
         tracing::info!(%iod, mds = self.endpoint.name(), "registered");
-        self.obey(&orders);
+        self.obey(&orders, sent);
         Ok(())
     }
 
     fn heartbeat(&mut self, message: &Heartbeat) -> Result<(), String> {
+        let sent = Timestamp::now();
         let reply = self.call(message)?;
         let orders = self.registration.heard(reply);
-        self.obey(&orders);
+        self.obey(&orders, sent);
         Ok(())
     }
 
     /// The order matters: no moment of service between an answer and its fences (I4).
-    fn obey(&mut self, orders: &Orders) {
+    fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         let core = &self.daemon.core;
-        core.set_clock_offset(orders.mds_now, Timestamp::now());
+        core.set_clock_offset(orders.mds_now, sent, Timestamp::now());
         core.fence(&orders.fence);
         self.registration.confirm(orders.fence.fence);
         core.serve_until(Some(orders.serve_until));

@@ -146,14 +146,19 @@ fn sizes_are_collected_in_the_order_asked_with_times_of_the_metadata_server() {
     let sizes = ObjectSizes { handle, present };
     let here = client.call(&sizes).unwrap()[0].mtime;
     let at = |seconds, nanos| Timestamp { seconds, nanos };
-    core.set_clock_offset(at(1000, 500_000_000), at(1003, 0));
+    core.set_clock_offset(at(1000, 500_000_000), at(1003, 0), at(1003, 0));
     let there = client.call(&sizes).unwrap()[0].mtime;
     let nanos = |time: Timestamp| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos);
     assert_eq!(nanos(there) - nanos(here), -2_500_000_000);
-    // A heartbeat that took 9 ms longer says nothing of the clock; one that says 2.6 s does.
-    core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000));
+    // A heartbeat that was under way for half a second says nothing of the clock, whichever way was the slow one; nor does
+    // one that says 9 ms more. One that says 2.6 s does.
+    for (sent, received) in [((1003, 500_000_000), (1004, 0)), ((1004, 0), (1004, 500_000_000))] {
+        core.set_clock_offset(at(1001, 500_000_000), at(sent.0, sent.1), at(received.0, received.1));
+        assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
+    }
+    core.set_clock_offset(at(1001, 500_000_000), at(1004, 9_000_000), at(1004, 9_000_000));
     assert_eq!(client.call(&sizes).unwrap()[0].mtime, there, "a time that was told does not move");
-    core.set_clock_offset(at(1002, 500_000_000), at(1005, 100_000_000));
+    core.set_clock_offset(at(1002, 500_000_000), at(1005, 90_000_000), at(1005, 110_000_000));
     assert_eq!(nanos(client.call(&sizes).unwrap()[0].mtime) - nanos(here), -2_600_000_000);
 }
 

@@ -1,5 +1,7 @@
 //! Create: name, inode, layout, open and mark in one batch (I5, I7).
 
+use std::sync::Arc;
+
 use braid_layout::Layout;
 use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs, lease::LeaseOf};
 use braid_types::{Failure, FileIndex, Status};
@@ -18,7 +20,7 @@ use crate::{
     convert,
     core::MdsCore,
     lease::{claimed, names},
-    placement::{Candidate, Choice},
+    placement::{Candidates, Choice},
 };
 
 impl MdsCore {
@@ -42,7 +44,8 @@ impl MdsCore {
             Ok(made) => {
                 // Nobody else knows of it.
                 let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
-                self.created(call, &made, attributes, r.rights, r.lease)
+                let directory = self.directory_after(&call, slot.0);
+                self.created(call, &made, attributes, (r.rights, r.lease), directory)
             }
             Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
             Err(failure) => Flow::Fail(call, failure),
@@ -67,7 +70,7 @@ impl MdsCore {
         let call = claimed!(self.claim(call, &needs));
         let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
         let go_on = move |core: &Self, call: Call, attributes| match core.make_file(&call, &slot, &request, false) {
-            Ok(made) => core.created(call, &made, attributes, request.rights, request.lease),
+            Ok(made) => core.created(call, &made, attributes, (request.rights, request.lease), None),
             Err(failure) => Flow::Fail(call, failure),
         };
         if r.truncate {
@@ -113,7 +116,14 @@ impl MdsCore {
         Flow::from(call, opened)
     }
 
-    fn created(&self, call: Call, made: &Created, known: Attributes, rights: Option<Rights>, lease: LeaseMode) -> Flow {
+    fn created(
+        &self,
+        call: Call,
+        made: &Created,
+        known: Attributes,
+        (rights, lease): (Option<Rights>, LeaseMode),
+        directory: Option<Attributes>,
+    ) -> Flow {
         let now = convert::attributes(&made.inode);
         let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
         let shared = if made.created { false } else { self.is_shared(&call, &made.inode, settled) };
@@ -124,21 +134,28 @@ impl MdsCore {
             Ok(self.with_lease(&call, opened, lease))
         });
         let opened: Result<_, Failure> = opened.transpose();
-        let reply = opened.map(|opened| CreateReply { attributes, created: made.created, opened });
+        let reply = opened.map(|opened| CreateReply { attributes, created: made.created, opened, directory });
         Flow::from(call, reply)
     }
 
     /// The layout of a new file.
     pub(super) fn place(
         &self,
-        iods: &[Candidate],
+        candidates: &Candidates,
         default: Option<&DirectoryDefault>,
         wish: &LayoutWish,
         uid: u64,
-    ) -> Result<Layout, Failure> {
-        let inherited = default.map_or_else(LayoutWish::none, convert::wish);
-        let layout = Choice { wish, inherited: &inherited, iods, turn: self.turn(), uid }.layout()?;
-        layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
-        Ok(layout)
+    ) -> Result<Arc<Layout>, Failure> {
+        let (iods, turn) = (candidates.iods(), self.turn());
+        let make = || {
+            let inherited = default.map_or_else(LayoutWish::none, convert::wish);
+            let layout = Choice { wish, inherited: &inherited, iods, turn, uid }.layout()?;
+            layout.validate().map_err(|error| Failure::new(Status::Invalid, error.to_string()))?;
+            Ok(layout)
+        };
+        match default {
+            None if *wish == LayoutWish::none() => candidates.unwished(turn, make),
+            _ => make().map(Arc::new),
+        }
     }
 }

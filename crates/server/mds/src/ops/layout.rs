@@ -63,6 +63,6 @@ impl MdsCore {
         let default = self.names.directory_default(inode.parent).unwrap_or(None);
         let iods = self.state().cluster.candidates();
         let layout = self.place(&iods, default.as_ref(), wish, inode.owner.id)?;
-        self.names.set_layout(&self.change(call), inode.file, layout).map(drop)
+        self.names.set_layout(&self.change(call), inode.file, Arc::unwrap_or_clone(layout)).map(drop)
     }
 }

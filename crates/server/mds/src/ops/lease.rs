@@ -1,7 +1,7 @@
 //! Leases: ask, give back, and hear what is wanted back. ADR 0009.
 
 use braid_types::{Failure, SessionId, Status, limits::LEASES_RETURNED_MAX};
-use braid_wire::message::mds::{AwaitRecalls, LeaseData, LeaseNames, MdsRequest, ReturnLeases};
+use braid_wire::message::mds::{AwaitRecalls, LeaseData, LeaseNames, MdsRequest, NamesGrant, ReturnLeases};
 
 use super::open::session_of;
 use crate::{
@@ -17,7 +17,12 @@ impl MdsCore {
             Err(flow) => return flow,
         };
         let granted = self.file_named(&call, r.dir).and_then(|inode| match inode.is_directory() {
-            true if inode.nlink > 0 => Ok(self.grant_names(r.dir, session)),
+            true if inode.nlink > 0 => {
+                let Some(number) = self.grant_names(r.dir, session) else { return Ok(None) };
+                // Read after the grant: whoever changes them from now on recalls it.
+                let attributes = convert::attributes(&*self.file_named(&call, r.dir)?);
+                Ok(Some(NamesGrant { number, attributes }))
+            }
             true => Ok(None),
             false => Err(Status::NotDirectory.into()),
         });

@@ -6,7 +6,10 @@ use braid_meta::{
 };
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::message::{
-    mds::{MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Rename, RenameMode, Unlink},
+    mds::{
+        Made, MakeDirectory, MakeLink, MakeNode, MakeSymlink, MdsRequest, RemoveDirectory, Removed, Rename, RenameMode,
+        Unlink,
+    },
     types::{At, Attributes},
 };
 
@@ -32,7 +35,8 @@ impl MdsCore {
         let made = Ok(slot).and_then(|slot| {
             let made =
                 self.names.mkdir(&self.change(&call), slot.directory, &slot.name, convert::mode(r.mode, r.umask))?;
-            Ok(convert::attributes(&made))
+            let directory = self.directory_after(&call, slot.directory);
+            Ok(Made { attributes: convert::attributes(&made), directory })
         });
         Flow::from(call, made)
     }
@@ -91,7 +95,7 @@ impl MdsCore {
         let call = claimed!(self.claim(call, &[names(directory)]));
         let done = self.names.unlink(&self.change(&call), directory, &name);
         self.kick_deletions(&done);
-        Flow::from(call, done)
+        self.removed(call, directory, done)
     }
 
     pub(super) fn remove_directory(&self, call: Call, r: &RemoveDirectory) -> Flow {
@@ -103,7 +107,20 @@ impl MdsCore {
         needs.extend(self.directory_in(slot.directory, &slot.name));
         let call = claimed!(self.claim(call, &needs));
         let done = self.names.rmdir(&self.change(&call), slot.directory, &slot.name);
-        Flow::from(call, done)
+        self.removed(call, slot.directory, done)
+    }
+
+    fn removed(&self, call: Call, directory: FileIndex, done: Result<(), Failure>) -> Flow {
+        let removed = done.map(|()| Removed { directory: self.directory_after(&call, directory) });
+        Flow::from(call, removed)
+    }
+
+    /// A directory as it is now that the call has changed it. Who keeps names and attributes asks next: so it is told at once,
+    /// and a session that keeps nothing pays nothing.
+    pub(super) fn directory_after(&self, call: &Call, directory: FileIndex) -> Option<Attributes> {
+        let keeps = call.session.is_some_and(|session| self.uses_leases(session));
+        let inode = if keeps { self.names.getattr(directory).ok() } else { None };
+        inode.map(|inode| convert::attributes(&inode))
     }
 
     pub(super) fn rename(&self, call: Call, r: &Rename) -> Flow {

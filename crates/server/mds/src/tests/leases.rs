@@ -30,7 +30,7 @@ impl Holder {
     }
 
     fn names(&self, dir: FileIndex) -> Option<u64> {
-        self.client.call_as(Envelope::PLAIN, LeaseNames { dir }).unwrap()
+        self.client.call_as(Envelope::PLAIN, LeaseNames { dir }).unwrap().map(|grant| grant.number)
     }
 
     fn data(&self, file: FileIndex, mode: LeaseMode) -> Pending {
@@ -67,7 +67,7 @@ fn file_at(client: &Client, path: &str) -> FileIndex {
 }
 
 fn make_directory(client: &Client, path: &str) -> FileIndex {
-    client.call(MakeDirectory { at: at(path), mode: 0o755, umask: 0 }).unwrap().file
+    client.call(MakeDirectory { at: at(path), mode: 0o755, umask: 0 }).unwrap().attributes.file
 }
 
 /// A world with the directories `a`, `b` and `a/sub`, the file `a/f`, and a holder of the names leases of all.

@@ -36,7 +36,7 @@ fn world() -> (World, Client) {
 fn every_call_that_makes_a_name_is_answered_from_its_record() {
     let (mut world, client) = world();
     let (a, b, client) = retried(&mut world, &client, MakeDirectory { at: at("d/new"), mode: 0o700, umask: 0 });
-    assert_eq!(a.file, b.file);
+    assert_eq!(a.attributes.file, b.attributes.file);
     let node = MakeNode { at: at("d/fifo"), kind: FileKind::Fifo, mode: 0o600, umask: 0, device: 0 };
     let (a, b, client) = retried(&mut world, &client, node);
     assert_eq!(a.file, b.file);

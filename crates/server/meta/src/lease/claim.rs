@@ -1,12 +1,12 @@
 //! Claims: what needs others to let go.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, hash_map::Entry},
     hash::{Hash, Hasher},
     time::Duration,
 };
 
-use braid_types::SessionId;
+use braid_types::{IdState, SessionId};
 
 use super::{LeaseMode, LeaseOf, Table, Wait};
 
@@ -25,38 +25,62 @@ pub(super) struct Claim {
 
 /// The claims that stand, by what they are of.
 #[derive(Clone, Default, Debug)]
-pub(super) struct Claims(pub(super) HashMap<LeaseOf, Vec<Claim>>);
+pub(super) struct Claims(HashMap<LeaseOf, Standing, IdState>);
+
+/// Those of one thing: mostly one, which takes no memory of its own.
+#[derive(Clone, Debug)]
+struct Standing {
+    first: Claim,
+    more: Vec<Claim>,
+}
 
 impl Hash for Claims {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut claims: Vec<_> = self.0.iter().collect();
+        let mut claims: Vec<_> =
+            self.0.iter().flat_map(|(of, standing)| standing.claims().map(move |claim| (of, claim))).collect();
         claims.sort_unstable();
         claims.hash(state);
     }
 }
 
+impl Standing {
+    fn claims(&self) -> impl Iterator<Item = &Claim> {
+        std::iter::once(&self.first).chain(&self.more)
+    }
+
+    fn put(&mut self, claim: Claim) {
+        match std::iter::once(&mut self.first).chain(&mut self.more).find(|known| known.id == claim.id) {
+            Some(known) => *known = claim,
+            None => self.more.push(claim),
+        }
+    }
+}
+
 impl Claims {
-    pub(super) fn of(&self, of: LeaseOf) -> &[Claim] {
-        self.0.get(&of).map(Vec::as_slice).unwrap_or_default()
+    fn of(&self, of: LeaseOf) -> impl Iterator<Item = &Claim> {
+        self.0.get(&of).into_iter().flat_map(Standing::claims)
     }
 
     pub(super) fn put(&mut self, of: LeaseOf, claim: Claim) {
-        let claims = self.0.entry(of).or_default();
-        match claims.iter_mut().find(|known| known.id == claim.id) {
-            Some(known) => *known = claim,
-            None => claims.push(claim),
+        match self.0.entry(of) {
+            Entry::Occupied(mut standing) => standing.get_mut().put(claim),
+            Entry::Vacant(free) => drop(free.insert(Standing { first: claim, more: Vec::new() })),
         }
     }
 
-    pub(super) fn remove(&mut self, of: LeaseOf, id: ClaimId) -> bool {
-        let Some(claims) = self.0.get_mut(&of) else { return false };
-        let before = claims.len();
-        claims.retain(|claim| claim.id != id);
-        let removed = claims.len() < before;
-        if claims.is_empty() {
-            self.0.remove(&of);
+    fn remove(&mut self, of: LeaseOf, id: ClaimId) -> bool {
+        let Entry::Occupied(mut entry) = self.0.entry(of) else { return false };
+        let standing = entry.get_mut();
+        if standing.first.id == id {
+            match standing.more.pop() {
+                Some(last) => standing.first = last,
+                None => drop(entry.remove()),
+            }
+            return true;
         }
-        removed
+        let before = standing.more.len();
+        standing.more.retain(|claim| claim.id != id);
+        standing.more.len() < before
     }
 }
 
@@ -82,10 +106,13 @@ impl Table {
 
     /// Drops claims, done or not.
     pub fn unclaim(&mut self, id: ClaimId, of: &[LeaseOf]) {
-        let removed: HashSet<LeaseOf> = of.iter().copied().filter(|of| self.claims.remove(*of, id)).collect();
-        // Asks may have waited for it.
-        let asked = |of: &LeaseOf| self.claims.of(*of).iter().any(|claim| claim.asks);
-        let mut freed: Vec<LeaseOf> = removed.into_iter().filter(asked).collect();
+        let mut freed = Vec::new();
+        for of in of {
+            // Asks may have waited for it.
+            if self.claims.remove(*of, id) && self.claims.of(*of).any(|claim| claim.asks) {
+                freed.push(*of);
+            }
+        }
         freed.sort_unstable();
         self.freed.extend(freed.into_iter().map(Wait::For));
     }
@@ -101,6 +128,6 @@ impl Table {
             let earlier = !claim.asks || before.is_none_or(|id| claim.id < id);
             earlier && claim.session != session && claim.mode.conflicts(mode)
         };
-        self.claims.of(of).iter().any(in_the_way)
+        self.claims.of(of).any(in_the_way)
     }
 }

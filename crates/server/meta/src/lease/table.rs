@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{MdsEpoch, SessionId, limits::LEASES_MAX};
+use braid_types::{IdState, MdsEpoch, SessionId, limits::LEASES_MAX};
 
 use super::{
     LeaseMode, LeaseOf, PendingRecall, Wait,
@@ -21,7 +21,7 @@ const EVICTED_OF: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Table {
     pub(super) newest: u64,
-    pub(super) leases: HashMap<LeaseOf, Lease>,
+    pub(super) leases: HashMap<LeaseOf, Lease, IdState>,
     pub(super) claims: Claims,
     sessions: BTreeMap<SessionId, Holdings>,
     count: usize,
@@ -104,7 +104,7 @@ impl Table {
     pub fn with_room(epoch: MdsEpoch, count_max: usize) -> Self {
         Self {
             newest: epoch.0 << 32,
-            leases: HashMap::new(),
+            leases: HashMap::default(),
             claims: Claims::default(),
             sessions: BTreeMap::new(),
             count: 0,

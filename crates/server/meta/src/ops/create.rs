@@ -38,7 +38,7 @@ pub struct Created {
 impl Namespace {
     /// Makes a regular file, or with `exclusive` unset finds the one that has the name. A symbolic link in its place
     /// is the caller's to follow: it gets [`Status::Exists`] with the link left alone.
-    pub fn create<P>(
+    pub fn create<P, L>(
         &self,
         call: &Call<'_>,
         directory: FileIndex,
@@ -46,7 +46,8 @@ impl Namespace {
         args: CreateArgs<P>,
     ) -> Result<Created, Failure>
     where
-        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<L, Failure>,
+        L: Into<Arc<Layout>>,
     {
         let outcome = self.change(call, Op::Create, directory, |tx| match existing(tx, call, directory, name)? {
             Some(_) if args.exclusive => Err(Status::Exists.into()),
@@ -81,7 +82,7 @@ fn find(tx: &mut Tx<'_>, call: &Call<'_>, inode: Arc<Inode>, open: Option<OpenAr
     }
 }
 
-fn make<P>(
+fn make<P, L>(
     tx: &mut Tx<'_>,
     call: &Call<'_>,
     directory: FileIndex,
@@ -89,7 +90,8 @@ fn make<P>(
     args: CreateArgs<P>,
 ) -> Result<Outcome, Failure>
 where
-    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<L, Failure>,
+    L: Into<Arc<Layout>>,
 {
     // `existing` has checked the name, that it is free, and search permission.
     let parent = tx.directory(directory)?;
@@ -103,7 +105,7 @@ where
 }
 
 /// A new regular file with its layout, as if it were made in `parent`.
-pub(super) fn regular<P>(
+pub(super) fn regular<P, L>(
     tx: &mut Tx<'_>,
     call: &Call<'_>,
     parent: &Inode,
@@ -111,12 +113,13 @@ pub(super) fn regular<P>(
     place: P,
 ) -> Result<Inode, Failure>
 where
-    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+    P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<L, Failure>,
+    L: Into<Arc<Layout>>,
 {
     let default = tx.default_of(parent)?;
     let file = tx.new_file(parent.file.shard())?;
     let mut inode = make::inode(call.who, parent, file, FileKind::Regular, mode, tx.now);
-    let layout = place(default.as_ref(), file)?;
+    let layout = place(default.as_ref(), file)?.into();
     if !layout_fits(&layout) {
         return Err(Failure::new(Status::Invalid, "a layout that its record cannot hold"));
     }

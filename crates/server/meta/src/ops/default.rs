@@ -61,7 +61,7 @@ impl Namespace {
             }
             let version = inode.layout.as_ref().map_or(0, |old| old.version.0) + 1;
             let version = braid_types::LayoutVersion(version);
-            inode.layout = Some(tx.share_layout(Layout { version, ..layout }));
+            inode.layout = Some(tx.share_layout(Arc::new(Layout { version, ..layout })));
             inode.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;

@@ -19,7 +19,7 @@ impl Namespace {
         for shard in first..self.shards {
             let mut range = key::all(ShardId(shard), Kind::Deletion);
             if let Some(after) = after.filter(|file| file.shard().0 == shard) {
-                range.from = key::deletion(after);
+                range.from = key::deletion(after).to_vec();
                 range.from.push(0);
             }
             view.scan(&range.from, &range.end, &mut |key, value| {

@@ -25,7 +25,7 @@ impl Namespace {
     ) -> Result<Vec<(FileIndex, Result<Arc<Inode>, RecordError>)>, Failure> {
         let mut range = key::all(shard, Kind::Inode);
         if let Some(after) = after {
-            range.from = key::inode(after);
+            range.from = key::inode(after).to_vec();
             range.from.push(0);
         }
         let mut found = Vec::new();

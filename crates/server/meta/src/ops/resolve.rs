@@ -1,5 +1,7 @@
 //! Paths: component by component, with search permission on each, symbolic links followed.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use braid_types::limits::{PATH_BYTES_MAX, SYMLINK_DEPTH_MAX};
@@ -23,14 +25,16 @@ pub struct NameSlot {
     pub wants_directory: bool,
 }
 
-/// A walk along a path: where it stands, and what is still to go, the next component last.
-struct Walk<'n> {
+/// A walk along a path: where it stands, and what is still to go.
+struct Walk<'n, 'p> {
     namespace: &'n Namespace,
     /// One view for the whole walk: it sees no rename half, and is not begun anew at each step.
     view: Box<dyn View + 'n>,
     at: Arc<Inode>,
-    /// Components to go, last first.
-    rest: Vec<Vec<u8>>,
+    /// The path, or what the last symbolic link made of it.
+    path: Cow<'p, [u8]>,
+    /// What of it is still to go.
+    to_go: Range<usize>,
     links: usize,
 }
 
@@ -43,9 +47,8 @@ impl Namespace {
         }
         let wants_directory = path.ends_with(b"/");
         let mut walk = Walk::new(self, from, path)?;
-        while let Some(component) = walk.rest.pop() {
-            let last = walk.rest.is_empty();
-            let next = walk.look(who, &component)?.ok_or(Status::NotFound)?;
+        while let Some((component, last)) = walk.next() {
+            let next = walk.look(who, component)?.ok_or(Status::NotFound)?;
             if next.kind == FileKind::Symlink && (!last || follow || wants_directory) {
                 walk.follow(&next)?;
             } else {
@@ -70,12 +73,11 @@ impl Namespace {
         let wants_directory = path.ends_with(b"/");
         let mut walk = Walk::new(self, from, path)?;
         loop {
-            let component = walk.rest.pop().ok_or(Status::Exists)?;
-            let last = walk.rest.is_empty();
+            let (component, last) = walk.next().ok_or(Status::Exists)?;
             if last && !follow {
                 return walk.slot(who, component, wants_directory);
             }
-            match walk.look(who, &component)? {
+            match walk.look(who, component.clone())? {
                 Some(next) if next.kind == FileKind::Symlink => walk.follow(&next)?,
                 Some(next) if !last => walk.at = next,
                 None if !last => return Err(Status::NotFound.into()),
@@ -94,33 +96,35 @@ impl Namespace {
     }
 }
 
-impl<'n> Walk<'n> {
-    fn new(namespace: &'n Namespace, from: FileIndex, path: &[u8]) -> Result<Self, Failure> {
+impl<'n, 'p> Walk<'n, 'p> {
+    fn new(namespace: &'n Namespace, from: FileIndex, path: &'p [u8]) -> Result<Self, Failure> {
         if path.is_empty() {
             return Err(Status::NotFound.into());
         }
         let start = if path.starts_with(b"/") { FileIndex::ROOT } else { from };
         let view = namespace.store.view()?;
         let at = namespace.find_inode_in(&*view, start)?.ok_or(Status::StaleHandle)?;
-        let mut walk = Self { namespace, view, at, rest: Vec::new(), links: 0 };
-        walk.push(path)?;
-        Ok(walk)
-    }
-
-    fn push(&mut self, path: &[u8]) -> Result<(), Failure> {
-        let waiting: usize = self.rest.iter().map(|component| component.len() + 1).sum();
-        if path.len() + waiting > PATH_BYTES_MAX {
+        if path.len() > PATH_BYTES_MAX {
             return Err(Status::NameTooLong.into());
         }
-        let components = path.split(|byte| *byte == b'/').filter(|component| !component.is_empty());
-        self.rest.extend(components.rev().map(<[u8]>::to_vec));
-        Ok(())
+        Ok(Self { namespace, view, at, path: Cow::Borrowed(path), to_go: 0..path.len(), links: 0 })
+    }
+
+    /// Where the next component stands in the path, and whether it is the last.
+    fn next(&mut self) -> Option<(Range<usize>, bool)> {
+        let Range { start, end } = self.to_go;
+        let to_go = &self.path[start..end];
+        let from = to_go.iter().position(|byte| *byte != b'/')?;
+        let until = to_go[from..].iter().position(|byte| *byte == b'/').map_or(to_go.len(), |slash| from + slash);
+        self.to_go.start = start + until;
+        let last = to_go[until..].iter().all(|byte| *byte == b'/');
+        Some((start + from..start + until, last))
     }
 
     /// What a component leads to. Search permission is asked of every directory on the way.
-    fn look(&self, who: &Identity, component: &[u8]) -> Result<Option<Arc<Inode>>, Failure> {
+    fn look(&self, who: &Identity, component: Range<usize>) -> Result<Option<Arc<Inode>>, Failure> {
         self.search(who)?;
-        self.namespace.step(&*self.view, &self.at, component)
+        self.namespace.step(&*self.view, &self.at, &self.path[component])
     }
 
     fn search(&self, who: &Identity) -> Result<(), Failure> {
@@ -140,12 +144,19 @@ impl<'n> Walk<'n> {
         if target.starts_with(b"/") {
             self.at = self.namespace.find_inode_in(&*self.view, FileIndex::ROOT)?.ok_or(Status::StaleHandle)?;
         }
-        self.push(&target)
+        let rest = &self.path[self.to_go.clone()];
+        if target.len() + rest.len() > PATH_BYTES_MAX {
+            return Err(Status::NameTooLong.into());
+        }
+        self.path = Cow::Owned([&target, &b"/"[..], rest].concat());
+        self.to_go = 0..self.path.len();
+        Ok(())
     }
 
-    fn slot(&self, who: &Identity, component: Vec<u8>, wants_directory: bool) -> Result<NameSlot, Failure> {
+    fn slot(&self, who: &Identity, component: Range<usize>, wants_directory: bool) -> Result<NameSlot, Failure> {
         self.search(who)?;
-        name::check_bytes(&component)?;
-        Ok(NameSlot { directory: self.at.file, name: component, wants_directory })
+        let name = &self.path[component];
+        name::check_bytes(name)?;
+        Ok(NameSlot { directory: self.at.file, name: name.to_vec(), wants_directory })
     }
 }

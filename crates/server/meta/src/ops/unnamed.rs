@@ -18,7 +18,7 @@ use crate::tx::Op;
 impl Namespace {
     /// Makes an open file without a name, as if it were made in `directory`: group, layout and permission are those of
     /// a file there. `place` as in [`crate::CreateArgs`].
-    pub fn create_unnamed<P>(
+    pub fn create_unnamed<P, L>(
         &self,
         call: &Call<'_>,
         directory: FileIndex,
@@ -27,7 +27,8 @@ impl Namespace {
         place: P,
     ) -> Result<Arc<Inode>, Failure>
     where
-        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<Layout, Failure>,
+        P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<L, Failure>,
+        L: Into<Arc<Layout>>,
     {
         let mode = mode.into();
         let outcome = self.change(call, Op::CreateUnnamed, directory, |tx| {

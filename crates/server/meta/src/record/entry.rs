@@ -19,10 +19,8 @@ pub struct Entry {
 }
 
 /// The record under the name: file, kind, cookie.
-pub(crate) fn encode_entry(entry: &Entry) -> Vec<u8> {
-    let mut out = Encoder::new(VERSION);
-    out.u64(entry.file.0).u8(entry.kind as u8).u64(entry.cookie);
-    out.finish()
+pub(crate) fn write_entry(out: &mut Encoder, entry: &Entry) {
+    out.u8(VERSION).u64(entry.file.0).u8(entry.kind as u8).u64(entry.cookie);
 }
 
 pub(crate) fn decode_entry(bytes: &[u8]) -> Result<Entry, RecordError> {
@@ -35,10 +33,8 @@ pub(crate) fn decode_entry(bytes: &[u8]) -> Result<Entry, RecordError> {
 }
 
 /// The record under the cookie: file, kind, name.
-pub(crate) fn encode_cookie(entry: &Entry, name: &[u8]) -> Vec<u8> {
-    let mut out = Encoder::new(VERSION);
-    out.u64(entry.file.0).u8(entry.kind as u8).raw(name);
-    out.finish()
+pub(crate) fn write_cookie(out: &mut Encoder, entry: &Entry, name: &[u8]) {
+    out.u8(VERSION).u64(entry.file.0).u8(entry.kind as u8).raw(name);
 }
 
 pub(crate) fn decode_cookie(cookie: u64, bytes: &[u8]) -> Result<(Entry, &[u8]), RecordError> {

@@ -204,9 +204,14 @@ const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIM
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::new(VERSION);
+        let mut out = Encoder::after(Vec::with_capacity(320));
+        self.write(&mut out);
+        out.finish()
+    }
+
+    pub(crate) fn write(&self, out: &mut Encoder) {
         let tag = if self.acl.is_some() { acl::TAG_POSIX } else { acl::TAG_NONE };
-        out.u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(tag);
+        out.u8(VERSION).u8(self.kind as u8).u16(self.mode).u8(self.marks()).u8(tag);
         for principal in [self.owner, self.group] {
             out.u8(principal.kind as u8).u64(principal.id);
         }
@@ -217,12 +222,11 @@ impl Inode {
         out.u64(self.change).u64(self.flags).u64(self.parent.0).u64(self.next_cookie);
         out.u16(self.parts.0.len() as u16).raw(&self.parts.0);
         if let Some(layout) = &self.layout {
-            layout::encode(&mut out, layout);
+            layout::encode(out, layout);
         }
         if let Some(lists) = &self.acl {
-            acl::encode(&mut out, lists);
+            acl::encode(out, lists);
         }
-        out.finish()
     }
 
     fn marks(&self) -> u8 {

@@ -16,7 +16,7 @@ use braid_types::{Failure, Status};
 pub use cluster::{ClientKey, ClusterIdentity, IodRecord, IodState, KeyRights};
 pub use default::{DirectoryDefault, DistributionKind, Placement};
 pub use entry::Entry;
-pub(crate) use entry::{decode_cookie, decode_entry, encode_cookie, encode_entry};
+pub(crate) use entry::{decode_cookie, decode_entry, write_cookie, write_entry};
 pub use inode::{FileKind, Inode, Parts, Principal, PrincipalKind};
 pub(crate) use layout::fits as layout_fits;
 pub use queue::{Deletion, Intent, IntentKind};

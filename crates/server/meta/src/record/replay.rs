@@ -1,5 +1,6 @@
 //! What a namespace operation came to, kept so that a retry is answered and not done twice (I7).
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use braid_types::FileIndex;
@@ -32,15 +33,23 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Encoder::new(VERSION);
-        out.u64(self.sequence).u8(self.op);
-        match &self.outcome {
-            Outcome::Done => out.u8(0),
-            Outcome::File(inode) => out.u8(1).u64(inode.file.0).raw(&inode.encode()),
-            Outcome::Created(inode) => out.u8(2).u64(inode.file.0).raw(&inode.encode()),
+    /// `encoded`: where the record of the outcome's inode was written before.
+    pub(crate) fn write(&self, out: &mut Encoder, encoded: Option<Range<usize>>) {
+        out.u8(VERSION).u64(self.sequence).u8(self.op);
+        let inode = match &self.outcome {
+            Outcome::Done => None,
+            Outcome::File(inode) => Some((1, inode)),
+            Outcome::Created(inode) => Some((2, inode)),
         };
-        out.finish()
+        let Some((tag, inode)) = inode else {
+            out.u8(0);
+            return;
+        };
+        out.u8(tag).u64(inode.file.0);
+        match encoded {
+            Some(bytes) => out.again(bytes),
+            None => inode.write(out),
+        }
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
@@ -62,6 +71,11 @@ impl Recorded {
 }
 
 impl Outcome {
+    /// Whether this very inode is what the operation tells.
+    pub(crate) fn tells(&self, inode: &Arc<Inode>) -> bool {
+        matches!(self, Self::File(told) | Self::Created(told) if Arc::ptr_eq(told, inode))
+    }
+
     /// The file of an operation that tells one.
     pub(crate) fn inode(self) -> Option<Arc<Inode>> {
         match self {

@@ -16,10 +16,12 @@
 pub mod engine;
 mod memory;
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use braid_types::limits::BATCH_BYTES_MAX;
 use braid_types::{Failure, Status};
+
+use crate::codec::Encoder;
 
 pub use engine::{Engine, EngineOptions};
 pub use memory::{Faults, MemoryStore};
@@ -137,8 +139,22 @@ impl Batch {
         self.push(key.as_ref(), REMOVED, &[]);
     }
 
+    /// Sets `key` to what `write` appends; where in the batch that stands, for [`Encoder::again`].
+    pub(crate) fn put_with(&mut self, key: impl AsRef<[u8]>, write: impl FnOnce(&mut Encoder)) -> Range<usize> {
+        self.push(key.as_ref(), 0, &[]);
+        let from = self.body.len();
+        let length_at = from - key.as_ref().len() - 4;
+        let mut out = Encoder::after(std::mem::take(&mut self.body));
+        write(&mut out);
+        self.body = out.finish();
+        let value_bytes = (self.body.len() - from) as u32;
+        self.body[length_at..length_at + 4].copy_from_slice(&value_bytes.to_le_bytes());
+        from..self.body.len()
+    }
+
     fn push(&mut self, key: &[u8], value_bytes: u32, value: &[u8]) {
         assert!(!key.is_empty() && key.len() <= KEY_BYTES_MAX, "keys come from key.rs, whose longest fits");
+        self.body.reserve(6 + key.len() + value.len());
         self.body.extend_from_slice(&(key.len() as u16).to_le_bytes());
         self.body.extend_from_slice(&value_bytes.to_le_bytes());
         self.body.extend_from_slice(key);

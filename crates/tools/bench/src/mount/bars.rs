@@ -1,6 +1,6 @@
 //! The bars of the issue, as ratios within this run.
 
-use super::{Samples, subject};
+use super::{Samples, data, subject};
 use crate::{bench::Bench, measure::Measure};
 
 enum Rule {
@@ -12,10 +12,13 @@ enum Rule {
     Reached(f64),
     /// At most so many times the local file system.
     LocalWithin(f64),
+    /// At most so many times what a raw TCP stream and libfuse's passthrough take together.
+    WireAndFuseWithin(f64),
 }
 
 const BARS: &[(&str, Rule)] = &[
     ("sequential.read", Rule::BestTimes(1.5)),
+    ("sequential.read_cpu", Rule::WireAndFuseWithin(1.2)),
     ("sequential.rewrite", Rule::BestTimes(1.5)),
     ("sequential.write", Rule::BestTimes(1.0)),
     ("parallel.write", Rule::BestTimes(1.2)),
@@ -39,6 +42,10 @@ pub fn hold(bench: &Bench, samples: &Samples, name: &'static str, measure: Measu
         Rule::BestWithin(_) => rivals().min_by(|a, b| a.0.total_cmp(&b.0)),
         Rule::Reached(bar) => return measure.at_least(*bar, "by itself"),
         Rule::LocalWithin(_) => against(subject::LOCAL),
+        Rule::WireAndFuseWithin(_) => samples
+            .summary(data::STREAM_CPU, subject::LOCAL)
+            .zip(samples.summary(name, subject::PASSTHROUGH))
+            .map(|(stream, fuse)| (stream.median + fuse.median, "(raw stream + passthrough)")),
     };
     let Some((value, of)) = best else {
         bench.note(format!("{name}: its bar needs a rival in the same run; try: --rivals"));
@@ -46,7 +53,7 @@ pub fn hold(bench: &Bench, samples: &Samples, name: &'static str, measure: Measu
     };
     match rule {
         Rule::BestTimes(factor) => measure.at_least(factor * value, format!("{factor} x {of}")),
-        Rule::BestWithin(factor) | Rule::LocalWithin(factor) => {
+        Rule::BestWithin(factor) | Rule::LocalWithin(factor) | Rule::WireAndFuseWithin(factor) => {
             measure.at_most(factor * value, format!("{factor} x {of}"))
         }
         Rule::Reached(_) => measure,
@@ -79,6 +86,20 @@ mod tests {
         assert_eq!(held("tree.copy", &others, 3.3), Some(false));
         assert_eq!(held("tree.tar", &others, 3.0), Some(true));
         assert_eq!(held("tree.tar", &others, 3.1), Some(false));
+    }
+
+    #[test]
+    fn the_cost_of_a_byte_read_is_held_against_the_wire_and_fuse_together() {
+        let mut samples = Samples::default();
+        let mut add = |subject, name, value| samples.add(subject, &Sample { name, unit: "x", value });
+        add(subject::LOCAL, data::STREAM_CPU, 0.4);
+        add(subject::PASSTHROUGH, "sequential.read_cpu", 0.6);
+        let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
+        let holds = |ours| {
+            let measure = Measure::new("sequential.read_cpu", "x", Summary::once(ours));
+            hold(&bench, &samples, "sequential.read_cpu", measure).plain.holds()
+        };
+        assert_eq!((holds(1.19), holds(1.21)), (Some(true), Some(false)));
     }
 
     #[test]

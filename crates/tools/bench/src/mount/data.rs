@@ -5,13 +5,18 @@ use anyhow::{Context, Result, ensure};
 use super::{
     Sample,
     shell::{need, sh},
-    subject::Subject,
+    subject::{self, Subject},
 };
-use crate::bench::{Bench, Taken};
+use crate::{
+    bench::{Bench, Taken},
+    references::stream::Stream,
+};
 
 const MIB: u64 = 1 << 20;
 /// Processes that read or write at the same time.
 const PROCESSES: u64 = 4;
+/// What a byte costs on a raw TCP stream.
+pub const STREAM_CPU: &str = "sequential.stream_cpu";
 /// Seconds of random reading.
 const RANDOM_SECONDS: u32 = 6;
 
@@ -43,14 +48,19 @@ pub fn sequential(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     subject.cold()?;
     let read = bench.take(|| sh(READ, &[&file]).map(drop))?;
     sh("rm -f \"$1\"", &[&file])?;
-    Ok(vec![
+    let mut samples = vec![
         rate("sequential.write", &write, bytes),
         cpu("sequential.write_cpu", &write, bytes),
         rate("sequential.rewrite", &rewrite, bytes),
         cpu("sequential.rewrite_cpu", &rewrite, bytes),
         rate("sequential.read", &read, bytes),
         cpu("sequential.read_cpu", &read, bytes),
-    ])
+    ];
+    if subject.name() == subject::LOCAL {
+        let streamed = Stream::start(bench)?.sample(bench, bytes)?;
+        samples.push(Sample { name: STREAM_CPU, unit: "CPU s/GiB", value: streamed.cpu_per_gib });
+    }
+    Ok(samples)
 }
 
 /// The same by four processes, each with a file of its own.

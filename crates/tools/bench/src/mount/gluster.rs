@@ -1,4 +1,5 @@
-//! GlusterFS, as Debian has it: one volume spread over four bricks, each a process.
+//! GlusterFS, as Debian has it: one volume spread over four bricks, each a process, in a network namespace: its port is fixed,
+//! and a daemon of this machine may have it.
 
 use std::{
     fs,
@@ -8,6 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use super::shell::{need, sh};
+use crate::cleanup::Cleanup;
 
 /// Bricks, as many as BraidFS has I/O daemons here.
 const BRICKS: usize = crate::daemons::IODS;
@@ -15,11 +17,14 @@ const BRICKS: usize = crate::daemons::IODS;
 /// A running volume. Dropping it stops and removes it.
 pub struct Gluster {
     dir: PathBuf,
+    namespace: String,
     /// It refuses a number of loopback as its peer's name.
     host: String,
+    _cleanup: Cleanup,
 }
 
 const START: &str = r#"
+ip netns add "$2"; nsenter --net="/run/netns/$2" ip link set lo up
 mkdir -p "$1/work" "$1/run" "$1/log" "$1/mount"
 cat > "$1/glusterd.vol" <<END
 volume management
@@ -34,22 +39,33 @@ volume management
     option max-port 60999
 end-volume
 END
-glusterd -f "$1/glusterd.vol" -l "$1/log/glusterd.log" -p "$1/glusterd.pid"
+nsenter --net="/run/netns/$2" glusterd -f "$1/glusterd.vol" -l "$1/log/glusterd.log" -p "$1/glusterd.pid"
 for try in $(seq 100); do test -S "$1/glusterd.socket" && break; sleep 0.1; done
 "#;
 
 const VOLUME: &str = r#"
-dir=$1; host=$2; shift 2
+dir=$1; namespace=$2; host=$3; shift 3
 gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume create bench "$@" force
 gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume start bench
-for try in $(seq 50); do mount -t glusterfs "$host:/bench" "$dir/mount" && exit 0; sleep 0.2; done
+for try in $(seq 50); do
+  nsenter --net="/run/netns/$namespace" mount -t glusterfs -o "log-file=$dir/log/client.log" "$host:/bench" "$dir/mount" && exit 0
+  sleep 0.2
+done
 exit 1
 "#;
 
+const REMOUNT: &str = r#"
+umount "$1/mount"
+nsenter --net="/run/netns/$2" mount -t glusterfs -o "log-file=$1/log/client.log" "$3:/bench" "$1/mount"
+"#;
+
 const STOP: &str = r#"
-umount -l "$1/mount" 2>/dev/null || true
-gluster --mode=script --glusterd-sock="$1/glusterd.socket" volume stop bench force || true
+umount -l "$1/mount"
+gluster --mode=script --glusterd-sock="$1/glusterd.socket" volume stop bench force
 kill "$(cat "$1/glusterd.pid")"
+for try in $(seq 50); do test -z "$(ip netns pids "$2")" && break; sleep 0.1; done
+ip netns pids "$2" | xargs -r kill -9
+ip netns del "$2"
 "#;
 
 impl Gluster {
@@ -57,15 +73,18 @@ impl Gluster {
     pub fn start(dir: &Path) -> Result<Self> {
         need("glusterd", &["glusterfs-server", "glusterfs-client"])?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
-        let gluster = Self { dir: dir.to_owned(), host };
+        need("ip", &["iproute2"])?;
+        let namespace = format!("braid-bench-gluster-{}", std::process::id());
         fs::create_dir_all(dir)?;
-        sh(START, &[&gluster.show("")]).context("starting glusterd")?;
+        let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
+        let gluster = Self { dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
+        sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
         let bricks: Vec<String> = (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
         let bricks: Vec<String> = bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
-        let (place, host) = (gluster.show(""), gluster.host.clone());
-        let arguments: Vec<&str> =
-            [place.as_str(), host.as_str()].into_iter().chain(bricks.iter().map(String::as_str)).collect();
+        let place = gluster.show("");
+        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host];
+        arguments.extend(bricks.iter().map(String::as_str));
         sh(VOLUME, &arguments).context("making and mounting a volume")?;
         Ok(gluster)
     }
@@ -77,20 +96,11 @@ impl Gluster {
 
     /// A new client.
     pub fn remount(&self) -> Result<()> {
-        let script = "umount \"$1/mount\"; mount -t glusterfs \"$2:/bench\" \"$1/mount\"";
-        sh(script, &[&self.show(""), &self.host]).map(drop)
+        sh(REMOUNT, &[&self.show(""), &self.namespace, &self.host]).map(drop)
     }
 
     fn show(&self, name: &str) -> String {
         let path = if name.is_empty() { self.dir.clone() } else { self.dir.join(name) };
         path.display().to_string()
-    }
-}
-
-impl Drop for Gluster {
-    fn drop(&mut self) {
-        if let Err(error) = sh(STOP, &[&self.show("")]) {
-            eprintln!("bench: stopping GlusterFS: {error:#}");
-        }
     }
 }

@@ -3,19 +3,21 @@
 //!
 //! ```text
 //!   repetitions ─► groups ─► subjects in turn: ext4, braid, (gluster, moosefs)     A B C D A B C D
-//!                               │
+//!                               │         (passthrough, in the first group: what FUSE costs by itself)
 //!                               ├── cold: unmounted and mounted again, the servers' caches stay warm
 //!                               └── samples ─► medians ─► bars: a ratio to the local or to the best networked one
 //! ```
 //!
 //! Invariants: those of the program; (4) every subject has four data servers on loopback, each a process, and is driven by
-//! the same commands; (5) a rival that cannot be had leaves bars that need one unheld and unbroken, and a note says so.
+//! the same commands, at the same priority; (5) a rival that cannot be had leaves bars that need one unheld and unbroken, and a
+//! note says so; (6) whatever ends this program, also a signal, all that it started is stopped and removed.
 
 mod bars;
 mod data;
 mod gluster;
 mod moosefs;
 mod names;
+mod passthrough;
 mod shell;
 mod subject;
 mod trees;
@@ -123,9 +125,11 @@ impl Samples {
 
 fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
     let mut samples = Samples::default();
+    let mut loads = Vec::new();
     for repetition in 1..=bench.repetitions {
         for group in groups {
-            for subject in subjects {
+            for subject in subjects.iter().filter(|subject| subject.takes_part(group.name)) {
+                loads.extend(machine::load());
                 eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
                 match (group.run)(bench, subject) {
                     Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
@@ -136,6 +140,10 @@ fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Sam
                 }
             }
         }
+    }
+    if let Some(load) = Summary::of(loads) {
+        let Summary { median, min, max } = load;
+        bench.note(format!("load average (1 minute) before each sample: {median:.1} [{min:.1} – {max:.1}]"));
     }
     Ok(samples)
 }

@@ -10,14 +10,16 @@ use anyhow::Result;
 use super::{Sample, subject::Subject};
 use crate::bench::Bench;
 
+/// Also when only trying: of fewer, one moment in which somebody else has the processor is the result.
+const FILES: u64 = 5_000;
+
 /// Samples of one subject.
 pub fn run(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
     let dir = subject.dir().join("names");
     fs::create_dir(&dir)?;
-    let count = bench.size(5_000u64, 1_000);
-    let create = each(bench, &dir, count, |path| OpenOptions::new().write(true).create_new(true).open(path).map(drop))?;
-    let stat = each(bench, &dir, count, |path| fs::symlink_metadata(path).map(drop))?;
-    let unlink = each(bench, &dir, count, |path| fs::remove_file(path))?;
+    let create = each(bench, &dir, FILES, |path| OpenOptions::new().write(true).create_new(true).open(path).map(drop))?;
+    let stat = each(bench, &dir, FILES, |path| fs::symlink_metadata(path).map(drop))?;
+    let unlink = each(bench, &dir, FILES, |path| fs::remove_file(path))?;
     fs::remove_dir(&dir)?;
     let sample = |name, value| Sample { name, unit: "per s", value };
     Ok(vec![sample("names.create", create), sample("names.stat", stat), sample("names.unlink", unlink)])

@@ -1,8 +1,8 @@
-//! Commands that must succeed, as a shell or by themselves.
+//! Commands that must succeed.
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 /// The longest that one command may take, in seconds.
 const LIMIT_SECONDS: &str = "900";
@@ -19,13 +19,27 @@ pub fn sh(script: &str, arguments: &[&str]) -> Result<String> {
     bail!("{script}: {}: {}", output.status, said.trim())
 }
 
-/// Installs Debian packages whose program is missing, where this may be done.
+/// Installs Debian packages whose program, or file, is missing, where this may be done.
 pub fn need(program: &str, packages: &[&str]) -> Result<()> {
-    if sh("command -v \"$1\"", &[program]).is_ok() {
+    if sh("command -v \"$1\" || test -e \"$1\"", &[program]).is_ok() {
         return Ok(());
     }
+    let hint = || format!("{program} is missing; try: sudo apt-get install {}", packages.join(" "));
+    ensure!(rustix::process::geteuid().is_root(), "only root may install packages: {}", hint());
     eprintln!("bench: installing {}", packages.join(" "));
     let install = "export DEBIAN_FRONTEND=noninteractive; apt-get update -q; \
                    apt-get install -q -y --no-install-recommends \"$@\"";
-    sh(install, packages).map(drop).with_context(|| format!("try: sudo apt-get install {}", packages.join(" ")))
+    sh(install, packages).map(drop).with_context(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_fails_tells_what_it_said() {
+        let error = sh("echo no such luck >&2; false", &[]).unwrap_err();
+        assert!(error.to_string().contains("no such luck"), "{error}");
+        assert_eq!(sh("echo \"$2\"", &["a", "b c"]).unwrap(), "b c\n");
+    }
 }

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
 
-use super::{gluster::Gluster, moosefs::MooseFs, shell::sh};
+use super::{gluster::Gluster, moosefs::MooseFs, passthrough::Passthrough, shell::sh};
 use crate::{args::MountArgs, bench::Bench};
 
 /// The local file system.
@@ -19,8 +19,10 @@ pub const LOCAL: &str = "ext4";
 pub const OURS: &str = "braid";
 /// The others.
 pub const RIVALS: &[&str] = &["gluster", "moosefs"];
+/// libfuse's example over the local file system: what FUSE itself costs.
+pub const PASSTHROUGH: &str = "passthrough";
 /// All, in the order of the report.
-pub const NAMES: &[&str] = &[LOCAL, OURS, "gluster", "moosefs"];
+pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, OURS, "gluster", "moosefs"];
 
 /// One file system.
 pub struct Subject {
@@ -30,6 +32,7 @@ pub struct Subject {
 
 enum Kind {
     Local,
+    Passthrough(Passthrough),
     Braid(RefCell<Mount>),
     Gluster(Gluster),
     MooseFs(MooseFs),
@@ -41,10 +44,10 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     fs::create_dir(&dir)?;
     let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
     if args.rivals {
-        for rival in [gluster as fn(&Bench) -> Result<Subject>, moosefs] {
+        for rival in [passthrough as fn(&Bench) -> Result<Subject>, gluster, moosefs] {
             match rival(bench) {
                 Ok(subject) => subjects.push(subject),
-                Err(error) => bench.note(format!("a rival is left out: {error:#}")),
+                Err(error) => bench.note(format!("left out: {error:#}")),
             }
         }
     }
@@ -57,6 +60,11 @@ fn braid(bench: &Bench) -> Result<Subject> {
     let braid = Braid::at(cluster.binary().to_owned());
     let mount = Mount::start(&braid, point, &cluster.mds_address, &cluster.key, &[]).context("mounting BraidFS")?;
     Ok(Subject { dir: mount.point().to_owned(), kind: Kind::Braid(RefCell::new(mount)) })
+}
+
+fn passthrough(bench: &Bench) -> Result<Subject> {
+    let passthrough = Passthrough::start(&bench.scratch.join("passthrough")).context("passthrough")?;
+    Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
 fn gluster(bench: &Bench) -> Result<Subject> {
@@ -74,10 +82,16 @@ impl Subject {
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Local => LOCAL,
+            Kind::Passthrough(_) => PASSTHROUGH,
             Kind::Braid(_) => OURS,
             Kind::Gluster(_) => RIVALS[0],
             Kind::MooseFs(_) => RIVALS[1],
         }
+    }
+
+    /// Whether it is measured in a group: the passthrough's only use is to say what a byte costs.
+    pub fn takes_part(&self, group: &str) -> bool {
+        !matches!(self.kind, Kind::Passthrough(_)) || group == "sequential"
     }
 
     /// Where its files are.
@@ -95,6 +109,7 @@ impl Subject {
         sh("sync", &[])?;
         match &self.kind {
             Kind::Local => Ok(()),
+            Kind::Passthrough(passthrough) => passthrough.remount(),
             Kind::Braid(mount) => {
                 let mut mount = mount.borrow_mut();
                 mount.stop()?;

@@ -65,7 +65,7 @@ fn mount_point(args: &UpArgs) -> PathBuf {
 fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fault> {
     use braid_fuse::kernel::mount::{MountOptions, Unmount, is_dead, unmount};
 
-    use crate::mount::Served;
+    use crate::mount::{Served, warden::Watch};
     if args.no_mount {
         return Ok(None);
     }
@@ -78,7 +78,8 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
     let served = made.and_then(|()| {
         let settings = embedded::settings(&args.dir)?;
         let source = settings.mds.value.join(",");
-        Served::start(&MountOptions::new(source, &point), &settings, braid_vfs::Options::default())
+        let behaviour = braid_vfs::Options::default();
+        Served::start(&MountOptions::new(source, &point), &settings, behaviour, &Watch::default())
     });
     match served {
         Ok(served) => Ok(Some(served)),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   braid mount DIR ── starts ──> braid mount DIR   (BRAID_MOUNT_READY set; standard output is a pipe)
-//!        | waits for a line                | connects, mounts, stats the root
+//!        | waits for a line                | connects, stats the root, mounts
 //!        |<──────────── "ready" ───────────| then: session of its own, no terminal
 //!     exit 0                               | serves until it is unmounted
 //!        |<──────────── the end: it failed, has said why on the terminal, and its exit code is ours

@@ -1,8 +1,9 @@
-//! A mount that this process serves: made, looked at once, and ended in any case.
+//! A mount that this process serves: made, and ended in any case.
 
 pub mod alias;
 pub mod background;
 pub mod options;
+pub mod warden;
 
 use std::{
     path::Path,
@@ -11,6 +12,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
         mpsc,
     },
+    time::Duration,
 };
 
 use braid_fuse::{
@@ -20,8 +22,9 @@ use braid_fuse::{
         mount::{MountError, MountOptions, Mounted, Unmount, unmount},
     },
 };
-use braid_vfs::{Options, Vfs};
+use braid_vfs::{FileIndex, Options, Vfs};
 
+use self::warden::{Warden, Watch};
 use crate::{
     config::Settings,
     connect,
@@ -31,20 +34,29 @@ use crate::{
 /// A file system in its place. Dropping it unmounts.
 pub struct Served {
     mounted: Arc<Mounted>,
+    warden: Option<Warden>,
 }
 
 impl Served {
-    /// Connects, mounts, and asks for the attributes of the root: whoever is told of it can use it.
-    pub fn start(options: &MountOptions, settings: &Settings, behaviour: Options) -> Result<Self, Fault> {
-        let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(|error| match error {
+    /// Connects, asks for the attributes of the root, and mounts: whoever is told of it can use it.
+    ///
+    /// Not through the mount: the only process that may never wait for it is this one. Killed while it did, it would wait for
+    /// ever for an answer that none of its threads is left to give, and hold the device open by that.
+    pub fn start(
+        options: &MountOptions,
+        settings: &Settings,
+        behaviour: Options,
+        watch: &Watch,
+    ) -> Result<Self, Fault> {
+        let failed = |error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
             error => Fault::failed(format!("mounting on {}", options.point.display()), error),
-        })?;
+        };
+        let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(failed)?;
+        vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
         let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::new(vfs))));
-        let served = Self { mounted: Arc::new(mounted.map_err(|error| told(&options.point, &error))?) };
-        let seen = std::fs::metadata(served.point());
-        seen.map_err(|e| Fault::failed(format!("mounting on {}", options.point.display()), e).hint("braid status"))?;
-        Ok(served)
+        let mounted = mounted.map_err(|error| told(&options.point, &error))?;
+        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted) })
     }
 
     /// Where it is.
@@ -80,7 +92,17 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.end();
+        // Of one that is still in use, out of the tree, the warden has to end what is left.
+        if self.mounted.wait_for(Duration::ZERO) {
+            self.warden.take().into_iter().for_each(Warden::farewell);
+        }
     }
+}
+
+/// A mount works without.
+fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
+    let started = Warden::start(mounted, watch);
+    started.inspect_err(|error| tracing::warn!(%error, "no warden: if this process is killed, programs may hang")).ok()
 }
 
 /// A channel that gets a message at SIGINT or SIGTERM. At a second one the mount is taken out of the tree

@@ -6,6 +6,7 @@ use braid_fuse::kernel::mount::MountOptions;
 use braid_vfs::Options;
 use clap::ValueEnum;
 
+use super::warden::Watch;
 use crate::{
     args::{Global, MountArgs, TlsArg},
     config::{Settings, parse_duration},
@@ -20,24 +21,32 @@ pub struct Wish {
     pub settings: Settings,
     /// How it behaves.
     pub options: Options,
+    /// For the process beside it.
+    pub watch: Watch,
 }
 
 /// Reads flags, then `-o`: its words win over flags and surroundings, since they are the more particular.
 pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
+    let mut watch = Watch { log: log_file(args).and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
     for word in args.options.iter().filter(|word| !word.is_empty()) {
-        let known = mount.set(word) || behaviour(&mut options, word)? || client(&mut global, word)?;
+        watch.detach_dead |= word == DETACH_DEAD;
+        let ours = word == DETACH_DEAD || behaviour(&mut options, word)?;
+        let known = ours || mount.set(word) || client(&mut global, word)?;
         if !known && !args.sloppy {
             return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
         }
     }
     let settings = Settings::load(&global)?;
     mount.source = args.source.clone().unwrap_or_else(|| settings.mds.value.join(","));
-    Ok(Wish { mount, settings, options })
+    Ok(Wish { mount, settings, options, watch })
 }
 
-const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, config=FILE, mds=ADDR, key=FILE, \
+/// What a killed mount leaves is taken out of the tree.
+const DETACH_DEAD: &str = "detach_dead";
+
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, detach_dead, config=FILE, mds=ADDR, key=FILE, \
     agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit";
 
 /// How the mount behaves; `false`: not about that.
@@ -88,8 +97,8 @@ mod tests {
 
     #[test]
     fn words_for_the_kernel_and_for_the_client_may_be_mixed() {
-        let wish = wish("ro,mds=host:7700,key=word.key,_netdev,timeout=5s").unwrap();
-        assert!(wish.mount.read_only);
+        let wish = wish("ro,mds=host:7700,key=word.key,_netdev,timeout=5s,detach_dead").unwrap();
+        assert!(wish.mount.read_only && wish.watch.detach_dead);
         assert_eq!(wish.mount.source, "host:7700");
         assert_eq!(wish.settings.key.value, Some("word.key".into()));
         assert_eq!(wish.settings.timeout.value.as_secs(), 5);

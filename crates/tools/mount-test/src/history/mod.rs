@@ -58,9 +58,6 @@ pub struct HistoryArgs {
     /// The longest that a call may take, in seconds
     #[arg(long, default_value_t = 45, value_name = "SECONDS")]
     pub limit: u64,
-    /// Leave out appends to files that are written and cut too
-    #[arg(long)]
-    pub without_appends: bool,
     /// Play all rounds, also after one that is wrong
     #[arg(long)]
     pub keep_going: bool,
@@ -72,18 +69,7 @@ pub struct HistoryArgs {
 impl HistoryArgs {
     /// The usual sizes.
     pub fn of(dirs: Vec<PathBuf>, seed: u64, rounds: u64) -> Self {
-        Self {
-            dirs,
-            seed,
-            rounds,
-            threads: 6,
-            calls: 400,
-            stripe: 1 << 20,
-            limit: 45,
-            without_appends: false,
-            keep_going: false,
-            plant: None,
-        }
+        Self { dirs, seed, rounds, threads: 6, calls: 400, stripe: 1 << 20, limit: 45, keep_going: false, plant: None }
     }
 }
 
@@ -97,12 +83,11 @@ pub fn run(args: &HistoryArgs) -> Result<Played> {
         plant: args.plant,
         errors_allowed: false,
         durable: false,
-        without_appends: args.without_appends,
     };
     let (mut all, mut wrong) = (Played::default(), Vec::new());
     for number in 0..args.rounds {
         let seed = args.seed.wrapping_add(number);
-        let played = play_round(&args.dirs, seed, &options, || Ok(()));
+        let played = play_round(&args.dirs, seed, &options, || {}, || Ok(()));
         match played.with_context(|| format!("round {number}: history --seed {seed} --rounds 1")) {
             Ok(played) => all.absorb(played),
             Err(error) if args.keep_going => wrong.push(format!("{error:#}")),

@@ -77,8 +77,6 @@ pub struct Player {
     pub plant: Option<u64>,
     /// Writes are on the servers' disks when they return: what a client gathers dies with it.
     pub durable: bool,
-    /// Leave out appends to files that others write too.
-    pub without_appends: bool,
     /// Calls that failed in a way that no specification knows.
     pub errors: BTreeMap<String, u64>,
     pub longest: Duration,
@@ -99,7 +97,6 @@ impl Player {
             watched: Arc::default(),
             plant: None,
             durable: false,
-            without_appends: false,
             errors: BTreeMap::new(),
             longest: Duration::ZERO,
             calls: 0,

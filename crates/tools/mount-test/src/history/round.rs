@@ -46,8 +46,6 @@ pub struct Options {
     pub plant: Option<u64>,
     /// Servers are killed: calls may fail.
     pub errors_allowed: bool,
-    /// No appends to files that are written and cut too.
-    pub without_appends: bool,
     /// A client is killed: what is to be there afterwards must be on the servers.
     pub durable: bool,
 }
@@ -105,11 +103,13 @@ struct Objects {
     attributes: [u64; attributes::KINDS],
 }
 
-/// Plays a round in a new directory and judges it. `settle` is called when the threads are done: servers must be up after it.
+/// Plays a round in a new directory and judges it. `begin` is called when everything is made, `settle` when the threads are
+/// done: servers must be up before the one and after the other.
 pub fn play_round(
     dirs: &[PathBuf],
     seed: u64,
     options: &Options,
+    begin: impl FnOnce(),
     settle: impl FnOnce() -> Result<()>,
 ) -> Result<Played> {
     let name = format!("history-{seed}");
@@ -117,6 +117,7 @@ pub fn play_round(
     let objects = Arc::new(prepare(&dirs[0], options).context("making the objects of a round")?);
     let clock = Arc::new(Clock::new());
     let (mut record, mut played) = (Record::default(), Played::default());
+    begin();
     let outcome = let_loose(&dirs, seed, options, &objects, &clock);
     settle().context("after the threads were done")?;
     for (mut player, part, _) in outcome? {
@@ -173,7 +174,6 @@ fn let_loose(
         let dir = dirs[thread % dirs.len()].clone();
         let mut player = Player::new(thread, dir, random, Arc::clone(clock));
         (player.plant, player.durable) = (options.plant, options.durable);
-        player.without_appends = options.without_appends;
         let (watched, objects, start) = (Arc::clone(&player.watched), Arc::clone(objects), Arc::clone(&start));
         let options = options.clone();
         threads.push((watched, std::thread::spawn(move || play(player, &objects, &options, &start))));

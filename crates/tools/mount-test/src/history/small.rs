@@ -72,7 +72,7 @@ pub fn play(player: &mut Player, file: usize, out: &mut Vec<Timed<Call>>) {
             let write = |open: &File| open.write_all_at(&tag.to_le_bytes(), at as u64 * 8);
             change(player, file, Call::Write(at, tag), false, write, out);
         }
-        3..5 if !player.without_appends => {
+        3..5 => {
             let tag = player.tag();
             change(player, file, Call::Append(tag), true, |mut open| open.write_all(&tag.to_le_bytes()), out);
         }

@@ -32,7 +32,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Why a program cannot be run, if it is not there.
-fn missing(program: &str, package: &str) -> Option<Outcome> {
+pub(crate) fn missing(program: &str, package: &str) -> Option<Outcome> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
     (!there).then(|| Outcome::Skipped(format!("`{program}` is not there; try: sudo apt-get install {package}")))
@@ -49,7 +49,7 @@ fn workplace(ground: &Ground, name: &str) -> Result<(PathBuf, PathBuf)> {
 }
 
 /// Runs a shell script in a directory to its end; what it printed.
-fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String> {
+pub(crate) fn sh(dir: &Path, script: &str, arguments: &[&str]) -> Result<String> {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=20", LIMIT_SECONDS, "sh", "-euc", script, "sh"]).args(arguments);
     // No settings of the user's own.

@@ -20,15 +20,15 @@ const KILL_AFTER_MS: u64 = 1500;
 const DOWN_MS: u64 = 1500;
 
 /// One round with one victim; words about it.
-pub fn round(stage: &mut Stage, seed: u64, without_appends: bool) -> Result<String> {
+pub fn round(stage: &mut Stage, seed: u64) -> Result<String> {
     let mut random = Random::new(seed);
     let target = *random.pick(&stage.victims()).context("nobody to kill")?;
-    let killed = play(stage, seed, target, random, without_appends).with_context(|| format!("{target:?} killed"))?;
+    let killed = play(stage, seed, target, random).with_context(|| format!("{target:?} killed"))?;
     stage.check().with_context(|| format!("after {target:?} was killed"))?;
     Ok(format!("{target:?}: {killed}"))
 }
 
-fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random, without_appends: bool) -> Result<String> {
+fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Result<String> {
     let dirs = stage.dirs("killed")?;
     let options = Options {
         threads: THREADS,
@@ -37,12 +37,16 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random, withou
         limit: LIMIT,
         plant: None,
         errors_allowed: true,
-        without_appends,
         durable: matches!(target, Target::Mount(_)),
     };
     let (after, down) = (random.below(KILL_AFTER_MS), random.below(DOWN_MS));
     let played = std::thread::scope(|scope| {
-        let killer = scope.spawn(|| {
+        let (begin, begun) = std::sync::mpsc::channel();
+        let killer = scope.spawn(move || {
+            // Objects that cannot be made are no round; nothing is killed then.
+            if begun.recv().is_err() {
+                return Ok(());
+            }
             // The moment is drawn, nothing is waited for.
             std::thread::sleep(Duration::from_millis(after));
             kill(stage, target);
@@ -50,7 +54,7 @@ fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random, withou
             restart(stage, target)
         });
         let settle = || killer.join().map_err(|_| anyhow::anyhow!("the killer panicked"))?;
-        play_round(&dirs, seed, &options, settle)
+        play_round(&dirs, seed, &options, move || _ = begin.send(()), settle)
     })?;
     let failed: u64 = played.errors.values().sum();
     let longest = played.longest.as_secs_f64();

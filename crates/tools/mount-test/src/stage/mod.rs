@@ -1,5 +1,6 @@
 //! A cluster of processes and its mounts, for the suites.
 
+pub mod disks;
 pub(crate) mod kill;
 pub mod mount;
 
@@ -8,16 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use braid_crash_tests::{
     braid::Braid,
-    cluster::{Cluster, Victim},
+    cluster::{Cluster, Places, Victim},
 };
 
-use self::mount::Mount;
+use self::{disks::Disk, mount::Mount};
 
 /// How long a process may be in an uninterruptible wait for a mount when nothing is killed any more.
 const WAIT_MAX: Duration = Duration::from_secs(45);
+
+/// How often something is looked at that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// I/O daemons of the cluster.
 pub const IODS: usize = 4;
@@ -29,19 +33,37 @@ pub struct Stage {
     pub mounts: Vec<Mount>,
     /// The servers.
     pub cluster: Cluster,
+    /// What it lies on, if that was made for it: of the metadata server, then of each I/O daemon.
+    pub disks: Vec<Disk>,
     dir: PathBuf,
 }
 
 impl Stage {
     /// A new cluster in a new directory.
     pub fn start(braid: &Braid, dir: &Path, mounts: usize) -> Result<Self> {
+        Self::start_at(braid, dir, Places::below(dir, IODS), Vec::new(), mounts)
+    }
+
+    /// A new cluster whose every process has a disk of its own, of so many bytes.
+    pub fn on_disks(braid: &Braid, dir: &Path, bytes: u64, mounts: usize) -> Result<Self> {
+        std::fs::create_dir_all(dir)?;
+        let named = |name: String| Disk::make(&dir.join(name), bytes);
+        let disks = std::iter::once("disk-meta".to_owned()).chain((0..IODS).map(|iod| format!("disk{iod}")));
+        let disks = disks.map(named).collect::<Result<Vec<_>>>()?;
+        // Below the top: what a disk has of its own (`lost+found`) is not theirs.
+        let mut places = disks.iter().map(|disk| disk.point().join("data"));
+        let places = Places { meta: places.next().unwrap_or_default(), iods: places.collect() };
+        Self::start_at(braid, dir, places, disks, mounts)
+    }
+
+    fn start_at(braid: &Braid, dir: &Path, places: Places, disks: Vec<Disk>, mounts: usize) -> Result<Self> {
         std::fs::create_dir_all(dir)?;
         let dir = dir.canonicalize()?;
-        let cluster = Cluster::start(braid, &dir, IODS)?;
+        let cluster = Cluster::start_at(braid, &dir, places)?;
         let (mds, key) = cluster.contact();
         let point = |at: usize| dir.join(format!("m{at}"));
         let mounts = (0..mounts).map(|at| Mount::start(braid, point(at), &mds, &key, &[])).collect::<Result<_>>()?;
-        Ok(Self { mounts, cluster, dir })
+        Ok(Self { mounts, cluster, disks, dir })
     }
 
     /// One mount more, of this name and with these options.
@@ -61,8 +83,31 @@ impl Stage {
     pub fn check(&mut self) -> Result<()> {
         self.cluster.check_alive()?;
         self.mounts.iter_mut().try_for_each(Mount::check_alive)?;
-        nobody_hangs()?;
+        nobody_hangs(&self.dir)?;
         self.cluster.fsck()
+    }
+
+    /// The disks of the I/O daemons.
+    pub fn data_disks(&self) -> &[Disk] {
+        self.disks.get(1..).unwrap_or_default()
+    }
+
+    /// The host of an I/O daemon loses its power, and comes back: what was not synced there is gone.
+    pub fn power_off_iod(&mut self, iod: usize) -> Result<()> {
+        self.cluster.kill(Victim::Iod(iod));
+        self.disks[1 + iod].lose_power()?;
+        self.cluster.restart(Victim::Iod(iod))
+    }
+
+    /// Everything loses its power at once, also who has mounted it, and comes back.
+    pub fn power_off(&mut self) -> Result<()> {
+        // First the mounts: from then on nothing is acknowledged to anybody.
+        self.mounts.iter_mut().for_each(Mount::kill);
+        let servers = || std::iter::once(Victim::Mds).chain((0..IODS).map(Victim::Iod));
+        servers().for_each(|server| self.cluster.kill(server));
+        self.disks.iter_mut().try_for_each(Disk::lose_power)?;
+        servers().try_for_each(|server| self.cluster.restart(server))?;
+        self.mounts.iter_mut().try_for_each(Mount::restart)
     }
 
     /// Where it lies.
@@ -88,30 +133,64 @@ pub enum Target {
     Mount(usize),
 }
 
-/// No process stays in an uninterruptible wait for a mount.
-fn nobody_hangs() -> Result<()> {
+/// Looks until it is so; an error that says what was waited for when it never is. Errors of the look end it.
+pub fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> Result<bool>) -> Result<Duration> {
     let started = Instant::now();
-    loop {
-        let hanging = hanging()?;
-        if hanging.is_empty() {
-            return Ok(());
-        }
-        ensure!(started.elapsed() < WAIT_MAX, "in D state after {} s: {}", WAIT_MAX.as_secs(), hanging.join(", "));
-        std::thread::sleep(Duration::from_millis(50));
+    while !is_so()? {
+        ensure!(started.elapsed() < limit, "not so after {} s: {what}", limit.as_secs());
+        std::thread::sleep(LOOK_EVERY);
     }
+    Ok(started.elapsed())
 }
 
-/// Processes that wait in the kernel for an answer of FUSE and cannot be interrupted.
-fn hanging() -> Result<Vec<String>> {
+/// No process stays in an uninterruptible wait for a mount of ours.
+fn nobody_hangs(dir: &Path) -> Result<()> {
+    let mut last = Vec::new();
+    let none = until("nobody is in D state", WAIT_MAX, || {
+        last = hanging(dir)?;
+        Ok(last.is_empty())
+    });
+    none.map(drop).with_context(|| last.join(", "))
+}
+
+/// Processes that wait in the kernel for an answer of FUSE and cannot be interrupted: those that this one started, and those
+/// that were left alone and name the stage. Others of this machine have mounts of their own.
+fn hanging(dir: &Path) -> Result<Vec<String>> {
     let mut hanging = Vec::new();
     for entry in std::fs::read_dir("/proc")?.filter_map(std::result::Result::ok) {
         // Processes end while they are looked at.
-        let read = |name: &str| std::fs::read_to_string(entry.path().join(name)).unwrap_or_default();
-        let state = read("stat").rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('D'));
-        let place = if state { read("wchan") } else { String::new() };
-        if ["fuse", "request_wait_answer"].iter().any(|word| place.contains(word)) {
-            hanging.push(format!("{} ({}) in {place}", entry.file_name().to_string_lossy(), read("comm").trim()));
+        let read = |name: &str| std::fs::read(entry.path().join(name)).unwrap_or_default();
+        let Some((state, _)) = state_and_parent(&entry.path()) else { continue };
+        let place = if state == "D" { read("wchan") } else { Vec::new() };
+        let waits = ["fuse", "request_wait_answer"].iter().any(|word| holds(&place, word.as_bytes()));
+        if waits && (is_ours(&entry.path()) || holds(&read("cmdline"), dir.as_os_str().as_encoded_bytes())) {
+            let (name, place) = (read("comm"), String::from_utf8_lossy(&place).into_owned());
+            let name = String::from_utf8_lossy(&name).trim().to_owned();
+            hanging.push(format!("{} ({name}) in {place}", entry.file_name().to_string_lossy()));
         }
     }
     Ok(hanging)
+}
+
+fn holds(text: &[u8], word: &[u8]) -> bool {
+    text.windows(word.len()).any(|window| window == word)
+}
+
+/// Whether this process is an ancestor.
+fn is_ours(process: &Path) -> bool {
+    let (mut process, own) = (process.to_owned(), std::process::id().to_string());
+    while let Some((_, parent)) = state_and_parent(&process) {
+        if parent == own {
+            return true;
+        }
+        process = Path::new("/proc").join(parent);
+    }
+    false
+}
+
+/// The second and the third field behind the name, which may hold anything.
+fn state_and_parent(process: &Path) -> Option<(String, String)> {
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    let mut fields = stat.rsplit_once(") ")?.1.split(' ').map(str::to_owned);
+    Some((fields.next()?, fields.next()?))
 }

@@ -43,6 +43,14 @@ impl Mount {
         &self.point
     }
 
+    /// The memory of its process that is in use, in KiB.
+    pub fn memory_kib(&self) -> Result<u64> {
+        let process = self.process.as_ref().context("it does not run")?;
+        let status = std::fs::read_to_string(format!("/proc/{}/status", process.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("no VmRSS")?;
+        Ok(line.trim().trim_end_matches(" kB").parse()?)
+    }
+
     /// SIGKILL of its process; what is on the mount then fails until it is mounted again.
     pub fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {

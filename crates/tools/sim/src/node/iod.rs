@@ -18,7 +18,7 @@ use braid_net::{
     server::{Authorizer, Peer},
 };
 use braid_store::{MemStore, ObjectStore};
-use braid_types::{Failure, IodId, Status, limits::HEARTBEAT_MS};
+use braid_types::{Failure, IodId, Status, Timestamp, limits::HEARTBEAT_MS};
 use braid_wire::{Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope};
 
 use super::{CLUSTER, MDS_ADDRESS, iod_session::IodSession, server_key, wall};
@@ -232,26 +232,28 @@ impl Registrar {
             Step::Wait(until) => self.world.sleep_until(until).await,
             Step::Register(message) => {
                 self.connection = None;
+                let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
                 let id = reply.id;
                 let orders = self.registration.registered(reply).map_err(|failure| broken(&failure))?;
                 self.core.assign_iod(id).map_err(|failure| broken(&failure))?;
                 let joins = std::mem::take(&mut *lock(&self.joins.0));
                 joins.into_iter().for_each(|event| event());
-                self.obey(&orders);
+                self.obey(&orders, sent);
             }
             Step::Heartbeat(message) => {
+                let sent = wall(self.world.now());
                 let reply = self.call(&message).await?;
                 let orders = self.registration.heard(reply);
-                self.obey(&orders);
+                self.obey(&orders, sent);
             }
         }
         Ok(())
     }
 
     /// The order matters: no moment of service between an answer and its fences (I4).
-    fn obey(&mut self, orders: &Orders) {
-        self.core.set_clock_offset(orders.mds_now, wall(self.world.now()));
+    fn obey(&mut self, orders: &Orders, sent: Timestamp) {
+        self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
         self.core.fence(&orders.fence);
         self.registration.confirm(orders.fence.fence);
         self.core.serve_until(Some(orders.serve_until));

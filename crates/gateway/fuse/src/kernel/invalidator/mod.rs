@@ -16,7 +16,8 @@
 //! 2. An invalidator has a descriptor table of its own, in which there is one clone of the device and nothing else. When the
 //!    process is killed, the table of all others is closed: what was read from its device ends, pages are unlocked,
 //!    the invalidator goes on and ends, its clone is closed as the last, and the connection is aborted.
-//! 3. What was not read yet, or is asked for anew in that moment, is not ended so: `mount::Guard` is for that.
+//! 3. What was not read yet, or is asked for anew in that moment, is not ended so: another process must do it, by
+//!    [`Abort`](super::mount::Abort) (`braid mount` has one).
 //! 4. A mount has one invalidator from its beginning, so that pages can be dropped whatever the process lacks later.
 
 mod table;

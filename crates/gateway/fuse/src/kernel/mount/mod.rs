@@ -1,5 +1,6 @@
 //! The life of a mount: made, served, ended. By mount(2) where the caller may, else by `fusermount3`.
 
+mod abort;
 mod direct;
 mod error;
 mod fusermount;
@@ -9,10 +10,11 @@ mod table;
 mod unmount;
 mod users;
 
+pub use abort::Abort;
 pub use error::{MountError, UnmountError};
 pub use mounted::{Mounted, is_dead};
 pub use options::MountOptions;
-pub use table::{MountEntry, entry_at};
+pub use table::{MountEntry, entries, entry_at};
 pub use unmount::{Unmount, unmount};
 
 /// What `/proc/self/mountinfo` shows as the type, behind `fuse.`.

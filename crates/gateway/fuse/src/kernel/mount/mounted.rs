@@ -1,7 +1,7 @@
 //! A mount that this process serves.
 
 use super::unmount::unmount_resolved;
-use super::{MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table};
+use super::{MountEntry, MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table};
 use crate::kernel::connection::Connection;
 use crate::kernel::worker::PoolOptions;
 use crate::kernel::{Features, Handler, KernelFeatures};
@@ -49,6 +49,14 @@ impl Mounted {
     /// Where, as the table of mounts has it.
     pub fn point(&self) -> &Path {
         &self.point
+    }
+
+    /// Its line in the table of mounts; ENOENT when it is not there any more.
+    pub fn entry(&self) -> io::Result<MountEntry> {
+        let number = self.connection.number();
+        let is_it = |entry: &MountEntry| entry.is_ours() && (number.is_none() || entry.connection() == number);
+        let found = table::entries()?.into_iter().rfind(|entry| entry.point == self.point && is_it(entry));
+        Ok(found.ok_or(Errno::NOENT)?)
     }
 
     /// What the kernel offered.
@@ -104,7 +112,7 @@ impl Mounted {
     /// The kernel reads 128 KiB ahead of itself, less than one stripe; more is root's to set, and an
     /// ordinary user's mount works without.
     fn set_read_ahead(&self) {
-        let Ok(Some(entry)) = table::entry_at(&self.point) else { return };
+        let Ok(entry) = self.entry() else { return };
         let kib = self.connection.read_ahead_bytes() >> 10;
         let _ = std::fs::write(format!("/sys/class/bdi/{}/read_ahead_kb", entry.device), kib.to_string());
     }

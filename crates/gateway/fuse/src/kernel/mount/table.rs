@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MountEntry {
+    /// The kernel's number, which another mount gets when this one is gone.
+    pub id: u64,
     /// Where.
     pub point: PathBuf,
     /// Type of file system, `fuse.braid` for ours.
@@ -26,12 +28,19 @@ impl MountEntry {
         self.kind.strip_prefix("fuse.") == Some(SUBTYPE)
     }
 
+    /// The number of its connection, where it is a FUSE mount: the minor of its device.
+    pub(super) fn connection(&self) -> Option<u32> {
+        let minor = self.device.strip_prefix("0:").filter(|_| self.kind.starts_with("fuse."))?;
+        minor.parse().ok()
+    }
+
     /// `36 35 98:0 /root /point options tags... - kind source superoptions`
     fn parse(line: &[u8]) -> Option<Self> {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let dash = fields.iter().skip(6).position(|field| *field == b"-")? + 6;
         let text = |bytes: &[u8]| String::from_utf8_lossy(&unescape(bytes)).into_owned();
         Some(Self {
+            id: std::str::from_utf8(fields.first()?).ok()?.parse().ok()?,
             point: PathBuf::from(OsString::from_vec(unescape(fields.get(4)?))),
             kind: text(fields.get(dash + 1)?),
             source: text(fields.get(dash + 2)?),
@@ -84,14 +93,15 @@ mod tests {
         let line = b"46 28 0:41 / /mnt/a\\040b rw,nosuid shared:9 master:1 - fuse.braid a\\134b rw,user_id=0";
         let entry = MountEntry::parse(line).unwrap();
         assert_eq!((entry.point.as_path(), entry.source.as_str()), (Path::new("/mnt/a b"), "a\\b"));
-        assert_eq!((entry.device.as_str(), entry.is_ours()), ("0:41", true));
+        assert_eq!((entry.id, entry.device.as_str(), entry.is_ours()), (46, "0:41", true));
+        assert_eq!(entry.connection(), Some(41));
         let plain = MountEntry::parse(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();
-        assert_eq!((plain.kind.as_str(), plain.is_ours()), ("ext4", false));
+        assert_eq!((plain.kind.as_str(), plain.is_ours(), plain.connection()), ("ext4", false, None));
     }
 
     #[test]
     fn a_broken_line_is_passed_over() {
-        for line in ["", "1 2 3", "22 1 8:1 / / rw ext4 x rw", "22 1 8:1 / / rw -"] {
+        for line in ["", "1 2 3", "22 1 8:1 / / rw ext4 x rw", "22 1 8:1 / / rw -", "a 1 8:1 / / rw - ext4 x rw"] {
             assert_eq!(MountEntry::parse(line.as_bytes()), None, "{line}");
         }
     }

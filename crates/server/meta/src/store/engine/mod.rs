@@ -282,6 +282,10 @@ impl MetaStore for Engine {
         Ok(Box::new(view::EngineView::new(self.shared.read_layers(), &self.shared.base)))
     }
 
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        view::EngineView::new(self.shared.read_layers(), &self.shared.base).get(key)
+    }
+
     fn commit(&self, batch: Batch, fence: Fence) -> Result<Sequence, StoreError> {
         batch.check_size()?;
         let mut log = self.make_room(self.shared.log())?;

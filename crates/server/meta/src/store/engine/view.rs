@@ -81,7 +81,7 @@ type Item<'a> = (&'a [u8], Option<&'a [u8]>);
 
 impl EngineView<'_> {
     /// The active overlay over the frozen one, ascending.
-    fn merged<'s>(&'s self, frozen: &'s Overlay, from: &[u8], end: &[u8]) -> impl Iterator<Item = Item<'s>> {
+    fn merged<'s>(&'s self, frozen: &'s Overlay, from: &'s [u8], end: &'s [u8]) -> impl Iterator<Item = Item<'s>> {
         let mut newer = self.layers.active.range(from, end).peekable();
         let mut older = frozen.range(from, end).peekable();
         std::iter::from_fn(move || match (newer.peek(), older.peek()) {

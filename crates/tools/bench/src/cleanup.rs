@@ -1,0 +1,49 @@
+//! What is stopped and removed however this program ends.
+
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, Result};
+
+/// A script of `sh` that runs once this is dropped, and also when this program is killed: a shell that waits for the end
+/// of a pipe. Nothing that was started outlives the run.
+#[derive(Debug)]
+pub struct Cleanup {
+    shell: Child,
+}
+
+impl Cleanup {
+    /// Makes ready to run `script` with these arguments; each of its commands may fail.
+    pub fn new(script: &str, arguments: &[&str]) -> Result<Self> {
+        let script = format!("read -r never || true\n{script}");
+        let mut command = Command::new("sh");
+        command.args(["-uc", &script, "sh"]).args(arguments).env("LC_ALL", "C");
+        // In a group of its own: a Ctrl-C at the terminal ends this program, and must not end who cleans up.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok(Self { shell: command.spawn().context("running sh")? })
+    }
+}
+
+impl Drop for Cleanup {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_cleaned_up_stays_until_the_end_and_is_gone_after_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let cleanup = Cleanup::new("rm \"$1\"", &[file.to_str().unwrap()]).unwrap();
+        assert!(file.exists());
+        drop(cleanup);
+        assert!(!file.exists());
+    }
+}

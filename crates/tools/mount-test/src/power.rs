@@ -1,0 +1,14 @@
+//! The power fails under mounts: what was not forced is told of, what was forced is there.
+
+mod databases;
+mod forced;
+mod losses;
+
+use crate::yard::OwnCase;
+
+pub const CASES: &[OwnCase] = &[
+    OwnCase { name: "power::lost_writes_are_told_once_for_each_open_file", run: losses::told },
+    OwnCase { name: "power::a_killed_daemon_loses_nothing_and_nothing_is_told", run: losses::nothing_lost },
+    OwnCase { name: "power::what_was_forced_is_there", run: forced::there },
+    OwnCase { name: "power::sqlite_keeps_every_transaction_that_it_acknowledged", run: databases::run },
+];

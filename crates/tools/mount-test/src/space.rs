@@ -1,0 +1,99 @@
+//! Room: what `statvfs` tells, and what happens where there is none left.
+
+mod full;
+
+use std::{
+    fs::{self, File},
+    io::Write,
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Context, Result, ensure};
+use rustix::fs::{StatVfs, statvfs};
+
+use crate::{
+    cases::Outcome,
+    stage::{Stage, until},
+    yard::{OwnCase, Yard},
+};
+
+pub const CASES: &[OwnCase] = &[
+    OwnCase { name: "space::statvfs_and_df_tell_the_room_there_is", run: told },
+    OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
+];
+
+/// The unit of room, and the longest name, in bytes.
+const UNIT: u64 = 4096;
+const NAME_MAX: u64 = 255;
+/// What is written and removed to see it.
+const WRITTEN: u64 = 24 << 20;
+/// Names, records and the blocks that tell where data is: what a file takes beside its bytes, at most.
+const BESIDE_MAX: u64 = 1 << 20;
+/// How old the numbers may be: daemons tell their room once a second (`HEARTBEAT_MS`), removed objects go in the background.
+const OLD_MAX: Duration = Duration::from_secs(30);
+
+fn told(yard: &Yard) -> Result<Outcome> {
+    let stage = match yard.on_disks(2)? {
+        Ok(stage) => stage,
+        Err(skipped) => return Ok(skipped),
+    };
+    let dirs = stage.dirs("room")?;
+    dirs.iter().try_for_each(|dir| is_sound(dir, &stage))?;
+    let before = available(&dirs[0])?;
+    let mut file = File::create(dirs[0].join("large"))?;
+    (0..WRITTEN >> 20).try_for_each(|_| file.write_all(&[1; 1 << 20]))?;
+    file.sync_all()?;
+    let mut took = vec![];
+    for dir in &dirs {
+        let less = || Ok(available(dir)? + WRITTEN <= before);
+        took.push(until("room is less by what was written", OLD_MAX, less)?);
+        until("room is what the disks have", OLD_MAX, || Ok(available(dir)? == of_disks(&stage)?.1))?;
+    }
+    drop(file);
+    fs::remove_file(dirs[1].join("large"))?;
+    for dir in &dirs {
+        let back = || Ok(available(dir)? + BESIDE_MAX >= before);
+        took.push(until("the room of a removed file is back", OLD_MAX, back)?);
+    }
+    let words = took.iter().map(|took| format!("{:.1}", took.as_secs_f64())).collect::<Vec<_>>().join(", ");
+    Ok(Outcome::Passed(format!("known after {words} s")))
+}
+
+/// What does not change: units, limits, the sum of the disks; and `df` prints it.
+fn is_sound(dir: &Path, stage: &Stage) -> Result<()> {
+    until("every daemon has told its room", OLD_MAX, || Ok(total(&statvfs(dir)?) == of_disks(stage)?.0))?;
+    let room = statvfs(dir)?;
+    ensure!((room.f_frsize, room.f_namemax) == (UNIT, NAME_MAX), "unit {}, name {}", room.f_frsize, room.f_namemax);
+    ensure!(room.f_bsize >= UNIT && room.f_bsize.is_power_of_two(), "good size {}", room.f_bsize);
+    ensure!(room.f_bavail <= room.f_bfree && room.f_bfree <= room.f_blocks, "{} free", room.f_bfree);
+    ensure!(room.f_ffree > 0 && room.f_ffree <= room.f_files, "{} files free", room.f_ffree);
+    let output = Command::new("df").args(["--block-size=4096", "--output=size,used,avail"]).arg(dir).output()?;
+    let said = String::from_utf8(output.stdout)?;
+    let numbers = said.lines().nth(1).context("df has no second line")?.split_whitespace();
+    let numbers: Vec<u64> = numbers.map(str::parse).collect::<Result<_, _>>().with_context(|| said.clone())?;
+    let sum = numbers[1] + numbers[2];
+    ensure!(
+        output.status.success() && numbers.len() == 3 && numbers[0] == room.f_blocks && sum == numbers[0],
+        "{said}"
+    );
+    Ok(())
+}
+
+fn total(room: &StatVfs) -> u64 {
+    room.f_blocks * room.f_frsize
+}
+
+fn available(dir: &Path) -> Result<u64> {
+    let room = statvfs(dir)?;
+    Ok(room.f_bavail * room.f_frsize)
+}
+
+/// All, and what is available, of the disks of the I/O daemons together.
+fn of_disks(stage: &Stage) -> Result<(u64, u64)> {
+    stage.data_disks().iter().try_fold((0, 0), |sum, disk| {
+        let room = statvfs(disk.point())?;
+        Ok((sum.0 + total(&room), sum.1 + room.f_bavail * room.f_frsize))
+    })
+}
