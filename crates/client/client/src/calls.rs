@@ -70,8 +70,9 @@ macro_rules! namespace_calls {
             fn test_lock[](lock: &LockRequest) -> Option<LockHolder>;
             /// Lets locked bytes go.
             fn unlock_range[](range: &LockRange) -> ();
-            /// Room in the file system; disks that several daemons share are counted once.
-            fn statfs[]() -> StatFsReply;
+            /// Room in the file system; disks that several daemons share are counted once. In a directory with a quota, what
+            /// that leaves.
+            fn statfs[](file: FileIndex) -> StatFsReply;
             /// Where a file lies, and the default of its directory.
             fn layout[at]() -> LayoutShowReply;
             /// Sets the default layout of a directory, or that of a file that was never written.
@@ -106,6 +107,21 @@ macro_rules! namespace_calls {
             fn fsck_mend[](file: FileIndex, mend: FsckMend) -> ();
             /// Which of these objects belong to no file and to no pending deletion.
             fn fsck_orphans[](objects: Vec<ObjectId>) -> Vec<ObjectId>;
+            /// Counts a shard's usage anew; with `mend`, records it.
+            fn fsck_usage[](shard: ShardId, mend: bool) -> Vec<QuotaDifference>;
+            /// Sets limits. When a directory is not counted completely after it, it is to be walked.
+            fn quota_set[](owner: QuotaOwner, limits: QuotaLimits) -> QuotaReport;
+            /// Limits and usage.
+            fn quota[](owner: QuotaOwner) -> QuotaReport;
+            /// Everybody who has limits or uses something, in order, after `after`: some of them, none at the end.
+            fn quotas[](after: Option<QuotaOwner>) -> Vec<QuotaReport>;
+            /// Removes limits; whether there were any. A directory is to be walked then.
+            fn quota_remove[](owner: QuotaOwner) -> bool;
+            /// Counts everything below a directory where the directory is counted; how many inodes were counted elsewhere
+            /// before. Doing it again changes nothing.
+            fn quota_walk[](dir: FileIndex) -> u64;
+            /// Everything below a directory with a quota was walked.
+            fn quota_walked[](dir: FileIndex) -> ();
         }
     };
 }
@@ -130,6 +146,8 @@ macro_rules! file_calls {
             fn punch_hole(offset: u64, bytes: u64) -> Attributes;
             /// Reserves room for a range on the I/O daemons; extends the file to its end unless `keep_size`.
             fn allocate(offset: u64, bytes: u64, keep_size: bool) -> ();
+            /// Makes sure that no quota refuses a write below `end` while the file is open.
+            fn reserve(end: u64) -> ();
             /// The next byte of data at or after `offset`; `None` when there is none.
             fn next_data(offset: u64) -> Option<u64>;
             /// The next hole at or after `offset`, at the latest the end of the file; `None` past it.

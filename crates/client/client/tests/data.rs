@@ -281,6 +281,86 @@ fn model_write(model: &mut Vec<u8>, position: usize, data: &[u8]) {
     }
 }
 
+/// How often the metadata server was asked for a farther write end.
+fn extensions(fake: &Fake) -> usize {
+    fake.cluster().mds_calls.iter().filter(|op| **op == mds::ExtendWriteEnd::OP).count()
+}
+
+fn limited(quota: Option<u64>, ahead: u64) -> Fake {
+    let fake = Fake::striped();
+    (fake.cluster().quota, fake.cluster().ahead) = (quota, ahead);
+    fake
+}
+
+#[test]
+fn where_nobody_has_a_limit_no_write_asks() {
+    let fake = limited(None, 0);
+    let file = open(&fake);
+    block_on(file.write_at(&pattern(50_000), 1 << 20)).unwrap();
+    assert_eq!(extensions(&fake), 0);
+}
+
+#[test]
+fn a_write_past_the_end_asks_once_and_those_below_it_do_not() {
+    let fake = limited(Some(100_000), 10_000);
+    let file = open(&fake);
+    block_on(file.write_at(&pattern(10_000), 0)).unwrap();
+    assert_eq!(extensions(&fake), 0, "at the end is not past it");
+    block_on(file.write_at(&pattern(10_001), 0)).unwrap();
+    block_on(file.write_at(&pattern(10_000), 10_001)).unwrap();
+    assert_eq!(extensions(&fake), 1, "it got as much again");
+    assert_eq!(read(&file, 0, 30_000).len(), 20_001);
+}
+
+#[test]
+fn a_write_past_the_quota_is_refused_before_its_first_byte_is_sent() {
+    let fake = limited(Some(20_000), 1_000);
+    let file = open(&fake);
+    let sent = |fake: &Fake| fake.cluster().exchanges.iter().filter(|(_, op, _)| *op == iod::Write::OP).count();
+    let refused = block_on(file.write_at(&pattern(20_001), 0)).unwrap_err();
+    assert_eq!((refused.status(), sent(&fake)), (Status::QuotaExceeded, 0), "{refused}");
+    assert!(refused.to_string().contains("/f"), "{refused}");
+    block_on(file.write_at(&pattern(20_000), 0)).unwrap();
+    block_on(file.write_at(&pattern(100), 50)).unwrap();
+    let file = file.with_view(View::strided(0, 1, 5_000)).unwrap();
+    assert_eq!(
+        block_on(file.write_at(&pattern(6), 0)).unwrap_err().status(),
+        Status::QuotaExceeded,
+        "its last byte counts"
+    );
+}
+
+#[test]
+fn room_past_the_quota_is_not_allocated_and_what_is_reserved_needs_no_call_at_the_write() {
+    let fake = limited(Some(20_000), 0);
+    let file = open(&fake);
+    for keep_size in [false, true] {
+        let refused = block_on(file.allocate(10_000, 10_001, keep_size)).unwrap_err();
+        assert_eq!(refused.status(), Status::QuotaExceeded);
+    }
+    assert_eq!(block_on(file.reserve(20_001)).unwrap_err().status(), Status::QuotaExceeded);
+    block_on(file.reserve(20_000)).unwrap();
+    let asked = extensions(&fake);
+    block_on(file.write_at(&pattern(20_000), 0)).unwrap();
+    assert_eq!(extensions(&fake), asked);
+}
+
+#[test]
+fn a_write_end_goes_with_its_capability() {
+    let fake = limited(Some(20_000), 0);
+    let file = open(&fake);
+    block_on(file.write_at(&pattern(20_000), 0)).unwrap();
+    fake.cluster().quota = Some(5_000);
+    fake.cluster().truncate(b"f", 0);
+    let refused = block_on(file.write_at(&pattern(6_000), 0)).unwrap_err();
+    assert_eq!(
+        refused.status(),
+        Status::QuotaExceeded,
+        "the daemons refused the old capability, the server the new end"
+    );
+    assert_eq!(read(&file, 0, 10), []);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

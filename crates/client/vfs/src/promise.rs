@@ -103,13 +103,12 @@ impl Holder {
     /// Nobody has the file open any more by this handle.
     pub(crate) fn closed(self: &Arc<Self>, data: Arc<Data>) {
         self.data.forget(data, |data| self.is_worth_keeping(data));
-        let old = self.data.too_many();
-        if old.is_empty() || self.tidying.swap(true, Ordering::AcqRel) {
+        if !self.data.is_full() || self.tidying.swap(true, Ordering::AcqRel) {
             return;
         }
         let holder = Arc::clone(self);
         let gives_up = move || {
-            old.into_iter().for_each(|data| holder.give_up(data));
+            holder.data.oldest().into_iter().for_each(|data| holder.give_up(data));
             holder.tidying.store(false, Ordering::Release);
         };
         if thread::Builder::new().name("vfs-tidy".into()).spawn(gives_up).is_err() {

@@ -62,7 +62,7 @@ fn golden_vectors_of_every_message_are_unchanged() {
 
 /// The table of messages as `docs/format-messages.md` has it.
 fn messages_page() -> String {
-    use crate::message::{fields_text, iod::*, lease::*, lock::*, mds::*, types::*, *};
+    use crate::message::{fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *};
     let mut page = String::from(
         "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
          [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
@@ -136,6 +136,12 @@ fn messages_page() -> String {
         LockRange,
         LockHolder,
         LockReply,
+        QuotaOwner,
+        QuotaBound,
+        QuotaLimits,
+        QuotaReport,
+        QuotaWalkReply,
+        QuotaDifference,
     );
     page += "\n## Enumerations (one byte)\n\n| name | values |\n|---|---|\n";
     macro_rules! enumerations {
@@ -147,6 +153,7 @@ fn messages_page() -> String {
     use crate::handshake::NodeKind;
     enumerations!(
         LockSpace,
+        QuotaKind,
         LockOutcome,
         Role,
         NodeKind,

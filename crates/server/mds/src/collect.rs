@@ -181,7 +181,12 @@ impl MdsCore {
         let undisturbed = state.collector.asked.remove(&inode.file);
         match found {
             Ok(found) if undisturbed && is_recorded(inode, &found) => self.record(&mut state, inode, found),
-            Ok(found) if undisturbed => state.collector.heard.insert(inode.file, found, now),
+            Ok(found) if undisturbed => {
+                if let Err(failure) = self.names.size_heard(inode.file, found.fetch.size) {
+                    report("noting a size for quotas", &failure);
+                }
+                state.collector.heard.insert(inode.file, found, now);
+            }
             // The last close of who came meanwhile adds it again.
             Ok(_) => {}
             Err(failure) => state.ask_later(inode.file, &failure),

@@ -5,10 +5,14 @@ use std::ops::Deref;
 
 use braid_types::{FileIndex, IodId, KeyId, SessionId, ShardId, limits::NAME_BYTES_MAX};
 
+use crate::record::QuotaOwner;
+
 /// What a key names; the letter is part of the format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
+    Usage = b'A',
+    Quota = b'B',
     Cookie = b'C',
     Default = b'D',
     Entry = b'E',
@@ -131,6 +135,19 @@ pub(crate) fn session(session: SessionId) -> Key {
     key(CLUSTER_SHARD, Kind::Session, &[&session.0.to_be_bytes()])
 }
 
+fn of_owner(shard: ShardId, kind: Kind, owner: QuotaOwner) -> Key {
+    let (tag, number) = owner.parts();
+    key(shard, kind, &[&[tag], &number.to_be_bytes()])
+}
+
+pub(crate) fn usage(shard: ShardId, owner: QuotaOwner) -> Key {
+    of_owner(shard, Kind::Usage, owner)
+}
+
+pub(crate) fn quota(owner: QuotaOwner) -> Key {
+    of_owner(CLUSTER_SHARD, Kind::Quota, owner)
+}
+
 pub(crate) fn client_key(id: KeyId) -> Key {
     key(CLUSTER_SHARD, Kind::ClientKey, &[&id.0.to_be_bytes()])
 }
@@ -180,6 +197,11 @@ pub(crate) fn replays_of(shard: ShardId, session: SessionId) -> Range {
 /// The file that a key of a file's record names.
 pub(crate) fn file_of(key: &[u8]) -> Option<FileIndex> {
     Some(FileIndex(u64::from_be_bytes(key.get(3..11)?.try_into().ok()?)))
+}
+
+/// The owner that a key of a usage or a quota names.
+pub(crate) fn owner_of(key: &[u8]) -> Option<QuotaOwner> {
+    QuotaOwner::from_parts(*key.get(3)?, u64::from_be_bytes(key.get(4..)?.try_into().ok()?))
 }
 
 /// What stands behind the file in a key of a file's record: a name, a cookie.

@@ -36,6 +36,7 @@ mod names;
 mod namespace;
 mod opens;
 mod ops;
+mod quota;
 mod record;
 mod store;
 #[cfg(test)]
@@ -47,12 +48,14 @@ pub use identity::{Call, Identity, Replay, Want, permit};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, RenameMode, SetTime,
-    XattrMode,
+    Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, QuotaState,
+    RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
 };
+pub use quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 pub use record::{
-    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind, Inode, Intent,
-    IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal, PrincipalKind, RecordError, SessionRecord,
+    Bound, ClientKey, ClusterIdentity, Deletion, DirectoryDefault, DistributionKind, Entry, FileKind, Inode, Intent,
+    IntentKind, IodRecord, IodState, KeyRights, Parts, Placement, Principal, PrincipalKind, Quota, QuotaOwner,
+    RecordError, SessionRecord, Usage,
 };
 pub use store::{
     Batch, Change, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence, StoreError,

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
@@ -17,6 +18,7 @@ use crate::key::{self, Kind};
 use crate::layouts::Layouts;
 use crate::names::DirectoryNames;
 use crate::opens::{OpenFile, Opens};
+use crate::quota::{self, Ledger, Recount};
 use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx};
@@ -43,6 +45,8 @@ pub struct Namespace {
     pub(crate) layouts: Layouts,
     pub(crate) fence: Fence,
     pub(crate) shards: u16,
+    /// Whether anybody has limits: lets every open pass without the writer's lock where nobody has.
+    pub(crate) limited: AtomicBool,
     writer: Mutex<Writer>,
 }
 
@@ -56,6 +60,9 @@ pub(crate) struct Writer {
     /// The newest sequence of each slot seen since the start: a newer one needs no look into the store.
     pub(crate) replays: HashMap<(SessionId, u32), u64, IdState>,
     pub(crate) cluster: ClusterIdentity,
+    pub(crate) ledger: Ledger,
+    /// A count of fsck that is under way.
+    pub(crate) recount: Option<Recount>,
 }
 
 /// File counters of one shard: `[next, reserved)` may be given out without a record.
@@ -88,7 +95,14 @@ impl Namespace {
         };
         let mut batch = Batch::new();
         batch.put(key::cluster(), identity.encode());
-        batch.put(key::inode(FileIndex::ROOT), root(now).encode());
+        let root = Arc::new(root(now));
+        batch.put(key::inode(FileIndex::ROOT), root.encode());
+        let mut deltas = Vec::new();
+        quota::note(&mut deltas, None, Some(&root));
+        for delta in deltas {
+            let usage = Ledger::default().usage_after(FileIndex::ROOT.shard(), &delta);
+            batch.put(key::usage(FileIndex::ROOT.shard(), delta.owner), usage.encode());
+        }
         let sequence = store.commit(batch, store.fence())?;
         Ok(store.sync(sequence)?)
     }
@@ -107,8 +121,11 @@ impl Namespace {
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
+        let ledger = load_ledger(&*store, cluster.shards)?;
+        let limited = AtomicBool::new(ledger.has_limits());
         let (counters, replays) = (HashMap::default(), HashMap::default());
-        let writer = Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster };
+        let writer =
+            Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster, ledger, recount: None };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {
             store,
@@ -117,6 +134,7 @@ impl Namespace {
             layouts: Layouts::default(),
             fence,
             shards: cluster.shards,
+            limited,
             writer: Mutex::new(writer),
         })
     }
@@ -172,7 +190,9 @@ impl Namespace {
         }
         let mut tx = Tx::new(self, &mut writer, call.now);
         let outcome = body(&mut tx)?;
-        tx.commit(call.replay, op, home.shard(), &outcome)?;
+        // chown(2) by root moves usage also over a limit, as on XFS.
+        let bounded = op.is_bounded() && !(op == Op::SetAttributes && call.who.is_root());
+        tx.commit(call.replay, op, home.shard(), &outcome, bounded)?;
         Ok(outcome)
     }
 
@@ -262,6 +282,7 @@ pub(crate) fn root(now: Timestamp) -> Inode {
         change: 1,
         flags: 0,
         parent: FileIndex::ROOT,
+        tree: FileIndex(0),
         next_cookie: COOKIE_FIRST,
         has_default: false,
         has_xattrs: false,
@@ -291,4 +312,11 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
         }
     }
     Ok(opens)
+}
+
+fn load_ledger(store: &dyn MetaStore, shards: u16) -> Result<Ledger, Failure> {
+    let mut ledger = Ledger::default();
+    let view = store.view()?;
+    (0..shards).try_for_each(|shard| ledger.load(&*view, ShardId(shard)))?;
+    Ok(ledger)
 }

@@ -8,6 +8,7 @@ mod names;
 mod opens;
 mod permissions;
 mod property;
+mod quota;
 mod readdir;
 mod rename;
 mod replay;

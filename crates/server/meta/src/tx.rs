@@ -5,6 +5,7 @@
 //! 2. An inode is read through the transaction, which knows those that it has changed.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use braid_layout::Layout;
 use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
@@ -13,8 +14,10 @@ use crate::identity::Replay;
 use crate::key;
 use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
+use crate::quota::{Delta, Mark, note};
 use crate::record::{
-    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Recorded, decode_entry, write_cookie, write_entry,
+    self, ClusterIdentity, Deletion, Entry, Inode, Outcome, Quota, QuotaOwner, Recorded, Usage, decode_entry,
+    write_cookie, write_entry,
 };
 use crate::store::Batch;
 
@@ -45,6 +48,16 @@ pub(crate) enum Op {
     Reap = 21,
     Mend = 22,
     CreateUnnamed = 23,
+    SetQuota = 24,
+    AssignTree = 25,
+}
+
+impl Op {
+    /// Whether it is refused where a quota is used up; the others undo something, or record what has happened.
+    pub(crate) fn is_bounded(self) -> bool {
+        use Op::{Create, CreateUnnamed, Mkdir, Mknod, SetAttributes, Symlink};
+        matches!(self, Create | Mkdir | Mknod | Symlink | CreateUnnamed | SetAttributes)
+    }
 }
 
 pub(crate) struct Tx<'a> {
@@ -59,6 +72,11 @@ pub(crate) struct Tx<'a> {
     cluster: Option<ClusterIdentity>,
     /// Names that may have led to a directory and do so no more.
     forgotten: Vec<(FileIndex, Box<[u8]>)>,
+    /// Files that it made: nobody had them before.
+    made: Vec<FileIndex>,
+    /// What else changes for quotas.
+    marks: Vec<Mark>,
+    quotas: Vec<(QuotaOwner, Option<Quota>)>,
 }
 
 impl<'a> Tx<'a> {
@@ -73,6 +91,9 @@ impl<'a> Tx<'a> {
             opens: Vec::new(),
             cluster: None,
             forgotten: Vec::new(),
+            made: Vec::new(),
+            marks: Vec::new(),
+            quotas: Vec::new(),
         }
     }
 
@@ -163,7 +184,10 @@ impl<'a> Tx<'a> {
         counter.next += 1;
         self.counters.retain(|(other, _)| *other != shard);
         self.counters.push((shard, counter));
-        file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))
+        let file =
+            file.ok_or_else(|| Failure::new(Status::NoSpace, format!("shard {shard} has no file index left")))?;
+        self.made.push(file);
+        Ok(file)
     }
 
     /// Forced, in a batch of its own: a create that goes with the power must not take the record with it, or its
@@ -240,6 +264,9 @@ impl<'a> Tx<'a> {
         if inode.size_generation.0 != 0 {
             self.batch.remove(key::intent(file));
         }
+        if inode.tree == file {
+            self.set_quota(QuotaOwner::Tree(file), None);
+        }
         self.set_dirty(file, None);
         Ok(())
     }
@@ -252,7 +279,9 @@ impl<'a> Tx<'a> {
         op: Op,
         home: ShardId,
         outcome: &Outcome,
+        bounded: bool,
     ) -> Result<(), Failure> {
+        let changed = self.account(bounded)?;
         let mut told = None;
         for (file, inode) in &self.dirty {
             let Some(inode) = inode else {
@@ -274,11 +303,12 @@ impl<'a> Tx<'a> {
                 self.writer.replays.insert((session, slot), sequence);
             }
         }
-        self.publish();
+        self.publish(changed);
         Ok(())
     }
 
-    fn publish(self) {
+    fn publish(mut self, changed: Accounts) {
+        self.publish_quotas(changed);
         for (file, inode) in self.dirty {
             match inode {
                 Some(inode) => self.ns.cache.set(inode),
@@ -291,6 +321,113 @@ impl<'a> Tx<'a> {
         if let Some(cluster) = self.cluster {
             self.writer.cluster = cluster;
         }
+    }
+}
+
+/// What a batch makes of usage.
+#[derive(Default)]
+pub(crate) struct Accounts {
+    /// Each inode that it changes as it was before.
+    before: Vec<Option<Arc<Inode>>>,
+    usage: Vec<(ShardId, QuotaOwner, Usage)>,
+}
+
+/// Quotas: invariant 1 of `quota/mod.rs`.
+impl Tx<'_> {
+    pub(crate) fn set_quota(&mut self, owner: QuotaOwner, quota: Option<Quota>) {
+        match &quota {
+            Some(quota) => self.batch.put(key::quota(owner), quota.encode()),
+            None => self.batch.remove(key::quota(owner)),
+        }
+        self.quotas.push((owner, quota));
+    }
+
+    /// An owner's limits, as this transaction leaves them.
+    pub(crate) fn quota(&self, owner: QuotaOwner) -> Option<Quota> {
+        let mine = self.quotas.iter().rfind(|(of, _)| *of == owner);
+        mine.map_or_else(|| self.writer.ledger.quota(owner), |(_, quota)| *quota)
+    }
+
+    pub(crate) fn mark(&mut self, mark: Mark) {
+        self.marks.push(mark);
+    }
+
+    /// Adds to the batch what its inodes mean for their owners; refuses what is over a limit, where that is asked for.
+    fn account(&mut self, bounded: bool) -> Result<Accounts, Failure> {
+        let mut accounts = Accounts::default();
+        let mut shards: Vec<(ShardId, Vec<Delta>)> = Vec::new();
+        let mut all = Vec::new();
+        for (file, new) in &self.dirty {
+            let old = if self.made.contains(file) { None } else { self.ns.find_inode(*file)? };
+            let mut deltas = Vec::new();
+            note(&mut deltas, old.as_ref(), new.as_ref());
+            if !deltas.is_empty() {
+                note(&mut all, old.as_ref(), new.as_ref());
+                match shards.iter_mut().find(|(shard, _)| *shard == file.shard()) {
+                    Some((_, shard)) => note(shard, old.as_ref(), new.as_ref()),
+                    None => shards.push((file.shard(), deltas)),
+                }
+            }
+            accounts.before.push(old);
+        }
+        let ledger = &self.writer.ledger;
+        for delta in all.iter().filter(|_| bounded) {
+            ledger.check(delta, self.now)?;
+        }
+        for (shard, deltas) in shards {
+            accounts.usage.extend(deltas.iter().map(|delta| (shard, delta.owner, ledger.usage_after(shard, delta))));
+        }
+        for (shard, owner, usage) in &accounts.usage {
+            match *usage == Usage::default() {
+                true => self.batch.remove(key::usage(*shard, *owner)),
+                false => self.batch.put(key::usage(*shard, *owner), usage.encode()),
+            }
+        }
+        for delta in all {
+            self.keep_time(&delta);
+        }
+        Ok(accounts)
+    }
+
+    /// The time since when usage is above a soft limit goes with the usage.
+    fn keep_time(&mut self, delta: &Delta) {
+        let untouched = !self.quotas.iter().any(|(owner, _)| *owner == delta.owner);
+        if let Some(after) = self.writer.ledger.quota_after(delta.owner, delta, self.now).filter(|_| untouched) {
+            self.set_quota(delta.owner, Some(after));
+        }
+    }
+
+    fn publish_quotas(&mut self, accounts: Accounts) {
+        let leaving = self.leaving();
+        let Writer { ledger, recount, .. } = &mut *self.writer;
+        accounts.usage.into_iter().for_each(|(shard, owner, usage)| ledger.set_usage(shard, owner, usage));
+        for (owner, quota) in self.quotas.drain(..) {
+            ledger.set_quota(owner, quota);
+            self.ns.limited.store(ledger.has_limits(), Ordering::Release);
+        }
+        for ((file, new), old) in self.dirty.iter().zip(&accounts.before) {
+            if let Some(recount) = recount {
+                recount.follow(*file, old.as_ref(), new.as_ref());
+            }
+            if let Some(inode) = new {
+                let mine = |mark: &&Mark| matches!(mark, Mark::Begun { file, .. } | Mark::Done { file, .. } if *file == inode.file);
+                self.marks.iter().filter(mine).for_each(|mark| ledger.mark(inode, *mark));
+            }
+            ledger.follow(*file, new.as_deref());
+        }
+        leaving.into_iter().for_each(|(inode, session)| ledger.leave(&inode, session));
+    }
+
+    /// Sessions that will not have a file open for writing any more, while others have.
+    fn leaving(&self) -> Vec<(Arc<Inode>, SessionId)> {
+        if !self.ns.limited.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        let others = |open: &&OpenFile| {
+            open.writers == 0 && self.writer.opens.writers(open.file).iter().any(|session| *session != open.session)
+        };
+        let leaving = self.opens.iter().filter(others);
+        leaving.filter_map(|open| Some((self.find_inode(open.file).ok()??, open.session))).collect()
     }
 }
 

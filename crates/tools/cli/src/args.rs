@@ -176,6 +176,9 @@ pub enum Command {
     },
     /// Room in the file system and on each disk
     Df,
+    /// What users, groups and directories may have, and what they have
+    #[command(subcommand)]
+    Quota(QuotaCommand),
     /// Where the bytes of files lie, and defaults of directories
     #[command(subcommand)]
     Layout(LayoutCommand),
@@ -476,6 +479,74 @@ pub enum LayoutCommand {
     },
 }
 
+/// `braid quota`.
+#[derive(Subcommand, Debug)]
+pub enum QuotaCommand {
+    /// Set limits; what is not named stays as it is, and 0 is no limit
+    Set {
+        /// Whose
+        #[command(flatten)]
+        who: QuotaWho,
+        /// The limits
+        #[command(flatten)]
+        limits: QuotaLimitArgs,
+    },
+    /// Limits and usage of one
+    Get {
+        /// Whose
+        #[command(flatten)]
+        who: QuotaWho,
+    },
+    /// Limits and usage of all who have limits
+    List {
+        /// Also of those who have none
+        #[arg(long, short = 'a')]
+        all: bool,
+    },
+    /// Remove all limits of one
+    Remove {
+        /// Whose
+        #[command(flatten)]
+        who: QuotaWho,
+    },
+}
+
+/// Whose quota.
+#[derive(Args, Debug, Clone)]
+#[group(required = true, multiple = false)]
+pub struct QuotaWho {
+    /// A user, by name or number
+    #[arg(long, short = 'u', value_name = "NAME")]
+    pub user: Option<String>,
+    /// A group, by name or number
+    #[arg(long, short = 'g', value_name = "NAME")]
+    pub group: Option<String>,
+    /// A directory, with everything below it
+    #[arg(long, short = 'd', value_name = "PATH")]
+    pub dir: Option<String>,
+}
+
+/// Limits.
+#[derive(Args, Debug, Clone)]
+#[group(required = true, multiple = true)]
+pub struct QuotaLimitArgs {
+    /// Sizes of files, together, at most, such as 10G
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub bytes: Option<u64>,
+    /// Files and directories at most, such as 100K or 1M (powers of 1024)
+    #[arg(long, value_parser = parse_size, value_name = "N")]
+    pub inodes: Option<u64>,
+    /// Sizes that may be exceeded for the grace time
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub soft_bytes: Option<u64>,
+    /// A count that may be exceeded for the grace time
+    #[arg(long, value_parser = parse_size, value_name = "N")]
+    pub soft_inodes: Option<u64>,
+    /// How long a soft limit may be exceeded, such as 7d, 12h or 30m [default: 7d]
+    #[arg(long, value_parser = parse_grace, value_name = "TIME")]
+    pub grace: Option<u64>,
+}
+
 /// `braid config`.
 #[derive(Subcommand, Debug)]
 pub enum ConfigCommand {
@@ -507,6 +578,21 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
     number.checked_mul(1 << shift).ok_or_else(error)
 }
 
+/// Parses a time in seconds with an optional s, m, h or d.
+fn parse_grace(text: &str) -> Result<u64, String> {
+    let error = || format!("'{text}' is not a time such as 7d, 12h, 30m or 90s");
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| error())?;
+    let unit = match &text[digits..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err(error()),
+    };
+    number.checked_mul(unit).filter(|seconds| *seconds <= i64::MAX as u64).ok_or_else(error)
+}
+
 fn parse_strip(text: &str) -> Result<(u16, u64), String> {
     let (part, size) = text.split_once(':').ok_or("a strip is PART:SIZE, such as 0:64K")?;
     Ok((part.parse().map_err(|_| format!("'{part}' is not a part number"))?, parse_size(size)?))
@@ -527,6 +613,14 @@ mod tests {
     #[test]
     fn the_tree_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn grace_times_are_read_and_wrong_ones_refused() {
+        assert_eq!((parse_grace("7d"), parse_grace("30")), (Ok(604_800), Ok(30)));
+        for wrong in ["", "d", "1w", "-1", "9223372036854775808"] {
+            assert!(parse_grace(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -68,6 +68,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?, out)?,
         Command::Cp { paths, recursive, layout } => transfer::cp(&paths, recursive, &layout, &settings()?, out)?,
         Command::Du { paths } => commands::space::du(&paths, &settings()?, out)?,
+        Command::Quota(command) => commands::quota::run(&command, &settings()?, out)?,
         Command::Df => commands::space::df(&settings()?, out)?,
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
         Command::Mount(args) => return commands::mount::mount(&args, global, out),

@@ -451,3 +451,53 @@ fn a_wrong_link_count_and_an_unreachable_directory_are_found_by_fsck_and_mended_
     assert_eq!(cluster.ok(&["cat", &format!("/lost+found/{}/sub/f", back.trim())]), "content");
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
+
+#[test]
+fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
+    let cluster = Cluster::up(2);
+    let (large, small) = (cluster.file("large", &noise(2 << 20)), cluster.file("small", &noise(1 << 19)));
+    cluster.ok(&["mkdir", "-p", "/d/sub"]);
+    cluster.ok(&["put", "--sync", &small, "/d/sub/before"]);
+    cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "1M", "--inodes", "5"]);
+    let report = |args: &[&str]| -> serde_json::Value {
+        let all = [&["--json", "quota"], args].concat();
+        serde_json::from_str(&cluster.ok(&all)).unwrap()
+    };
+    let got = &report(&["get", "--dir", "/d"])[0];
+    assert_eq!((got["bytes"].as_u64(), got["inodes"].as_u64()), (Some(1 << 19), Some(3)), "{got}");
+    assert_eq!((got["path"].as_str(), got["complete"].as_bool()), (Some("/d"), Some(true)));
+    cluster.fails(&["put", &large, "/d/large"], 6, "quota exceeded");
+    cluster.ok(&["rm", "/d/large"]);
+    cluster.ok(&["put", &small, "/d/sub/fits"]);
+    cluster.ok(&["put", &large, "/elsewhere"]);
+    cluster.fails(&["mv", "/elsewhere", "/d/x"], 1, "not on the same file system");
+    // What is not named stays, and 0 is no limit.
+    cluster.ok(&["quota", "set", "--dir", "/d", "--bytes", "0"]);
+    let limits = report(&["list"])[0]["limits"].clone();
+    assert_eq!((limits["bytes"]["hard"].as_u64(), limits["inodes"]["hard"].as_u64()), (None, Some(5)));
+    cluster.ok(&["quota", "remove", "--dir", "/d"]);
+    cluster.fails(&["quota", "remove", "--dir", "/d"], 3, "it has none; try: braid quota list");
+    cluster.fails(&["quota", "set", "--user", "0", "--bytes", "1G"], 2, "root");
+    cluster.fails(&["quota", "set", "--user", "nobody-of-this-name", "--bytes", "1G"], 3, "does not know the name");
+    cluster.fails(&["quota", "set", "--user", "7"], 2, "--bytes");
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+#[test]
+fn a_wrong_usage_is_found_by_fsck_and_mended_when_told() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("f", b"content");
+    cluster.ok(&["put", &file, "/f"]);
+    cluster.restart_after(|| {
+        let store = Engine::open(&cluster.path().join("mds"), EngineOptions::default()).unwrap();
+        // Usage of user 4711, as docs/format-meta.md has it: shard, letter, kind, number; version, bytes, inodes.
+        let key = [&FileIndex::ROOT.shard().0.to_be_bytes()[..], b"A\x01", &4711u64.to_be_bytes()].concat();
+        let mut batch = Batch::new();
+        batch.put(key, [&[1][..], &99u128.to_le_bytes(), &7u64.to_le_bytes()].concat());
+        let sequence = store.commit(batch, store.fence()).unwrap();
+        store.sync(sequence).unwrap();
+    });
+    cluster.fails(&["fsck"], 7, "usage: user 4711: 99 bytes and 7 inodes on record, counted 0 and 0");
+    assert!(cluster.ok(&["fsck", "--mend"]).contains("(mended)"));
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}

@@ -140,7 +140,13 @@ fn a_read_only_mount_changes_nothing() {
     fs::write(cluster.path().join("mnt/file"), "content").unwrap();
     cluster.ok(&["mount", "-o", "ro,noatime,_netdev", point.to_str().unwrap()]);
     assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
-    assert_eq!(fs::write(point.join("new"), "x").unwrap_err().kind(), std::io::ErrorKind::ReadOnlyFilesystem);
+    let write = || fs::write(point.join("new"), "x").map_err(|error| error.kind());
+    assert_eq!(write(), Err(std::io::ErrorKind::ReadOnlyFilesystem));
+    cluster.ok(&["mount", "-o", "remount,rw", point.to_str().unwrap()]);
+    assert_eq!(write(), Ok(()));
+    // As libfuse's helper of mount(8) calls it, with what the table of mounts shows.
+    cluster.ok(&["host:7700", point.to_str().unwrap(), "-o", "ro,nosuid,user_id=0,allow_other,remount"]);
+    assert_eq!(write(), Err(std::io::ErrorKind::ReadOnlyFilesystem));
     assert!(unmount(&point, false).status.success());
 }
 

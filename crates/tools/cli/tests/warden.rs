@@ -120,6 +120,7 @@ fn ended(mut child: Child) -> Option<ExitStatus> {
     waiting.recv_timeout(LONG).ok()
 }
 
+/// Where the warden is killed first, the reader waits for as long as the device is kept: tried.
 #[test]
 fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
     let Some((cluster, point)) = stage() else { return };

@@ -143,6 +143,13 @@ impl Cluster {
         Ok(())
     }
 
+    /// A command of `braid` as an administrator.
+    pub fn administer<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Result<()> {
+        let output = self.braid.run(arguments.into_iter().map(str::to_owned).chain(self.as_admin()))?;
+        ensure!(output.status.success(), "{}", said(&output));
+        Ok(())
+    }
+
     fn as_admin(&self) -> Vec<String> {
         vec!["--config".into(), self.of_meta("braid.toml"), "--key".into(), self.of_meta("keys/server.key")]
     }

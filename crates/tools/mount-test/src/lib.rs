@@ -25,6 +25,7 @@ mod mapping;
 mod pjdfstest;
 mod power;
 mod programs;
+mod quota;
 mod space;
 pub mod stage;
 mod suite;

@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
+use braid_crash_tests::braid::Braid;
 
 use crate::cases::Counts;
 
@@ -98,6 +99,11 @@ fn once(program: &Path, dir: &Path, scratch: &Scratch, remount: bool, only: &[&s
     let mut command = Command::new("timeout");
     command.args(["--kill-after=20", "1800"]).arg(program).arg("-c").arg(&config).arg("-p").arg(dir);
     command.arg("-s").arg(&scratch.0).args(only).current_dir("/").env("NO_COLOR", "1").env("RUST_BACKTRACE", "0");
+    // Where libfuse's helper is installed, mount(8) has it run `braid` for a remount.
+    let braid = Braid::find()?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = braid.path().parent().map(Path::to_owned).into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(places)?);
     let output = command.output().with_context(|| format!("running {}", program.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     if !said.contains("Summary: ") {

@@ -15,7 +15,7 @@ use crate::{
     consistency, crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    locks, mapped, pjdfstest, power, programs, space,
+    locks, mapped, pjdfstest, power, programs, quota, space,
     stage::{Stage, kill, mount::Mount},
     yard::{self, OwnCase, Yard},
 };
@@ -41,8 +41,8 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, pjdfstest, stop,
-    /// space, power, crowd, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, quota, pjdfstest,
+    /// stop, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -121,6 +121,9 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     }
     if args.wants("consistency") {
         on_weak_mounts(args, braid, &stage, counts)?;
+    }
+    if args.wants("quota") {
+        note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;

@@ -12,6 +12,7 @@ use braid_wire::message::{
         KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed, RenameMode, SetTime,
         StatFsReply, XattrMode,
     },
+    quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };
 

@@ -1,7 +1,7 @@
 //! Attributes, permissions, size, room, and layouts.
 
 use braid_net::Driver;
-use braid_types::ByteCount;
+use braid_types::{ByteCount, FileIndex};
 use braid_wire::message::{
     mds::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime, Stat, StatFs,
@@ -61,9 +61,9 @@ impl<D: Driver> Caller<D> {
         self.set_attributes(at, true, AttributeChanges { bytes, ..AttributeChanges::none() }).await
     }
 
-    /// Room in the file system.
-    pub async fn statfs(&self) -> Result<StatFsReply> {
-        self.ask("statfs", &At::root(b""), StatFs {}).await
+    /// Room in the file system; in a directory with a quota, what that leaves.
+    pub async fn statfs(&self, file: FileIndex) -> Result<StatFsReply> {
+        self.ask("statfs", &At::file(file), StatFs { file }).await
     }
 
     /// Where a file lies, and the default of its directory.

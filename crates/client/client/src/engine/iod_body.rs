@@ -39,6 +39,16 @@ impl Body<'_> {
         matches!(self, Self::Write(_) | Self::Allocate { .. } | Self::Flush | Self::CopyRange { .. })
     }
 
+    /// How far it may make the file grow; a write's end is known to who planned it. Room past the end of the file counts as growth:
+    /// else it would be had for nothing.
+    pub(crate) fn extends_to(&self) -> u64 {
+        match self {
+            Self::Allocate { offset, bytes, .. } => offset.0.saturating_add(bytes.0),
+            Self::CopyRange { to, bytes, .. } => to.0.saturating_add(bytes.0),
+            _ => 0,
+        }
+    }
+
     /// Whether it tells what a file looks like.
     pub(crate) fn looks(&self) -> bool {
         matches!(self, Self::Read(_) | Self::ObjectSizes | Self::Seek { .. })

@@ -38,6 +38,7 @@ mod open;
 mod open_file;
 mod owed;
 mod pool;
+mod quota;
 mod read;
 mod read_strip;
 mod recalls;

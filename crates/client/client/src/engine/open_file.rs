@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -57,6 +57,8 @@ pub(crate) struct Grant<D: Driver> {
     /// Pools of `map.targets()`, in order.
     pub(crate) pools: Vec<Arc<Pool<D>>>,
     pub(crate) attributes: Attributes,
+    /// See `quota.rs`.
+    pub(crate) write_end: AtomicU64,
 }
 
 impl<D: Driver> OpenFile<D> {
@@ -205,6 +207,7 @@ impl<D: Driver> Grant<D> {
             layout_version,
             pools,
             attributes: opened.attributes,
+            write_end: AtomicU64::new(opened.write_end.unwrap_or(u64::MAX)),
         })
     }
 }

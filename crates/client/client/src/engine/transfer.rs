@@ -51,6 +51,11 @@ pub(crate) trait Job: Send {
     /// One is done.
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()>;
 
+    /// How far it may make the file grow: nothing is sent past the write end.
+    fn extends_to(&self) -> u64 {
+        0
+    }
+
     /// Whether all answers must be of one capability. Daemons that take the same capability stand on the same side of
     /// every truncate; answers of two are half of the one and half of the other (I5).
     fn is_one_view(&self) -> bool;
@@ -74,6 +79,7 @@ impl<D: Driver> OpenFile<D> {
                     return Err(Stop::Replan);
                 }
             }
+            self.reach(&grant, job.extends_to(), deadline).await?;
             let outcomes = {
                 let calls = job.calls(&pending)?;
                 self.batch(&grant, calls, deadline).await
@@ -218,6 +224,10 @@ impl<R: Wire + Send> Job for Plain<'_, R> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         self.replies[index] = Some(reply(|| self.servers[index].clone(), &answer)?);
         Ok(())
+    }
+
+    fn extends_to(&self) -> u64 {
+        self.body.extends_to()
     }
 
     fn is_one_view(&self) -> bool {

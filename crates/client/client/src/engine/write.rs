@@ -45,9 +45,9 @@ impl<D: Driver> OpenFile<D> {
         if bytes == 0 {
             return Ok(0);
         }
-        let deadline = self.engine().deadline();
+        let (deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
         for _ in 0..REPLANS_MAX {
-            match self.write_request(&request, buffers, deadline).await {
+            match self.write_request(&request, end, buffers, deadline).await {
                 Ok(()) => return Ok(bytes as usize),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Replan) => {}
@@ -56,13 +56,19 @@ impl<D: Driver> OpenFile<D> {
         Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
     }
 
-    async fn write_request(&self, request: &Request, buffers: &[IoSlice<'_>], deadline: Duration) -> Result<(), Stop> {
+    async fn write_request(
+        &self,
+        request: &Request,
+        end: u64,
+        buffers: &[IoSlice<'_>],
+        deadline: Duration,
+    ) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {
             let unsynced = &self.unsynced;
             let staged = vec![Vec::new(); round.len()];
-            let mut job = WriteRound { grant: &*grant, round: &round, buffers, unsynced, staged };
+            let mut job = WriteRound { grant: &*grant, round: &round, end, buffers, unsynced, staged };
             self.run(&grant, &mut job, deadline).await?;
         }
         Ok(())
@@ -73,6 +79,8 @@ impl<D: Driver> OpenFile<D> {
 struct WriteRound<'r, 'd, D: Driver> {
     grant: &'r Grant<D>,
     round: &'r [Planned],
+    /// Where the whole write ends: it is refused before its first byte is sent, not half-way.
+    end: u64,
     buffers: &'r [IoSlice<'d>],
     unsynced: &'r Unsynced,
     /// Bounce buffers of the windows that need one, made when they are first sent.
@@ -112,6 +120,10 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
         }
         self.unsynced.wrote(self.grant.map.targets()[planned.target].iod, reply.verifier, || pool.server());
         Ok(())
+    }
+
+    fn extends_to(&self) -> u64 {
+        self.end
     }
 
     /// What is written on both sides of a truncate came before it or after it, byte by byte.

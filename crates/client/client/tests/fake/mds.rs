@@ -151,6 +151,10 @@ impl Cluster {
                 let path = self.path_of(call.file)?;
                 Ok(encode_success(&Opened { open_id: call.open_id, ..self.opened(session, &path, call.rights)? }))
             }
+            MdsRequest::ExtendWriteEnd(call) => match self.quota {
+                Some(quota) if call.end > quota => Err(Status::QuotaExceeded.into()),
+                quota => Ok(encode_success(&quota.map(|quota| quota.min(call.end + self.ahead)))),
+            },
             MdsRequest::Stat(call) => Ok(encode_success(&self.stat(call.at.dir, &call.at.path)?)),
             MdsRequest::FsyncFile(call) => Ok(encode_success(&self.stat(call.file, b"")?)),
             MdsRequest::SetAttributes(call) => {
@@ -202,6 +206,7 @@ impl Cluster {
             existing_parts: file.existing_parts.clone(),
             capability: self.capability(file, rights, session),
             lease: LeaseGrant::NONE,
+            write_end: self.quota.map(|quota| quota.min(self.ahead)),
         })
     }
 

@@ -85,6 +85,9 @@ pub struct Cluster {
     /// Handles that it does not take up.
     pub refused: HashSet<u64>,
     pub largest_round: u64,
+    /// How far files may be written, and how far without asking again.
+    pub quota: Option<u64>,
+    pub ahead: u64,
 }
 
 #[derive(Clone)]
@@ -145,6 +148,8 @@ impl Fake {
             reclaims: Vec::new(),
             refused: HashSet::new(),
             largest_round: 0,
+            quota: None,
+            ahead: 0,
         })))
     }
 

@@ -156,6 +156,8 @@ impl Holder {
         }
         let mut until = None;
         let mut state = lock(&data.state);
+        // Whatever failed before failed for others.
+        state.failed = None;
         loop {
             let held = self.held(data, &state);
             let verdict = state.gate.verdict(what, held);

@@ -63,12 +63,14 @@ impl Table {
         files.tidy();
     }
 
+    /// Whether files are to be given up.
+    pub(crate) fn is_full(&self) -> bool {
+        lock(&self.files).known.len() > FILES_MAX
+    }
+
     /// Files that nobody uses, to be given up so that there is room: the oldest eighth.
-    pub(crate) fn too_many(&self) -> Vec<Arc<Data>> {
+    pub(crate) fn oldest(&self) -> Vec<Arc<Data>> {
         let files = &mut *lock(&self.files);
-        if files.known.len() <= FILES_MAX {
-            return Vec::new();
-        }
         let known = &files.known;
         let unused = |file: &FileIndex| known.get(file).filter(|data| Arc::strong_count(data) == 1).cloned();
         files.order.iter().filter_map(unused).take(FILES_MAX / 8).collect()

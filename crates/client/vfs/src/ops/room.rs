@@ -1,5 +1,7 @@
 //! Room in the file system.
 
+use braid_client::FileIndex;
+
 use crate::{error::Result, vfs::Vfs};
 
 /// Room; disks that several daemons share are counted once.
@@ -11,15 +13,22 @@ pub struct Room {
     pub available_bytes: u64,
     /// Files there are.
     pub files: u64,
+    /// Files there may be, where a quota says so.
+    pub files_max: Option<u64>,
 }
 
 impl Vfs {
-    /// Room in the file system.
+    /// Room in the file system; in a directory with a quota, what that leaves.
     ///
     /// # Errors
-    /// The cluster is not reached.
-    pub fn room(&self) -> Result<Room> {
-        let reply = self.client().statfs()?;
-        Ok(Room { total_bytes: reply.total.0, available_bytes: reply.available.0, files: reply.files })
+    /// The file is gone; the cluster is not reached.
+    pub fn room(&self, at: FileIndex) -> Result<Room> {
+        let reply = self.client().statfs(at)?;
+        Ok(Room {
+            total_bytes: reply.total.0,
+            available_bytes: reply.available.0,
+            files: reply.files,
+            files_max: reply.files_max,
+        })
     }
 }

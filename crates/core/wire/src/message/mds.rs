@@ -14,6 +14,7 @@ use super::{
     FileKind, calls,
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
+    quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
     types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, Space},
 };
 use crate::{
@@ -287,8 +288,11 @@ calls! {
         name: Vec<u8>,
     } -> ();
 
-    /// Room in the file system; disks that several daemons share are counted once.
-    StatFs = 0x0160 {} -> StatFsReply;
+    /// Room in the file system; disks that several daemons share are counted once. In a directory with a quota, what that leaves.
+    StatFs = 0x0160 {
+        /// Where.
+        file: FileIndex,
+    } -> StatFsReply;
     /// The layout of a file, or the default of a directory.
     LayoutShow = 0x0161 {
         /// Which.
@@ -447,6 +451,57 @@ calls! {
         /// At most `LEASES_RETURNED_MAX`.
         leases: Vec<ReturnedLease>,
     } -> ();
+    /// Ask to write a file past the write end that came with it; the new one, at or past what is asked for, or `None` where
+    /// nothing bounds it any more. A repetition changes nothing.
+    ExtendWriteEnd = 0x01c0 {
+        /// The handle, open for writing.
+        open_id: u64,
+        /// Its file.
+        file: FileIndex,
+        /// How far.
+        end: u64,
+    } -> Option<u64>;
+    /// Set limits. When the reply says that a directory is not counted completely, it is to be walked.
+    QuotaSet = 0x01c1 {
+        /// Whose.
+        owner: QuotaOwner,
+        /// The limits.
+        limits: QuotaLimits,
+    } -> QuotaReport;
+    /// Limits and usage: of the caller, of its groups, of directories; an administrator's of anybody.
+    QuotaGet = 0x01c2 {
+        /// Whose.
+        owner: QuotaOwner,
+    } -> QuotaReport;
+    /// Everybody who has limits or uses something, in order.
+    QuotaList = 0x01c3 {
+        /// Those after this one.
+        after: Option<QuotaOwner>,
+    } -> Vec<QuotaReport>;
+    /// Remove limits; whether there were any. A directory is to be walked then.
+    QuotaRemove = 0x01c4 {
+        /// Whose.
+        owner: QuotaOwner,
+    } -> bool;
+    /// Count what is in a directory where the directory is counted: some of its entries. A repetition changes nothing.
+    QuotaWalk = 0x01c5 {
+        /// The directory.
+        dir: FileIndex,
+        /// Entries after this cookie; 0 for the beginning.
+        cookie: u64,
+    } -> QuotaWalkReply;
+    /// Everything below a directory with a quota was walked.
+    QuotaWalked = 0x01c6 {
+        /// The directory.
+        dir: FileIndex,
+    } -> ();
+    /// For fsck: count a shard's usage anew; with `mend`, record it.
+    FsckUsage = 0x01c7 {
+        /// The shard.
+        shard: ShardId,
+        /// Whether to mend.
+        mend: bool,
+    } -> Vec<QuotaDifference>;
 }
 
 wire_struct! {
@@ -556,6 +611,8 @@ wire_struct! {
         capability: Vec<u8>,
         /// The data lease that came with it, if one was wished and nothing conflicted.
         lease: LeaseGrant,
+        /// Where a quota bounds it: how far the file may be written before [`ExtendWriteEnd`] is asked.
+        write_end: Option<u64>,
     }
 
     /// Changes of attributes; `None` leaves one alone.
@@ -584,6 +641,8 @@ wire_struct! {
         available: ByteCount,
         /// Files there are.
         files: u64,
+        /// Files there may be, where a quota says so.
+        files_max: Option<u64>,
         /// I/O daemons that are up.
         iods_up: u32,
         /// I/O daemons that there are.

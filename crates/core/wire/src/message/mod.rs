@@ -9,6 +9,7 @@ pub mod iod;
 pub mod lease;
 pub mod lock;
 pub mod mds;
+pub mod quota;
 pub mod types;
 
 /// A request with its number and its reply.

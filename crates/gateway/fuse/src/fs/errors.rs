@@ -155,6 +155,8 @@ mod tests {
             (Status::Unsupported, Errno::OPNOTSUPP),
             (Status::Unreachable, Errno::TIMEDOUT),
             (Status::NoSpace, Errno::NOSPC),
+            (Status::QuotaExceeded, Errno::DQUOT),
+            (Status::CrossDevice, Errno::XDEV),
             (Status::StaleHandle, Errno::STALE),
             (Status::TryAgain, Errno::IO),
             (Status::Fenced, Errno::IO),

@@ -115,7 +115,7 @@ impl FileSystem {
             Op::ExtendedStat { handle, .. } => self.extended_stat(node, handle, answer),
             Op::SetAttributes(changes) => self.set_attributes(node, &changes, answer),
             Op::Access { .. } => answer.ok(),
-            Op::StatFs => self.space(answer),
+            Op::StatFs => self.space(node, answer),
 
             Op::Open { flags, kill_suidgid } => self.open(node, flags, kill_suidgid, answer),
             Op::Create { name, flags, mode, umask, .. } => {

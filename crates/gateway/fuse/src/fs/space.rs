@@ -1,5 +1,7 @@
 //! Room in the file system.
 
+use braid_vfs::FileIndex;
+
 use super::{Answer, Done, FileSystem};
 use crate::kernel::SpaceStat;
 
@@ -12,15 +14,17 @@ const FILES_FREE: u64 = 1 << 32;
 const NAME_BYTES_MAX: u32 = braid_types::limits::NAME_BYTES_MAX as u32;
 
 impl FileSystem {
-    pub(super) fn space(&self, answer: Answer<'_>) -> Done {
-        let room = self.vfs.room()?;
+    /// Of a directory with a quota, what that leaves, as XFS shows it of a project.
+    pub(super) fn space(&self, at: FileIndex, answer: Answer<'_>) -> Done {
+        let room = self.vfs.room(at)?;
+        let files_free = room.files_max.map_or(FILES_FREE, |max| max.saturating_sub(room.files));
         let available = room.available_bytes / u64::from(UNIT_BYTES);
         let space = SpaceStat {
             blocks: room.total_bytes / u64::from(UNIT_BYTES),
             blocks_free: available,
             blocks_available: available,
-            files: room.files.saturating_add(FILES_FREE),
-            files_free: FILES_FREE,
+            files: room.files.saturating_add(files_free),
+            files_free,
             block_size: GOOD_BYTES,
             fragment_size: UNIT_BYTES,
             name_len_max: NAME_BYTES_MAX,

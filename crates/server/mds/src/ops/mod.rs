@@ -16,6 +16,7 @@ mod look;
 mod names;
 mod open;
 mod punch;
+mod quota;
 mod reclaim;
 mod session;
 mod status;
@@ -72,6 +73,8 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
             Needs { change: true, ..Needs::session() }
         }
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
+        R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
+        R::QuotaGet(_) => Needs::plain(USERS),
         R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
         R::Create(_)
@@ -124,7 +127,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::SetXattr(r) => core.set_xattr(call, r),
         R::ListXattrs(r) => core.list_xattrs(call, r),
         R::RemoveXattr(r) => core.remove_xattr(call, r),
-        R::StatFs(_) => core.stat_fs(call),
+        R::StatFs(r) => core.stat_fs(call, r),
         R::LayoutShow(r) => core.layout_show(call, r),
         R::LayoutSet(r) => core.layout_set(call, r),
         R::KeyAdd(r) => core.key_add(call, r),
@@ -139,6 +142,14 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckMendFile(r) => core.fsck_mend_file(call, r),
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
+        R::FsckUsage(r) => core.fsck_usage(call, r),
+        R::ExtendWriteEnd(r) => core.extend_write_end(call, r),
+        R::QuotaSet(r) => core.quota_set(call, r),
+        R::QuotaGet(r) => core.quota_get(call, r),
+        R::QuotaList(r) => core.quota_list(call, r),
+        R::QuotaRemove(r) => core.quota_remove(call, r),
+        R::QuotaWalk(r) => core.quota_walk(call, r),
+        R::QuotaWalked(r) => core.quota_walked(call, r),
         R::LockSet(r) => core.lock_set(call, r),
         R::LockAwait(r) => core.lock_await(call, r),
         R::LockCancel(r) => core.lock_cancel(call, r),

@@ -130,9 +130,11 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
+        let write_end = self.write_end(session, inode.file, rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
-        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed, lease: LeaseGrant::NONE })
+        let lease = LeaseGrant::NONE;
+        Ok(Opened { open_id, attributes, layout, existing_parts, capability: signed, lease, write_end })
     }
 
     /// Takes back an open that could not be given to its session.

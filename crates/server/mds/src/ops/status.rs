@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use braid_types::ByteCount;
 use braid_wire::message::{
-    mds::{MdsStatusReply, StatFsReply},
+    mds::{MdsStatusReply, StatFs, StatFsReply},
     types::IodState,
 };
 
@@ -14,9 +14,9 @@ use crate::{
 };
 
 impl MdsCore {
-    pub(super) fn stat_fs(&self, call: Call) -> Flow {
-        let reply = self.room();
-        Flow::from(call, Ok(reply))
+    pub(super) fn stat_fs(&self, call: Call, r: &StatFs) -> Flow {
+        let reply = self.file_named(&call, r.file).and_then(|inode| self.room_at(self.room(), inode.file));
+        Flow::from(call, reply)
     }
 
     fn room(&self) -> StatFsReply {
@@ -37,7 +37,8 @@ impl MdsCore {
             }
         }
         let sum = |pick: fn(&(u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
-        StatFsReply { total: sum(|d| d.0), available: sum(|d| d.1), files, iods_up, iods }
+        let (total, available) = (sum(|d| d.0), sum(|d| d.1));
+        StatFsReply { total, available, files, files_max: None, iods_up, iods }
     }
 
     pub(super) fn mds_status(&self, call: Call) -> Flow {

@@ -1,6 +1,6 @@
 //! I/O daemons: register, live, drain; new files avoid what is down or draining.
 
-use braid_types::{ClusterUuid, IodId, Status, limits::HEARTBEAT_DOWN_MS};
+use braid_types::{ClusterUuid, FileIndex, IodId, Status, limits::HEARTBEAT_DOWN_MS};
 use braid_wire::{
     Credential, Role,
     message::{
@@ -88,7 +88,7 @@ fn without_a_daemon_a_file_is_refused_and_a_directory_is_not() {
 #[test]
 fn a_shared_disk_is_counted_once() {
     let mut world = World::new(2);
-    let room = world.client().call(StatFs {}).unwrap();
+    let room = world.client().call(StatFs { file: FileIndex::ROOT }).unwrap();
     assert_eq!((room.iods, room.iods_up), (2, 2));
     assert_eq!(room.total, space().total);
 }

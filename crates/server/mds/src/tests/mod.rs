@@ -7,6 +7,7 @@ mod grace;
 mod iods;
 mod leases;
 mod locks;
+mod quota;
 mod reclaim;
 mod replay;
 mod sessions;

@@ -17,6 +17,7 @@ use super::attributes::{self, Changes};
 use crate::identity::{Call, Want, permit};
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
+use crate::quota::Mark;
 use crate::record::{FileKind, Inode, Intent, IntentKind, Outcome, Parts, RecordError};
 use crate::tx::{Op, Tx};
 
@@ -54,6 +55,14 @@ impl Namespace {
             }
             let old = inode.clone();
             attributes::apply(call, &old, &mut inode, changes)?;
+            let size = match kind {
+                IntentKind::Truncate { size } => Some(size),
+                IntentKind::Punch { .. } => None,
+            };
+            if let Some(size) = size {
+                tx.writer.ledger.check_growth(&inode, size, tx.now)?;
+            }
+            tx.mark(Mark::Begun { file, size });
             inode.size_generation.0 += 1;
             if !call.who.is_unheld() {
                 attributes::clear_set_ids(&mut inode);
@@ -75,9 +84,11 @@ impl Namespace {
             if !stands(tx, intent.file, intent.generation)? {
                 return Ok(Outcome::File(tx.inode(intent.file)?));
             }
+            let mut cut = None;
             if let IntentKind::Truncate { size } = intent.kind {
-                inode.size = size;
+                (inode.size, cut) = (size, Some(size));
             }
+            tx.mark(Mark::Done { file: intent.file, size: cut });
             inode.parts.merge(parts);
             inode.modify(tx.now);
             tx.batch.remove(key::intent(intent.file));

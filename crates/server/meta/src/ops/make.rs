@@ -100,6 +100,7 @@ pub(super) fn inode(
         change: 1,
         flags: 0,
         parent: parent.file,
+        tree: parent.tree,
         next_cookie: if kind == FileKind::Directory { COOKIE_FIRST } else { 0 },
         has_default: false,
         has_xattrs: false,

@@ -95,6 +95,15 @@ fn check_loop(tx: &Tx<'_>, moved: &Inode, into: FileIndex) -> Result<(), Failure
     Ok(())
 }
 
+/// A file stays in the tree whose quota counts it: as on XFS, who moves it elsewhere copies it. A directory with a quota is a
+/// tree by itself, and takes it along.
+fn check_tree(tx: &Tx<'_>, moved: &Inode, from: FileIndex, to: FileIndex) -> Result<(), Failure> {
+    if from == to || moved.tree == moved.file || tx.directory(to)?.tree == moved.tree {
+        return Ok(());
+    }
+    Err(Failure::new(Status::CrossDevice, "the directories are in trees of different quotas"))
+}
+
 /// A directory that comes to another parent gets a new `..`: that needs leave to write it (as on Linux).
 fn permit_move(who: &Identity, moved: &Inode, from: FileIndex, to: FileIndex) -> Result<(), Failure> {
     if moved.is_directory() && from != to { permit(who, moved, Want::WRITE) } else { Ok(()) }
@@ -102,6 +111,7 @@ fn permit_move(who: &Identity, moved: &Inode, from: FileIndex, to: FileIndex) ->
 
 fn plain(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, to: (FileIndex, &[u8])) -> Result<Outcome, Failure> {
     permit_move(who, &source.inode, source.directory, to.0)?;
+    check_tree(tx, &source.inode, source.directory, to.0)?;
     make::remove_name(tx, &*tx.directory(source.directory)?, source.name, &source.entry);
     make::add_name(tx, &*tx.directory(to.0)?, to.1, source.entry.file, source.entry.kind);
     moved(tx, source.inode.file, to.0)
@@ -109,6 +119,7 @@ fn plain(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, to: (FileIndex, &[u8]
 
 fn replace(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) -> Result<Outcome, Failure> {
     permit_move(who, &source.inode, source.directory, target.directory)?;
+    check_tree(tx, &source.inode, source.directory, target.directory)?;
     match (source.inode.is_directory(), target.inode.is_directory()) {
         (true, false) => return Err(Status::NotDirectory.into()),
         (false, true) => return Err(Status::IsDirectory.into()),
@@ -129,6 +140,8 @@ fn exchange(tx: &mut Tx<'_>, who: &Identity, source: End<'_>, target: End<'_>) -
     permit_move(who, &source.inode, source.directory, target.directory)?;
     permit_move(who, &target.inode, target.directory, source.directory)?;
     check_loop(tx, &target.inode, source.directory)?;
+    check_tree(tx, &source.inode, source.directory, target.directory)?;
+    check_tree(tx, &target.inode, target.directory, source.directory)?;
     let directory = tx.directory(source.directory)?;
     retarget(tx, &directory, source.name, &source.entry, &target.entry);
     let directory = tx.directory(target.directory)?;

@@ -179,6 +179,8 @@ pub struct Inode {
     /// A directory that holds, or held, a name of it. For a directory: its parent, exactly; so for a file that was never
     /// `linked`.
     pub parent: FileIndex,
+    /// The directory whose quota it is counted in; 0: none. Its own index for a directory that has a quota.
+    pub tree: FileIndex,
     /// It has, or had, several names: `parent` says where one of them is, or was.
     pub linked: bool,
     /// For a directory: the cookie of the next entry made in it. Never used again (63 bits).
@@ -200,7 +202,9 @@ const HAS_LAYOUT: u8 = 8;
 const MTIME_SET: u8 = 16;
 const UNNAMED: u8 = 32;
 const LINKED: u8 = 64;
-const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED;
+/// With a tree; its index comes behind the next cookie.
+const HAS_TREE: u8 = 128;
+const MARKS: u8 = SIZE_IN_OBJECTS | HAS_DEFAULT | HAS_XATTRS | HAS_LAYOUT | MTIME_SET | UNNAMED | LINKED | HAS_TREE;
 
 impl Inode {
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -220,6 +224,9 @@ impl Inode {
             out.time(time);
         }
         out.u64(self.change).u64(self.flags).u64(self.parent.0).u64(self.next_cookie);
+        if self.tree.0 != 0 {
+            out.u64(self.tree.0);
+        }
         out.u16(self.parts.0.len() as u16).raw(&self.parts.0);
         if let Some(layout) = &self.layout {
             layout::encode(out, layout);
@@ -238,6 +245,7 @@ impl Inode {
             | mark(self.mtime_set, MTIME_SET)
             | mark(self.linked, LINKED)
             | mark(self.unnamed, UNNAMED)
+            | mark(self.tree.0 != 0, HAS_TREE)
     }
 
     pub(crate) fn decode(file: FileIndex, bytes: &[u8]) -> Result<Self, RecordError> {
@@ -269,6 +277,7 @@ impl Inode {
             flags: from.u64()?,
             parent: FileIndex(from.u64()?),
             next_cookie: from.u64()?,
+            tree: if marks & HAS_TREE != 0 { tree(&mut from)? } else { FileIndex(0) },
             has_default: marks & HAS_DEFAULT != 0,
             has_xattrs: marks & HAS_XATTRS != 0,
             unnamed: marks & UNNAMED != 0,
@@ -321,6 +330,13 @@ fn principal(from: &mut Decoder<'_>) -> Result<Principal, RecordError> {
     match from.u8()? {
         0 => Ok(Principal::posix(from.u64()?)),
         _ => Err(from.broken()),
+    }
+}
+
+fn tree(from: &mut Decoder<'_>) -> Result<FileIndex, RecordError> {
+    match from.u64()? {
+        0 => Err(from.broken()),
+        tree => Ok(FileIndex(tree)),
     }
 }
 

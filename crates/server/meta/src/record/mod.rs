@@ -8,6 +8,7 @@ mod entry;
 mod inode;
 mod layout;
 mod queue;
+mod quota;
 mod replay;
 mod session;
 
@@ -20,6 +21,7 @@ pub(crate) use entry::{decode_cookie, decode_entry, write_cookie, write_entry};
 pub use inode::{FileKind, Inode, Parts, Principal, PrincipalKind};
 pub(crate) use layout::fits as layout_fits;
 pub use queue::{Deletion, Intent, IntentKind};
+pub use quota::{Bound, Quota, QuotaOwner, Usage};
 pub use replay::{Outcome, Recorded};
 pub use session::SessionRecord;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   namespace: each shard, by the metadata server itself: names, link counts, reachability
+//!   usage:     each shard, counted anew by the metadata server, against what quotas are held to
 //!   objects:   every I/O daemon's list held against every file's layout and recorded parts
 //!   confirm:   what looked wrong is looked at once more: a running system changes under us
 //! ```
@@ -16,6 +17,7 @@ use braid_types::{ByteCount, FileIndex, IodId, ObjectId, PartIndex, Status};
 use braid_wire::message::{
     iod::{ListObjects, MoveToLost},
     mds::{FsckFile, FsckMend, FsckProblem, FsckProblemKind},
+    quota::{QuotaDifference, QuotaKind},
     types::IodState,
 };
 use serde::Serialize;
@@ -79,6 +81,7 @@ pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, F
     let client = admin::client(settings)?;
     let mut report = Report::default();
     check_names(&client, mend, &mut report)?;
+    check_usage(&client, mend, &mut report)?;
     let mut links = connect_all(&client, &secret, settings, &mut report)?;
     let mut problems = check_objects(&client, &mut links, &mut report)?;
     if !problems.is_empty() {
@@ -102,6 +105,28 @@ fn check_names(client: &Client, mend: bool, report: &mut Report) -> Result<(), F
         report.problems.extend(reply.problems.into_iter().map(name_problem));
     }
     Ok(())
+}
+
+/// Usage on record against the inodes, for quotas.
+fn check_usage(client: &Client, mend: bool, report: &mut Report) -> Result<(), Fault> {
+    for shard in client.fsck_shards()? {
+        let found = client.fsck_usage(shard, mend)?;
+        report.problems.extend(found.into_iter().map(|difference| usage_problem(&difference)));
+    }
+    Ok(())
+}
+
+fn usage_problem(found: &QuotaDifference) -> Problem {
+    let whose = match found.owner.kind {
+        QuotaKind::User => "user",
+        QuotaKind::Group => "group",
+        _ => "directory",
+    };
+    let what = format!(
+        "{whose} {}: {} bytes and {} inodes on record, counted {} and {}",
+        found.owner.id, found.bytes_recorded, found.inodes_recorded, found.bytes_counted, found.inodes_counted
+    );
+    Problem { kind: "usage", what, mended: found.mended, advice: None, mend: Mend::Names }
 }
 
 fn name_problem(problem: FsckProblem) -> Problem {

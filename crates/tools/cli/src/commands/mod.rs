@@ -11,6 +11,7 @@ pub mod layout;
 pub mod ls;
 pub mod mount;
 pub mod names;
+pub mod quota;
 pub mod space;
 pub mod stat;
 pub mod status;

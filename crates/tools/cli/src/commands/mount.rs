@@ -10,7 +10,10 @@ use crate::{
 /// Mounts, and serves in the background, or here with `--foreground`.
 #[cfg(target_os = "linux")]
 pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode, Fault> {
-    use crate::mount::background;
+    use crate::mount::{background, options};
+    if options::is_remount(args) {
+        return remount(args, global).map(|()| ExitCode::SUCCESS);
+    }
     if args.foreground || background::is_child() {
         return serve(args, global, out).map(|()| ExitCode::SUCCESS);
     }
@@ -19,6 +22,19 @@ pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode
         Err(code) => return Ok(code),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Changes how something is mounted.
+#[cfg(target_os = "linux")]
+fn remount(args: &MountArgs, global: &Global) -> Result<(), Fault> {
+    use crate::mount::options;
+    let wish = options::read(args, global)?;
+    braid_fuse::kernel::mount::remount(&wish.mount).map_err(|error| {
+        let (text, what) = (error.to_string(), format!("remounting {}", args.point.display()));
+        let (why, hint) = text.split_once("; try: ").unwrap_or((&text, ""));
+        let fault = Fault::failed(what, why);
+        if hint.is_empty() { fault } else { fault.hint(hint) }
+    })
 }
 
 #[cfg(target_os = "linux")]

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use braid_client::Client;
+use braid_client::{Client, FileIndex};
 use braid_wire::message::FileKind;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::{
 /// Room in the file system and on each disk.
 pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let whole = client.statfs()?;
+    let whole = client.statfs(FileIndex::ROOT)?;
     let map = client.cluster_map()?;
     if out.json {
         let iods: Vec<_> = map

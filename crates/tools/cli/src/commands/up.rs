@@ -106,7 +106,7 @@ fn is_mounted(_: &Path) -> bool {
 
 /// Says where it is and what to type next.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
-    let room = connect::client(&embedded::settings(&args.dir)?)?.statfs()?;
+    let room = connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
     let dir = args.dir.display();
     let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {

@@ -1,12 +1,19 @@
 //! `mount.braid`: what mount(8) runs for `mount -t braid SOURCE POINT`, and for lines of /etc/fstab.
+//!
+//! The table of mounts shows the type as `fuse.braid`. Where there is libfuse's helper, mount(8) runs that for `-o remount`, and it runs
+//! `braid SOURCE POINT -o OPTIONS`.
 
 use std::{
     ffi::{OsStr, OsString},
     path::Path,
 };
 
-/// The name under which mount(8) looks for a helper, in /sbin.
-const NAME: &str = "mount.braid";
+use clap::CommandFactory;
+
+use crate::args::Cli;
+
+/// The names under which mount(8) looks for a helper, in /sbin.
+const NAMES: [&str; 2] = ["mount.braid", "mount.fuse.braid"];
 
 /// The arguments of `braid mount`, where the program was called by the helper's name:
 /// `mount.braid SOURCE POINT [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]` (mount(8), EXTERNAL HELPERS).
@@ -14,9 +21,21 @@ const NAME: &str = "mount.braid";
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let given: Vec<OsString> = given.into_iter().collect();
     match given.split_first() {
-        Some((program, rest)) if Path::new(program).file_name() == Some(OsStr::new(NAME)) => translate(rest),
+        Some((program, rest)) if is_helper(program) || is_of_libfuse(rest) => translate(rest),
         _ => Some(given),
     }
+}
+
+fn is_helper(program: &OsStr) -> bool {
+    NAMES.iter().any(|name| Path::new(program).file_name() == Some(OsStr::new(name)))
+}
+
+/// `SOURCE POINT -o OPTIONS`, as libfuse's helper calls the program of the type.
+fn is_of_libfuse(given: &[OsString]) -> bool {
+    let [source, point, flag, _] = given else { return false };
+    let commands = Cli::command();
+    let is_source = |source: &str| !source.starts_with('-') && commands.find_subcommand(source).is_none();
+    source.to_str().is_none_or(is_source) && Path::new(point).is_absolute() && flag == "-o"
 }
 
 fn translate(given: &[OsString]) -> Option<Vec<OsString>> {
@@ -83,6 +102,19 @@ mod tests {
     }
 
     #[test]
+    fn libfuses_helper_is_understood_too() {
+        let wanted = "braid mount --source host:7700 --mds host:7700 -o ro,remount -- /mnt";
+        assert_eq!(given("mount.fuse.braid host:7700 /mnt -o ro,remount").map(sorted), Some(sorted(wanted.into())));
+        assert_eq!(given("braid host:7700 /mnt -o ro,remount").map(sorted), Some(sorted(wanted.into())));
+    }
+
+    fn sorted(words: String) -> Vec<String> {
+        let mut words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        words.sort();
+        words
+    }
+
+    #[test]
     fn a_fake_mount_does_nothing() {
         assert_eq!(given("mount.braid braid /mnt -fn"), None);
     }
@@ -90,5 +122,6 @@ mod tests {
     #[test]
     fn under_its_own_name_nothing_is_changed() {
         assert_eq!(given("braid mount /mnt -f").unwrap(), "braid mount /mnt -f");
+        assert_eq!(given("braid mount /mnt -o ro").unwrap(), "braid mount /mnt -o ro");
     }
 }

@@ -30,11 +30,13 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
     let mut watch = Watch { log: log_file(args).and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+    let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
-        let ours = word == DETACH_DEAD || behaviour(&mut options, word)?;
+        let ours = word == DETACH_DEAD || word == REMOUNT || behaviour(&mut options, word)?;
         let known = ours || mount.set(word) || client(&mut global, word)?;
-        if !known && !args.sloppy {
+        // mount(8) adds those that the table of mounts shows.
+        if !known && !args.sloppy && !remounts {
             return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
         }
     }
@@ -43,10 +45,17 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     Ok(Wish { mount, settings, options, watch })
 }
 
+/// Whether a mount that there is is to be changed.
+pub fn is_remount(args: &MountArgs) -> bool {
+    args.options.iter().any(|word| word == REMOUNT)
+}
+
+const REMOUNT: &str = "remount";
+
 /// What a killed mount leaves is taken out of the tree.
 const DETACH_DEAD: &str = "detach_dead";
 
-const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, detach_dead, config=FILE, mds=ADDR, key=FILE, \
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
     agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit";
 
 /// How the mount behaves; `false`: not about that.

@@ -15,7 +15,7 @@ pub use error::{MountError, UnmountError};
 pub use mounted::{Mounted, is_dead};
 pub use options::MountOptions;
 pub use table::{MountEntry, entries, entry_at};
-pub use unmount::{Unmount, unmount};
+pub use unmount::{Unmount, remount, unmount};
 
 /// What `/proc/self/mountinfo` shows as the type, behind `fuse.`.
 pub const SUBTYPE: &str = "braid";

@@ -1,6 +1,6 @@
 //! Ends a mount, this process's or another's, also one whose process is gone.
 
-use super::{MountEntry, UnmountError, fusermount, table, users};
+use super::{MountEntry, MountOptions, UnmountError, fusermount, table, users};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::path::{Path, PathBuf};
@@ -24,6 +24,19 @@ pub fn unmount(point: &Path, how: Unmount) -> Result<(), UnmountError> {
         Some(_) => {}
     }
     unmount_resolved(&point, how)
+}
+
+/// Gives what is mounted on a directory, if it is ours, the flags of these options: read-only and the like. Never asks the file
+/// system anything.
+pub fn remount(options: &MountOptions) -> Result<(), UnmountError> {
+    let given = &options.point;
+    let failed = |why: std::io::Error| UnmountError::Failed { point: given.clone(), why };
+    let (point, entry) = find(given).map_err(failed)?;
+    match entry {
+        None => Err(UnmountError::NotMounted { point }),
+        Some(entry) if !entry.is_ours() => Err(UnmountError::NotOurs { point, kind: entry.kind }),
+        Some(_) => rustix::mount::mount_remount(&point, options.flags(), "").map_err(|why| failed(why.into())),
+    }
 }
 
 /// A link to a mount point counts, too. It is followed only where nothing is mounted under its own name: to look

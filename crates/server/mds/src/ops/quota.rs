@@ -1,0 +1,207 @@
+//! Quota: limits and usage, and how far files may be written. ADR 0012.
+
+use braid_meta::{Bound, Quota, QuotaOwner, QuotaState, Usage};
+use braid_types::{ByteCount, Failure, FileIndex, SessionId, Status};
+use braid_wire::{
+    Rights,
+    message::{
+        mds::{
+            ExtendWriteEnd, FsckUsage, QuotaGet, QuotaList, QuotaRemove, QuotaSet, QuotaWalk, QuotaWalked, StatFsReply,
+        },
+        quota::{
+            QuotaBound, QuotaDifference, QuotaKind, QuotaLimits, QuotaOwner as WireOwner, QuotaReport, QuotaWalkReply,
+        },
+    },
+};
+
+use super::open::session_of;
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+};
+
+/// Owners in one reply: about 100 bytes each, with a path to a directory up to 4 KiB more.
+const LIST_MAX: usize = 64;
+
+impl MdsCore {
+    /// How far an open file of a session may be written without asking.
+    pub(super) fn write_end(
+        &self,
+        session: SessionId,
+        file: FileIndex,
+        rights: Rights,
+        size: ByteCount,
+    ) -> Result<Option<u64>, Failure> {
+        if !rights.allow(Rights::WRITE) {
+            return Ok(None);
+        }
+        self.names.write_end(session, file, size.0, None, self.env.clock.wall())
+    }
+
+    pub(super) fn extend_write_end(&self, call: Call, r: &ExtendWriteEnd) -> Flow {
+        let extended = session_of(&call).and_then(|session| {
+            let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            match held {
+                Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
+                    self.names.write_end(session, r.file, 0, Some(r.end), self.env.clock.wall())
+                }
+                Some(_) => {
+                    Err(Failure::new(Status::Invalid, format!("handle {} is open for something else", r.open_id)))
+                }
+                None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
+            }
+        });
+        Flow::from(call, extended)
+    }
+
+    pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> Flow {
+        let QuotaLimits { bytes, inodes, grace_seconds } = &r.limits;
+        let bound = |bound: &QuotaBound| Bound { hard: bound.hard, soft: bound.soft, over_since: None };
+        let quota = Quota { bytes: bound(bytes), inodes: bound(inodes), grace_seconds: *grace_seconds, complete: true };
+        let set = stored(&r.owner).and_then(|owner| self.names.set_quota(&self.unrecorded(&call), owner, quota));
+        Flow::from(call, set.and_then(|state| self.report(state)))
+    }
+
+    pub(super) fn quota_get(&self, call: Call, r: &QuotaGet) -> Flow {
+        let state = stored(&r.owner).and_then(|owner| {
+            self.may_see(&call, owner)?;
+            self.report(self.names.quota_state(owner))
+        });
+        Flow::from(call, state)
+    }
+
+    /// Everybody sees what is theirs, and directories that they reach.
+    fn may_see(&self, call: &Call, owner: QuotaOwner) -> Result<(), Failure> {
+        let who = &call.who;
+        let sees = match owner {
+            QuotaOwner::User(id) => who.is_root() || who.uid == id,
+            QuotaOwner::Group(id) => who.is_root() || who.gid == id || who.groups.contains(&id),
+            QuotaOwner::Tree(directory) => {
+                let inode = self.file_named(call, directory)?;
+                return if inode.is_directory() { Ok(()) } else { Err(Status::NotDirectory.into()) };
+            }
+        };
+        if sees { Ok(()) } else { Err(Status::PermissionDenied.into()) }
+    }
+
+    pub(super) fn quota_list(&self, call: Call, r: &QuotaList) -> Flow {
+        let listed = r.after.as_ref().map(stored).transpose().and_then(|after| {
+            self.names
+                .quota_states(after, LIST_MAX)
+                .into_iter()
+                .map(|state| self.report(state))
+                .collect::<Result<Vec<_>, _>>()
+        });
+        Flow::from(call, listed)
+    }
+
+    pub(super) fn quota_remove(&self, call: Call, r: &QuotaRemove) -> Flow {
+        let removed = stored(&r.owner).and_then(|owner| self.names.remove_quota(&self.unrecorded(&call), owner));
+        Flow::from(call, removed)
+    }
+
+    pub(super) fn quota_walk(&self, call: Call, r: &QuotaWalk) -> Flow {
+        let page = self.names.assign_tree(&self.unrecorded(&call), r.dir, r.cookie);
+        let reply = |page: braid_meta::TreePage| QuotaWalkReply {
+            next: page.next,
+            moved: page.moved,
+            directories: page.directories,
+        };
+        Flow::from(call, page.map(reply))
+    }
+
+    pub(super) fn quota_walked(&self, call: Call, r: &QuotaWalked) -> Flow {
+        let done = self.names.complete_tree(&self.unrecorded(&call), r.dir);
+        Flow::from(call, done)
+    }
+
+    pub(super) fn fsck_usage(&self, call: Call, r: &FsckUsage) -> Flow {
+        let found = self.names.recount_usage(r.shard, r.mend);
+        let difference = |found: braid_meta::UsageDifference| QuotaDifference {
+            owner: wire_owner(found.owner),
+            bytes_recorded: narrow(found.recorded.bytes),
+            bytes_counted: narrow(found.counted.bytes),
+            inodes_recorded: found.recorded.inodes,
+            inodes_counted: found.counted.inodes,
+            mended: r.mend,
+        };
+        Flow::from(call, found.map(|found| found.into_iter().map(difference).collect::<Vec<_>>()))
+    }
+
+    /// Room as a directory's quota leaves it.
+    pub(super) fn room_at(&self, room: StatFsReply, file: FileIndex) -> Result<StatFsReply, Failure> {
+        let Some(QuotaState { usage, in_flight, quota: Some(quota), .. }) = self.names.tree_state(file)? else {
+            return Ok(room);
+        };
+        let mut left = room;
+        if let Some(limit) = quota.bytes.soft.or(quota.bytes.hard) {
+            let used = narrow(usage.bytes + in_flight);
+            let available = limit.saturating_sub(used).min(left.available.0);
+            (left.total, left.available) = (ByteCount(limit.min(left.total.0)), ByteCount(available));
+        }
+        if let Some(limit) = quota.inodes.soft.or(quota.inodes.hard) {
+            (left.files, left.files_max) = (usage.inodes, Some(limit));
+        }
+        Ok(left)
+    }
+
+    fn report(&self, state: QuotaState) -> Result<QuotaReport, Failure> {
+        let QuotaState { owner, usage: Usage { bytes, inodes }, in_flight, quota } = state;
+        let bound = |bound: &Bound| QuotaBound { hard: bound.hard, soft: bound.soft };
+        let limits = |quota: Quota| QuotaLimits {
+            bytes: bound(&quota.bytes),
+            inodes: bound(&quota.inodes),
+            grace_seconds: quota.grace_seconds,
+        };
+        Ok(QuotaReport {
+            owner: wire_owner(owner),
+            path: self.path_of_owner(owner)?,
+            limits: quota.map(limits),
+            bytes: narrow(bytes),
+            bytes_in_flight: narrow(in_flight),
+            inodes,
+            bytes_over_since: quota.and_then(|quota| quota.bytes.over_since),
+            inodes_over_since: quota.and_then(|quota| quota.inodes.over_since),
+            complete: quota.is_none_or(|quota| quota.complete),
+        })
+    }
+
+    fn path_of_owner(&self, owner: QuotaOwner) -> Result<Vec<u8>, Failure> {
+        match owner {
+            QuotaOwner::Tree(FileIndex::ROOT) => Ok(b"/".to_vec()),
+            QuotaOwner::Tree(directory) => match self.names.getattr(directory) {
+                Ok(inode) => self.path_of(&inode),
+                Err(failure) if failure.status == Status::StaleHandle => Ok(Vec::new()),
+                Err(failure) => Err(failure),
+            },
+            QuotaOwner::User(_) | QuotaOwner::Group(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// As a change that needs no replay record: doing it again is doing it once.
+    fn unrecorded<'c>(&self, call: &'c Call) -> braid_meta::Call<'c> {
+        braid_meta::Call { replay: None, ..self.change(call) }
+    }
+}
+
+/// What the wire has room for.
+fn narrow(bytes: u128) -> u64 {
+    u64::try_from(bytes).unwrap_or(u64::MAX)
+}
+
+fn stored(owner: &WireOwner) -> Result<QuotaOwner, Failure> {
+    match owner.kind {
+        QuotaKind::User => Ok(QuotaOwner::User(owner.id)),
+        QuotaKind::Group => Ok(QuotaOwner::Group(owner.id)),
+        QuotaKind::Directory => Ok(QuotaOwner::Tree(FileIndex(owner.id))),
+        _ => Err(Status::Unsupported.into()),
+    }
+}
+
+fn wire_owner(owner: QuotaOwner) -> WireOwner {
+    match owner {
+        QuotaOwner::User(id) => WireOwner { kind: QuotaKind::User, id },
+        QuotaOwner::Group(id) => WireOwner { kind: QuotaKind::Group, id },
+        QuotaOwner::Tree(directory) => WireOwner { kind: QuotaKind::Directory, id: directory.0 },
+    }
+}

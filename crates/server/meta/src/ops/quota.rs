@@ -1,0 +1,317 @@
+//! Quota: set, show, and what files may grow by. ADR 0012.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
+
+use crate::identity::Call;
+use crate::key;
+use crate::namespace::{Namespace, Writer};
+use crate::quota::Recount;
+use crate::record::{Bound, Inode, Outcome, Quota, QuotaOwner, Usage, decode_cookie};
+use crate::store::Batch;
+use crate::tx::{Op, Tx};
+
+/// Inodes that one page of a count or a walk reads or changes, under the writer's lock; also with layouts of 256 parts far below a batch.
+const PAGE_INODES: usize = 128;
+
+/// What an owner has, and may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuotaState {
+    /// Who.
+    pub owner: QuotaOwner,
+    /// What is on record.
+    pub usage: Usage,
+    /// Bytes that count besides: of files that are being written, or whose size is not recorded yet.
+    pub in_flight: u128,
+    /// Its limits; `None` when it has none.
+    pub quota: Option<Quota>,
+}
+
+/// What one step of a walk did.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TreePage {
+    /// Go on behind this cookie; `None`: that was all.
+    pub next: Option<u64>,
+    /// Inodes that were counted elsewhere before.
+    pub moved: u64,
+    /// Directories in it that are to be walked too.
+    pub directories: Vec<FileIndex>,
+}
+
+/// Usage on record that is not that of the inodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UsageDifference {
+    /// Whose.
+    pub owner: QuotaOwner,
+    /// On record.
+    pub recorded: Usage,
+    /// Counted.
+    pub counted: Usage,
+}
+
+impl Namespace {
+    /// What an owner has and may have.
+    pub fn quota_state(&self, owner: QuotaOwner) -> QuotaState {
+        state(&self.writer(), owner)
+    }
+
+    /// Up to `count_max` of all who have something or limits, in order, after `after`.
+    pub fn quota_states(&self, after: Option<QuotaOwner>, count_max: usize) -> Vec<QuotaState> {
+        let writer = self.writer();
+        let owners = writer.ledger.owners().into_iter().filter(|owner| after.is_none_or(|after| *owner > after));
+        owners.take(count_max).map(|owner| state(&writer, owner)).collect()
+    }
+
+    /// The limits in whose tree a file is, with what is used of them; `None` when there are none.
+    pub fn tree_state(&self, file: FileIndex) -> Result<Option<QuotaState>, Failure> {
+        if !self.limited.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let tree = self.inode(file)?.tree;
+        Ok(Some(self.quota_state(QuotaOwner::Tree(tree))).filter(|state| state.quota.is_some()))
+    }
+
+    /// Sets an owner's limits. A directory becomes its own tree; whether what is in it has to be walked
+    /// ([`Namespace::assign_tree`]), [`Quota::complete`] of the result tells. Root's alone.
+    pub fn set_quota(&self, call: &Call<'_>, owner: QuotaOwner, wanted: Quota) -> Result<QuotaState, Failure> {
+        self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
+            root_only(call)?;
+            check(owner, &wanted)?;
+            let complete = match owner {
+                QuotaOwner::Tree(directory) => plant(tx, directory)?,
+                QuotaOwner::User(_) | QuotaOwner::Group(_) => true,
+            };
+            let before = tx.quota(owner);
+            let since =
+                |now: Bound, before: Option<Bound>| Bound { over_since: before.and_then(|b| b.over_since), ..now };
+            let quota = Quota {
+                bytes: since(wanted.bytes, before.map(|quota| quota.bytes)),
+                inodes: since(wanted.inodes, before.map(|quota| quota.inodes)),
+                complete,
+                ..wanted
+            };
+            let quota = quota.following(tx.writer.ledger.sum(owner), tx.now);
+            tx.set_quota(owner, Some(quota));
+            Ok(Outcome::Done)
+        })?;
+        Ok(self.quota_state(owner))
+    }
+
+    /// Removes an owner's limits; whether there were any. What is in a directory is to be walked then. Root's alone.
+    pub fn remove_quota(&self, call: &Call<'_>, owner: QuotaOwner) -> Result<bool, Failure> {
+        let had = self.quota_state(owner).quota.is_some();
+        self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
+            root_only(call)?;
+            if let QuotaOwner::Tree(directory) = owner {
+                uproot(tx, directory)?;
+            }
+            if tx.quota(owner).is_some() {
+                tx.set_quota(owner, None);
+            }
+            Ok(Outcome::Done)
+        })?;
+        Ok(had)
+    }
+
+    /// Counts what is in a directory where the directory is counted, a page of entries behind `cookie`. Doing it again changes nothing.
+    /// Root's alone.
+    pub fn assign_tree(&self, call: &Call<'_>, directory: FileIndex, cookie: u64) -> Result<TreePage, Failure> {
+        let mut page = TreePage::default();
+        self.change(call, Op::AssignTree, directory, |tx| {
+            root_only(call)?;
+            let tree = tx.directory(directory)?.tree;
+            let entries = self.entries_after(directory, cookie)?;
+            page.next = entries.last().map(|(cookie, _)| *cookie).filter(|_| entries.len() == PAGE_INODES);
+            for (_, file) in entries {
+                let Some(inode) = tx.find_inode(file)? else { continue };
+                if inode.is_directory() && inode.tree == file {
+                    continue; // it has a quota of its own
+                }
+                if inode.is_directory() {
+                    page.directories.push(file);
+                }
+                if inode.tree != tree {
+                    page.moved += 1;
+                    tx.put_inode(Inode { tree, ..(*inode).clone() });
+                }
+            }
+            Ok(Outcome::Done)
+        })?;
+        Ok(page)
+    }
+
+    fn entries_after(&self, directory: FileIndex, cookie: u64) -> Result<Vec<(u64, FileIndex)>, Failure> {
+        let range = key::cookies_after(directory, cookie);
+        let mut found = Vec::new();
+        self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
+            let number = key::number_of(key).unwrap_or_default();
+            found.push(decode_cookie(number, value).map(|(entry, _)| (number, entry.file)));
+            if found.len() == PAGE_INODES { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        Ok(found.into_iter().collect::<Result<_, _>>()?)
+    }
+
+    /// Everything below a directory was walked: its quota is exact from now on. Root's alone.
+    pub fn complete_tree(&self, call: &Call<'_>, directory: FileIndex) -> Result<(), Failure> {
+        let owner = QuotaOwner::Tree(directory);
+        self.change(call, Op::SetQuota, FileIndex::ROOT, |tx| {
+            root_only(call)?;
+            let quota = tx.quota(owner).ok_or(Status::NotFound)?;
+            if !quota.complete {
+                tx.set_quota(owner, Some(Quota { complete: true, ..quota }));
+            }
+            Ok(Outcome::Done)
+        })
+        .map(drop)
+    }
+
+    /// How far a session that has a file open for writing may write it: to `wanted` at least, if it asks. `size`: what the
+    /// file was seen to have. `None`: as far as it likes.
+    ///
+    /// # Errors
+    /// [`Status::QuotaExceeded`].
+    pub fn write_end(
+        &self,
+        session: SessionId,
+        file: FileIndex,
+        size: u64,
+        wanted: Option<u64>,
+        now: Timestamp,
+    ) -> Result<Option<u64>, Failure> {
+        if !self.limited.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let mut writer = self.writer();
+        let inode = self.inode(file)?;
+        if !inode.size_in_objects {
+            // It was closed by another call of the same client: nobody writes.
+            return Ok(Some(inode.size));
+        }
+        writer.ledger.extend(session, &inode, size, wanted, now)
+    }
+
+    /// The daemons have told the size of a file that nobody writes any more.
+    pub fn size_heard(&self, file: FileIndex, size: u64) -> Result<(), Failure> {
+        if self.limited.load(Ordering::Acquire) {
+            let mut writer = self.writer();
+            if let Some(inode) = self.find_inode(file)? {
+                writer.ledger.heard(&inode, size);
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts a shard's usage anew while everything goes on; what is on record otherwise, and records what was counted if `mend`.
+    ///
+    /// # Errors
+    /// [`Status::Busy`] while another count is under way.
+    pub fn recount_usage(&self, shard: ShardId, mend: bool) -> Result<Vec<UsageDifference>, Failure> {
+        {
+            let mut writer = self.writer();
+            if writer.recount.is_some() {
+                return Err(Failure::new(Status::Busy, "usage is being counted already"));
+            }
+            writer.recount = Some(Recount::new(shard));
+        }
+        let counted = loop {
+            match self.count_page() {
+                Ok(true) => {}
+                Ok(false) => break self.end_count(shard, mend),
+                Err(failure) => break Err(failure),
+            }
+        };
+        self.writer().recount = None;
+        counted
+    }
+
+    /// Counts one page more; whether there may be another.
+    fn count_page(&self) -> Result<bool, Failure> {
+        let mut writer = self.writer();
+        let recount = writer.recount.as_mut().ok_or(Status::Internal)?;
+        let page = self.files(recount.shard, recount.after, PAGE_INODES)?;
+        // One that cannot be read is told by the check of names.
+        page.iter().for_each(|(file, inode)| recount.add(*file, inode.as_ref().ok()));
+        Ok(!page.is_empty())
+    }
+
+    /// Compares, in one breath with whatever came last.
+    fn end_count(&self, shard: ShardId, mend: bool) -> Result<Vec<UsageDifference>, Failure> {
+        let mut writer = self.writer();
+        let counted = writer.recount.take().ok_or(Status::Internal)?.counted();
+        let recorded = writer.ledger.of_shard(shard);
+        let differences = differences(&recorded, &counted);
+        if mend && !differences.is_empty() {
+            let mut batch = Batch::new();
+            for difference in &differences {
+                match difference.counted == Usage::default() {
+                    true => batch.remove(key::usage(shard, difference.owner)),
+                    false => batch.put(key::usage(shard, difference.owner), difference.counted.encode()),
+                }
+            }
+            self.store.commit(batch, self.fence)?;
+            differences.iter().for_each(|found| writer.ledger.set_usage(shard, found.owner, found.counted));
+        }
+        Ok(differences)
+    }
+}
+
+fn differences(recorded: &HashMap<QuotaOwner, Usage>, counted: &HashMap<QuotaOwner, Usage>) -> Vec<UsageDifference> {
+    let mut owners: Vec<QuotaOwner> = recorded.keys().chain(counted.keys()).copied().collect();
+    owners.sort_unstable();
+    owners.dedup();
+    let of = |usage: &HashMap<QuotaOwner, Usage>, owner| usage.get(&owner).copied().unwrap_or_default();
+    let both = owners.into_iter().map(|owner| UsageDifference {
+        owner,
+        recorded: of(recorded, owner),
+        counted: of(counted, owner),
+    });
+    both.filter(|found| found.recorded != found.counted).collect()
+}
+
+fn state(writer: &Writer, owner: QuotaOwner) -> QuotaState {
+    let ledger = &writer.ledger;
+    QuotaState { owner, usage: ledger.sum(owner), in_flight: ledger.in_flight(owner), quota: ledger.quota(owner) }
+}
+
+fn root_only(call: &Call<'_>) -> Result<(), Failure> {
+    if call.who.is_root() { Ok(()) } else { Err(Status::NotPermitted.into()) }
+}
+
+fn check(owner: QuotaOwner, quota: &Quota) -> Result<(), Failure> {
+    if matches!(owner, QuotaOwner::User(0) | QuotaOwner::Group(0)) {
+        return Err(Failure::new(Status::Invalid, "root and its group have no limits"));
+    }
+    let soft_above_hard = |bound: &Bound| matches!((bound.soft, bound.hard), (Some(soft), Some(hard)) if soft > hard);
+    if soft_above_hard(&quota.bytes) || soft_above_hard(&quota.inodes) {
+        return Err(Failure::new(Status::Invalid, "a soft limit above the hard one"));
+    }
+    if quota.grace_seconds > i64::MAX as u64 {
+        return Err(Failure::new(Status::Invalid, "a grace time without end"));
+    }
+    Ok(())
+}
+
+/// Makes a directory its own tree; whether everything in it is counted there already.
+fn plant(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
+    let inode: Arc<Inode> = tx.directory(directory)?;
+    if inode.tree == directory {
+        return Ok(tx.quota(QuotaOwner::Tree(directory)).is_some_and(|quota| quota.complete));
+    }
+    tx.put_inode(Inode { tree: directory, ..(*inode).clone() });
+    Ok(inode.size == 0)
+}
+
+/// Makes a directory part of the tree around it again.
+fn uproot(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
+    let inode = tx.directory(directory)?;
+    if inode.tree != directory {
+        return Ok(());
+    }
+    let tree = if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.tree };
+    tx.put_inode(Inode { tree, ..(*inode).clone() });
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Quota: who has how much, how much is allowed, and how far files may grow. ADR 0012.
+//!
+//! ```text
+//!   store:   usage of (shard, owner) ── in the batch of the inode          limits of an owner
+//!   memory:  sum over shards ─┐                                                    │
+//!            in flight ───────┴─▶ what counts ── may it grow? ─────────────────────┘
+//!            ahead: write ends beyond what counts, by session
+//! ```
+//!
+//! 1. After each batch the usage on record is that of the inodes on record: an owner's inodes, and the sizes of its files.
+//! 2. Memory follows a batch only after the store has it; all of it is under the namespace's writer lock.
+//! 3. Every file whose bytes in flight count has the mark of I5, or a truncate under way: what outlives a file's last writer is
+//!    its record.
+//! 4. The write ends of one session are never more than [`AHEAD_BYTES_MAX`] beyond what counts: with so much for each client usage may
+//!    exceed a hard limit, and no more.
+
+mod bounds;
+mod ledger;
+mod recount;
+
+use std::sync::Arc;
+
+use crate::record::{FileKind, Inode, QuotaOwner};
+
+pub use ledger::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
+pub(crate) use ledger::{Ledger, Mark};
+pub(crate) use recount::Recount;
+
+/// Whom one inode is counted for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Owners([Option<QuotaOwner>; 3]);
+
+impl Owners {
+    pub(crate) fn of(inode: &Inode) -> Self {
+        let tree = (inode.tree.0 != 0).then_some(QuotaOwner::Tree(inode.tree));
+        Self([Some(QuotaOwner::User(inode.owner.id)), Some(QuotaOwner::Group(inode.group.id)), tree])
+    }
+
+    pub(crate) fn iter(self) -> impl Iterator<Item = QuotaOwner> {
+        self.0.into_iter().flatten()
+    }
+}
+
+/// The bytes that an inode on record counts for.
+pub(crate) fn bytes_of(inode: &Inode) -> u64 {
+    if inode.kind == FileKind::Regular { inode.size } else { 0 }
+}
+
+/// What becomes of one owner's usage in one shard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Delta {
+    pub(crate) owner: QuotaOwner,
+    pub(crate) bytes: i128,
+    pub(crate) inodes: i64,
+}
+
+/// Adds to `deltas` what it means for the owners that `old` becomes `new`.
+pub(crate) fn note(deltas: &mut Vec<Delta>, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
+    let known = |inode: Option<&Arc<Inode>>| inode.map(|inode| (Owners::of(inode), bytes_of(inode)));
+    let (old, new) = (known(old), known(new));
+    if old == new {
+        return;
+    }
+    for (side, sign) in [(old, -1), (new, 1)] {
+        let Some((owners, bytes)) = side else { continue };
+        owners.iter().for_each(|owner| add(deltas, owner, i128::from(bytes) * i128::from(sign), sign));
+    }
+    deltas.retain(|delta| (delta.bytes, delta.inodes) != (0, 0));
+}
+
+fn add(deltas: &mut Vec<Delta>, owner: QuotaOwner, bytes: i128, inodes: i64) {
+    match deltas.iter_mut().find(|delta| delta.owner == owner) {
+        Some(delta) => {
+            delta.bytes += bytes;
+            delta.inodes += inodes;
+        }
+        None => deltas.push(Delta { owner, bytes, inodes }),
+    }
+}

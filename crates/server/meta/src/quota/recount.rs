@@ -1,0 +1,52 @@
+//! Counting a shard anew while it changes: what is changed below the page that was reached is counted along.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use braid_types::{FileIndex, ShardId};
+
+use super::{Delta, note};
+use crate::record::{Inode, QuotaOwner, Usage};
+
+/// A count that is under way.
+#[derive(Debug)]
+pub(crate) struct Recount {
+    pub(crate) shard: ShardId,
+    /// Counted so far: inodes up to this one.
+    pub(crate) after: Option<FileIndex>,
+    counted: HashMap<QuotaOwner, Usage>,
+}
+
+impl Recount {
+    pub(crate) fn new(shard: ShardId) -> Self {
+        Self { shard, after: None, counted: HashMap::new() }
+    }
+
+    /// Counts the next inode.
+    pub(crate) fn add(&mut self, file: FileIndex, inode: Option<&Arc<Inode>>) {
+        self.after = Some(file);
+        self.apply(None, inode);
+    }
+
+    /// An inode was changed by a batch.
+    pub(crate) fn follow(&mut self, file: FileIndex, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
+        if file.shard() == self.shard && self.after.is_some_and(|after| file <= after) {
+            self.apply(old, new);
+        }
+    }
+
+    fn apply(&mut self, old: Option<&Arc<Inode>>, new: Option<&Arc<Inode>>) {
+        let mut deltas: Vec<Delta> = Vec::new();
+        note(&mut deltas, old, new);
+        for delta in deltas {
+            let usage = self.counted.entry(delta.owner).or_default();
+            usage.bytes = usage.bytes.saturating_add_signed(delta.bytes);
+            usage.inodes = usage.inodes.saturating_add_signed(delta.inodes);
+        }
+    }
+
+    /// What was counted.
+    pub(crate) fn counted(self) -> HashMap<QuotaOwner, Usage> {
+        self.counted.into_iter().filter(|(_, usage)| *usage != Usage::default()).collect()
+    }
+}

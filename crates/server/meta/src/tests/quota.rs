@@ -1,0 +1,560 @@
+//! Quota: usage goes with the inodes, limits hold, what is allowed ahead is bounded.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
+use crate::{
+    Access, Bound, Changes, Fetch, IntentKind, OpenArgs, Parts, Principal, Quota, QuotaOwner, RenameMode, Usage,
+    UsageDifference,
+};
+
+const SESSION: SessionId = SessionId(9);
+const MIB: u64 = 1 << 20;
+
+fn hard(bytes: Option<u64>, inodes: Option<u64>) -> Quota {
+    let bound = |hard| Bound { hard, soft: None, over_since: None };
+    Quota { bytes: bound(bytes), inodes: bound(inodes), grace_seconds: 10, complete: true }
+}
+
+fn set(ns: &Namespace, owner: QuotaOwner, quota: Quota) {
+    ns.set_quota(&call(&Identity::root()), owner, quota).unwrap();
+}
+
+fn used(ns: &Namespace, owner: QuotaOwner) -> (u64, u64) {
+    let state = ns.quota_state(owner);
+    ((state.usage.bytes + state.in_flight) as u64, state.usage.inodes)
+}
+
+/// Walks what is below a directory, as the command does.
+fn walk(ns: &Namespace, directory: FileIndex) -> u64 {
+    let root = Identity::root();
+    let (mut stack, mut moved) = (vec![directory], 0);
+    while let Some(directory) = stack.pop() {
+        let mut cookie = Some(0);
+        while let Some(from) = cookie {
+            let page = ns.assign_tree(&call(&root), directory, from).unwrap();
+            (cookie, moved) = (page.next, moved + page.moved);
+            stack.extend(page.directories);
+        }
+    }
+    moved
+}
+
+fn recount(ns: &Namespace, mend: bool) -> Vec<UsageDifference> {
+    (0..SHARDS).flat_map(|shard| ns.recount_usage(braid_types::ShardId(shard), mend).unwrap()).collect()
+}
+
+/// A file of a user, open for writing.
+fn open_new(ns: &Namespace, who: &Identity, directory: FileIndex, name: &[u8], session: SessionId) -> FileIndex {
+    let open = Some(OpenArgs { session, access: Access::WRITE });
+    let args = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
+    ns.create(&call(who), directory, name, args).unwrap().inode.file
+}
+
+fn close(ns: &Namespace, file: FileIndex, session: SessionId) {
+    let root = Identity::root();
+    ns.close_file(&call(&root), file, OpenArgs { session, access: Access::WRITE }).unwrap();
+}
+
+fn collect(ns: &Namespace, file: FileIndex, size: u64) {
+    let generation = ns.getattr(file).unwrap().size_generation;
+    let fetch = Fetch { generation, size, parts: Parts::first(1), mtime: None };
+    ns.collect(&call(&Identity::root()), file, &fetch).unwrap();
+}
+
+fn extend(ns: &Namespace, file: FileIndex, session: SessionId, wanted: u64) -> Result<Option<u64>, Failure> {
+    ns.write_end(session, file, 0, Some(wanted), at(100))
+}
+
+/// A directory that everybody may write.
+fn shared_dir(ns: &Namespace, name: &[u8]) -> FileIndex {
+    ns.mkdir(&call(&Identity::root()), ROOT, name, 0o777).unwrap().file
+}
+
+fn truncate(ns: &Namespace, who: &Identity, file: FileIndex, size: u64) -> Result<(), Failure> {
+    let intent = ns.begin_intent(&call(who), file, IntentKind::Truncate { size }, false)?;
+    ns.finish_intent(&call(who), &intent, &Parts::none()).map(drop)
+}
+
+#[test]
+fn an_inode_counts_for_its_owner_its_group_and_its_tree_and_chown_moves_it() {
+    let (store, ns) = memory();
+    let (root, alice) = (Identity::root(), Identity { gid: 70, ..user(7) });
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::Tree(dir), hard(None, Some(100)));
+    let file = open_new(&ns, &alice, dir, b"f", SESSION);
+    close(&ns, file, SESSION);
+    collect(&ns, file, 10);
+    let all = |ns: &Namespace| {
+        [QuotaOwner::User(7), QuotaOwner::Group(70), QuotaOwner::User(8), QuotaOwner::Tree(dir)]
+            .map(|who| used(ns, who))
+    };
+    assert_eq!(all(&ns), [(10, 1), (10, 1), (0, 0), (10, 2)]);
+    let to_bob = Changes { owner: Some(Principal::posix(8)), ..Changes::default() };
+    ns.setattr(&call(&root), file, &to_bob).unwrap();
+    assert_eq!(all(&ns), [(0, 0), (10, 1), (10, 1), (10, 2)]);
+    let ns = open(Arc::new(store.kill()));
+    assert_eq!(all(&ns), [(0, 0), (10, 1), (10, 1), (10, 2)]);
+    ns.unlink(&call(&root), dir, b"f").unwrap();
+    assert_eq!(all(&ns), [(0, 0), (0, 0), (0, 0), (0, 1)]);
+    assert_eq!(recount(&ns, false), []);
+}
+
+#[test]
+fn the_inode_past_the_limit_is_refused_and_the_one_at_it_is_not() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::User(7), hard(None, Some(3)));
+    create(&ns, &call(&alice), dir, b"a").unwrap();
+    ns.mkdir(&call(&alice), dir, b"b", 0o755).unwrap();
+    ns.symlink(&call(&alice), dir, b"c", b"x").unwrap();
+    assert_eq!(status(create(&ns, &call(&alice), dir, b"d")), Status::QuotaExceeded);
+    assert_eq!(status(ns.mkdir(&call(&alice), dir, b"d", 0o755)), Status::QuotaExceeded);
+    create(&ns, &call(&user(8)), dir, b"d").unwrap();
+    ns.unlink(&call(&alice), dir, b"a").unwrap();
+    create(&ns, &call(&alice), dir, b"e").unwrap();
+}
+
+#[test]
+fn a_chown_to_who_has_no_room_is_refused_unless_root_does_it() {
+    let (_, ns) = memory();
+    let (root, alice) = (Identity::root(), Identity { groups: vec![70, 71], ..user(7) });
+    let dir = shared_dir(&ns, b"d");
+    let file = create(&ns, &call(&alice), dir, b"f").unwrap().inode.file;
+    set(&ns, QuotaOwner::Group(70), hard(None, Some(0)));
+    let to = |id| Changes { group: Some(Principal::posix(id)), ..Changes::default() };
+    assert_eq!(status(ns.setattr(&call(&alice), file, &to(70))), Status::QuotaExceeded);
+    ns.setattr(&call(&alice), file, &to(71)).unwrap();
+    ns.setattr(&call(&root), file, &to(70)).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::Group(70)), (0, 1));
+}
+
+#[test]
+fn a_file_grows_as_far_as_was_asked_for_and_the_byte_past_the_limit_is_refused() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::User(7), hard(Some(10 * MIB), None));
+    let file = open_new(&ns, &alice, dir, b"f", SESSION);
+    let first = ns.write_end(SESSION, file, 0, None, at(100)).unwrap().unwrap();
+    assert!(first > 0 && first <= AHEAD_FIRST_BYTES);
+    assert!(extend(&ns, file, SESSION, 9 * MIB).unwrap().unwrap() >= 9 * MIB);
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 9 * MIB, "bytes in flight count");
+    assert_eq!(status(extend(&ns, file, SESSION, 10 * MIB + 1)), Status::QuotaExceeded);
+    assert_eq!(extend(&ns, file, SESSION, 10 * MIB).unwrap(), Some(10 * MIB));
+    let other = open_new(&ns, &alice, dir, b"g", SESSION);
+    assert_eq!(status(extend(&ns, other, SESSION, 1)), Status::QuotaExceeded);
+    close(&ns, file, SESSION);
+    ns.size_heard(file, 4 * MIB).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 4 * MIB, "what was not written is given back");
+    extend(&ns, other, SESSION, 6 * MIB).unwrap();
+    collect(&ns, file, 4 * MIB);
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 10 * MIB, "recorded or in flight, it counts once");
+}
+
+#[test]
+fn who_has_no_limit_is_told_so_and_nothing_is_remembered() {
+    let (_, ns) = memory();
+    let dir = shared_dir(&ns, b"d");
+    let file = open_new(&ns, &user(7), dir, b"f", SESSION);
+    assert_eq!(ns.write_end(SESSION, file, 0, None, at(100)).unwrap(), None);
+    set(&ns, QuotaOwner::User(8), hard(Some(1), None));
+    set(&ns, QuotaOwner::User(7), hard(None, Some(9)));
+    assert_eq!(extend(&ns, file, SESSION, 1 << 40).unwrap(), None, "others have limits, or of something else");
+    assert_eq!(ns.writer().ledger.files(), 0);
+    set(&ns, QuotaOwner::User(7), hard(Some(MIB), None));
+    close(&ns, file, SESSION);
+    ns.size_heard(file, 99).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::User(7)), (99, 1), "a limit of today counts what was opened before it");
+}
+
+#[test]
+fn usage_exceeds_a_limit_by_no_more_than_one_chunk_for_each_client() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    let limit = 1 << 40;
+    set(&ns, QuotaOwner::User(7), hard(Some(limit), None));
+    let clients: Vec<SessionId> = (1..=4).map(SessionId).collect();
+    let mut ends = BTreeMap::new();
+    for client in &clients {
+        for n in 0..200u64 {
+            let file = open_new(&ns, &alice, dir, format!("{client}-{n}").as_bytes(), *client);
+            let wanted = (n + 1) * MIB;
+            ends.insert(file, extend(&ns, file, *client, wanted).unwrap().unwrap());
+        }
+    }
+    let ahead = ns.writer().ledger.ahead();
+    assert!(ahead <= clients.len() as u64 * AHEAD_BYTES_MAX, "{ahead}");
+    let (known, may) = (used(&ns, QuotaOwner::User(7)).0, ends.values().sum::<u64>());
+    assert_eq!(may - known, ahead, "what may be written is what counts and what is ahead");
+    // Everything that counts fills the limit; everything ahead is written: nobody gets a byte more.
+    let filler = open_new(&ns, &alice, dir, b"filler", clients[0]);
+    extend(&ns, filler, clients[0], limit - known).unwrap();
+    for file in ends.keys() {
+        let session = ns.writers(*file)[0];
+        let end = ends[file];
+        assert!(
+            ends[file] == used_end(&ns, *file) || status(extend(&ns, *file, session, end + 1)) == Status::QuotaExceeded
+        );
+    }
+}
+
+/// Up to where a file counts.
+fn used_end(ns: &Namespace, file: FileIndex) -> u64 {
+    ns.writer().ledger.reached(&ns.getattr(file).unwrap())
+}
+
+#[test]
+fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_counted() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::User(7), hard(Some(1 << 40), None));
+    let (first, second) = (SessionId(1), SessionId(2));
+    let file = open_new(&ns, &alice, dir, b"f", first);
+    ns.open_file(&call(&alice), file, OpenArgs { session: second, access: Access::WRITE }).unwrap();
+    let end = extend(&ns, file, first, MIB).unwrap().unwrap();
+    assert!(end > MIB);
+    close(&ns, file, first);
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, end);
+    ns.end_session(second, at(200)).unwrap();
+    ns.size_heard(file, MIB).unwrap();
+    collect(&ns, file, MIB);
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.files()), (MIB, 0));
+}
+
+#[test]
+fn a_session_that_dies_gives_back_what_it_had_when_its_sizes_are_known() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::User(7), hard(Some(10 * MIB), None));
+    let file = open_new(&ns, &alice, dir, b"f", SESSION);
+    extend(&ns, file, SESSION, 10 * MIB).unwrap();
+    assert_eq!(ns.end_session(SESSION, at(200)).unwrap(), [file]);
+    ns.size_heard(file, 0).unwrap();
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.ahead()), (0, 0));
+    let next = open_new(&ns, &alice, dir, b"g", SessionId(10));
+    extend(&ns, next, SessionId(10), 10 * MIB).unwrap();
+}
+
+#[test]
+fn truncate_is_growth_from_its_beginning_and_ends_what_was_allowed_before() {
+    let (_, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    set(&ns, QuotaOwner::User(7), hard(Some(10 * MIB), None));
+    let (file, other) =
+        (create(&ns, &call(&alice), dir, b"f").unwrap().inode.file, open_new(&ns, &alice, dir, b"g", SESSION));
+    assert_eq!(status(truncate(&ns, &alice, file, 10 * MIB + 1)), Status::QuotaExceeded);
+    let begun = ns.begin_intent(&call(&alice), file, IntentKind::Truncate { size: 6 * MIB }, false).unwrap();
+    assert_eq!(status(extend(&ns, other, SESSION, 5 * MIB)), Status::QuotaExceeded, "it is not recorded, and counts");
+    ns.finish_intent(&call(&alice), &begun, &Parts::none()).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::User(7)).0, 6 * MIB);
+    extend(&ns, other, SESSION, 4 * MIB).unwrap();
+    truncate(&ns, &alice, other, 0).unwrap();
+    assert_eq!((used(&ns, QuotaOwner::User(7)).0, ns.writer().ledger.ahead()), (6 * MIB, 0));
+}
+
+#[test]
+fn a_soft_limit_holds_when_its_grace_is_over_also_after_a_restart() {
+    let (store, ns) = memory();
+    let (alice, root) = (user(7), Identity::root());
+    let dir = shared_dir(&ns, b"d");
+    let soft = Bound { hard: None, soft: Some(1), over_since: None };
+    set(&ns, QuotaOwner::User(7), Quota { inodes: soft, ..hard(None, None) });
+    let make = |ns: &Namespace, name: &[u8], now| create(ns, &Call { now: at(now), ..call(&alice) }, dir, name);
+    for (name, now) in [(b"a", 100), (b"b", 101), (b"c", 110)] {
+        make(&ns, name, now).unwrap();
+    }
+    let ns = open(Arc::new(store.kill()));
+    assert_eq!(status(make(&ns, b"d", 111)), Status::QuotaExceeded);
+    for name in [b"a", b"b"] {
+        ns.unlink(&call(&root), dir, name).unwrap();
+    }
+    make(&ns, b"d", 112).unwrap();
+}
+
+#[test]
+fn a_directory_with_files_is_counted_by_the_walk_and_its_trees_are_apart() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let (dir, elsewhere) = (shared_dir(&ns, b"d"), shared_dir(&ns, b"e"));
+    let sub = ns.mkdir(&call(&root), dir, b"sub", 0o755).unwrap().file;
+    for n in 0..300u32 {
+        create(&ns, &call(&root), sub, format!("f{n}").as_bytes()).unwrap();
+    }
+    let state = ns.set_quota(&call(&root), QuotaOwner::Tree(dir), hard(None, Some(1000))).unwrap();
+    assert!(!state.quota.unwrap().complete);
+    assert_eq!(walk(&ns, dir), 301);
+    ns.complete_tree(&call(&root), dir).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::Tree(dir)), (0, 302));
+    assert_eq!(walk(&ns, dir), 0, "once is enough");
+    // XFS: EXDEV across, and a tree as a whole goes anywhere.
+    let rename = |from, to| ns.rename(&call(&root), from, to, RenameMode::Replace);
+    assert_eq!(status(rename((sub, b"f1"), (elsewhere, b"f1"))), Status::CrossDevice);
+    assert_eq!(status(rename((dir, b"sub"), (elsewhere, b"sub"))), Status::CrossDevice);
+    let file = create(&ns, &call(&root), elsewhere, b"x").unwrap().inode.file;
+    assert_eq!(status(ns.link(&call(&root), file, sub, b"x")), Status::CrossDevice);
+    assert_eq!(status(rename((elsewhere, b"x"), (sub, b"x"))), Status::CrossDevice);
+    rename((sub, b"f1"), (dir, b"f1")).unwrap();
+    rename((ROOT, b"d"), (elsewhere, b"d")).unwrap();
+    assert_eq!(used(&ns, QuotaOwner::Tree(dir)), (0, 302));
+    assert!(ns.remove_quota(&call(&root), QuotaOwner::Tree(dir)).unwrap());
+    assert_eq!((walk(&ns, dir), used(&ns, QuotaOwner::Tree(dir))), (301, (0, 0)));
+    rename((dir, b"f1"), (elsewhere, b"f1")).unwrap();
+    assert_eq!(recount(&ns, false), []);
+}
+
+#[test]
+fn limits_are_roots_to_set_and_go_with_their_directory() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let dir = shared_dir(&ns, b"d");
+    let set = |who: &Identity, owner, quota| ns.set_quota(&call(who), owner, quota);
+    assert_eq!(status(set(&user(7), QuotaOwner::User(7), hard(None, None))), Status::NotPermitted);
+    assert_eq!(status(set(&root, QuotaOwner::User(0), hard(None, None))), Status::Invalid);
+    let upside_down = Bound { hard: Some(1), soft: Some(2), over_since: None };
+    assert_eq!(
+        status(set(&root, QuotaOwner::User(7), Quota { bytes: upside_down, ..hard(None, None) })),
+        Status::Invalid
+    );
+    set(&root, QuotaOwner::Tree(dir), hard(Some(5), None)).unwrap();
+    assert_eq!(ns.tree_state(dir).unwrap().unwrap().quota.unwrap().bytes.hard, Some(5));
+    ns.rmdir(&call(&root), ROOT, b"d").unwrap();
+    assert_eq!(ns.quota_state(QuotaOwner::Tree(dir)).quota, None);
+    let ns = open(Arc::new(store.kill()));
+    assert_eq!(ns.quota_state(QuotaOwner::Tree(dir)).quota, None);
+    let owners: Vec<_> = ns.quota_states(None, 10).into_iter().map(|state| state.owner).collect();
+    assert_eq!(owners, [QuotaOwner::User(0), QuotaOwner::Group(0)], "nothing is left of it");
+    assert_eq!(ns.quota_states(Some(QuotaOwner::User(0)), 10).len(), 1);
+}
+
+#[test]
+fn a_wrong_usage_on_record_is_found_and_mended_while_others_change_it() {
+    let (store, ns) = memory();
+    let alice = user(7);
+    let dir = shared_dir(&ns, b"d");
+    create(&ns, &call(&alice), dir, b"f").unwrap();
+    let mut batch = crate::Batch::new();
+    batch.put(crate::key::usage(dir.shard(), QuotaOwner::User(7)), Usage { bytes: 99, inodes: 7 }.encode());
+    store.commit(batch, store.fence()).unwrap();
+    let ns = open(store.clone());
+    let found = recount(&ns, false);
+    let (recorded, counted) = (Usage { bytes: 99, inodes: 7 }, Usage { bytes: 0, inodes: 1 });
+    assert_eq!(found, [UsageDifference { owner: QuotaOwner::User(7), recorded, counted }]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for n in 0..500u32 {
+                create(&ns, &call(&alice), dir, format!("n{n}").as_bytes()).unwrap();
+            }
+        });
+        assert_eq!(recount(&ns, true).len(), 1);
+    });
+    assert_eq!((recount(&ns, false), used(&ns, QuotaOwner::User(7))), (vec![], (0, 501)));
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Create {
+        user: u8,
+        dir: u8,
+        name: u8,
+    },
+    Mkdir {
+        user: u8,
+        dir: u8,
+        name: u8,
+    },
+    Write {
+        name: u8,
+        dir: u8,
+        size: u64,
+    },
+    Truncate {
+        name: u8,
+        dir: u8,
+        size: u64,
+    },
+    Chown {
+        name: u8,
+        dir: u8,
+        user: u8,
+        group: u8,
+    },
+    Rename {
+        from: (u8, u8),
+        to: (u8, u8),
+        mode: u8,
+    },
+    Link {
+        from: (u8, u8),
+        to: (u8, u8),
+    },
+    Unlink {
+        dir: u8,
+        name: u8,
+    },
+    Rmdir {
+        dir: u8,
+        name: u8,
+    },
+    Limit {
+        dir: u8,
+        inodes: u64,
+    },
+    Unlimit {
+        dir: u8,
+    },
+    /// One page of a walk, or all of it.
+    Walk {
+        dir: u8,
+        whole: bool,
+    },
+    Kill,
+    LosePower(u8),
+}
+
+fn step_strategy() -> impl Strategy<Value = Step> {
+    let (id, name) = (|| 1..4u8, || 0..4u8);
+    prop_oneof![
+        4 => (id(), any::<u8>(), name()).prop_map(|(user, dir, name)| Step::Create { user, dir, name }),
+        3 => (id(), any::<u8>(), name()).prop_map(|(user, dir, name)| Step::Mkdir { user, dir, name }),
+        3 => (any::<u8>(), name(), any::<u64>()).prop_map(|(dir, name, size)| Step::Write { name, dir, size: size >> 1 }),
+        2 => (any::<u8>(), name(), any::<u64>()).prop_map(|(dir, name, size)| Step::Truncate { name, dir, size: size >> 1 }),
+        2 => (any::<u8>(), name(), id(), id()).prop_map(|(dir, name, user, group)| Step::Chown { name, dir, user, group }),
+        3 => (any::<u8>(), name(), any::<u8>(), name(), 0..3u8)
+            .prop_map(|(d, n, e, m, mode)| Step::Rename { from: (d, n), to: (e, m), mode }),
+        2 => (any::<u8>(), name(), any::<u8>(), name()).prop_map(|(d, n, e, m)| Step::Link { from: (d, n), to: (e, m) }),
+        2 => (any::<u8>(), name()).prop_map(|(dir, name)| Step::Unlink { dir, name }),
+        1 => (any::<u8>(), name()).prop_map(|(dir, name)| Step::Rmdir { dir, name }),
+        2 => (any::<u8>(), 1..30u64).prop_map(|(dir, inodes)| Step::Limit { dir, inodes }),
+        1 => any::<u8>().prop_map(|dir| Step::Unlimit { dir }),
+        2 => (any::<u8>(), any::<bool>()).prop_map(|(dir, whole)| Step::Walk { dir, whole }),
+        1 => Just(Step::Kill),
+        1 => any::<u8>().prop_map(Step::LosePower),
+    ]
+}
+
+const NAMES: [&[u8]; 4] = [b"a", b"b", b"c", b"d"];
+
+/// Every inode, and the sums of all over again, by another way than the crate's.
+fn inodes(ns: &Namespace) -> (Vec<Arc<Inode>>, BTreeMap<QuotaOwner, (u128, u64)>) {
+    let all = (0..SHARDS).flat_map(|shard| ns.files(braid_types::ShardId(shard), None, 1000).unwrap());
+    let all: Vec<Arc<Inode>> = all.map(|(_, inode)| inode.unwrap()).collect();
+    let mut sums = BTreeMap::<QuotaOwner, (u128, u64)>::new();
+    for inode in &all {
+        let bytes = if inode.kind == FileKind::Regular { u128::from(inode.size) } else { 0 };
+        let mut owners = vec![QuotaOwner::User(inode.owner.id), QuotaOwner::Group(inode.group.id)];
+        owners.extend((inode.tree != FileIndex(0)).then_some(QuotaOwner::Tree(inode.tree)));
+        for owner in owners {
+            let sum = sums.entry(owner).or_default();
+            *sum = (sum.0 + bytes, sum.1 + 1);
+        }
+    }
+    (all, sums)
+}
+
+/// Does a step; whether it was possible does not matter here.
+fn step(ns: &Namespace, step: &Step) {
+    let root = Identity::root();
+    let call = call(&root);
+    let directories: Vec<FileIndex> =
+        inodes(ns).0.iter().filter(|inode| inode.is_directory()).map(|inode| inode.file).collect();
+    let dir = |pick: u8| directories[usize::from(pick) % directories.len()];
+    let at = |(pick, name): (u8, u8)| (dir(pick), NAMES[usize::from(name)]);
+    let file = |pick, name| ns.lookup(&root, dir(pick), NAMES[usize::from(name)]).map(|inode| inode.file);
+    let args = OpenArgs { session: SESSION, access: Access::WRITE };
+    let _ = (|| -> Result<(), Failure> {
+        match *step {
+            Step::Create { user: id, dir, name } => {
+                let (dir, name) = at((dir, name));
+                let made = create(ns, &call, dir, name)?.inode.file;
+                let to = Changes { owner: Some(Principal::posix(id.into())), ..Changes::default() };
+                ns.setattr(&call, made, &to).map(drop)
+            }
+            Step::Mkdir { user: id, dir, name } => {
+                let (dir, name) = at((dir, name));
+                let who = Identity { checked: true, ..user(id.into()) };
+                ns.mkdir(&Call { who: &who, ..call.clone() }, dir, name, 0o777).map(drop)
+            }
+            Step::Write { dir, name, size } => {
+                let file = file(dir, name)?;
+                ns.open_file(&call, file, args)?;
+                let _ = ns.write_end(SESSION, file, 0, Some(size), at_time());
+                ns.close_file(&call, file, args)?;
+                let generation = ns.getattr(file)?.size_generation;
+                ns.collect(&call, file, &Fetch { generation, size, parts: Parts::first(1), mtime: None }).map(drop)
+            }
+            Step::Truncate { dir, name, size } => truncate(ns, &root, file(dir, name)?, size),
+            Step::Chown { dir, name, user, group } => {
+                let (owner, group) = (Some(Principal::posix(user.into())), Some(Principal::posix(group.into())));
+                ns.setattr(&call, file(dir, name)?, &Changes { owner, group, ..Changes::default() }).map(drop)
+            }
+            Step::Rename { from, to, mode } => {
+                let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(mode)];
+                ns.rename(&call, at(from), at(to), mode)
+            }
+            Step::Link { from, to } => {
+                let (dir, name) = at(to);
+                ns.link(&call, file(from.0, from.1)?, dir, name).map(drop)
+            }
+            Step::Unlink { dir, name } => ns.unlink(&call, at((dir, name)).0, NAMES[usize::from(name)]),
+            Step::Rmdir { dir, name } => ns.rmdir(&call, at((dir, name)).0, NAMES[usize::from(name)]),
+            Step::Limit { dir: pick, inodes } => {
+                ns.set_quota(&call, QuotaOwner::Tree(dir(pick)), hard(None, Some(inodes))).map(drop)
+            }
+            Step::Unlimit { dir: pick } => ns.remove_quota(&call, QuotaOwner::Tree(dir(pick))).map(drop),
+            Step::Walk { dir: pick, whole: true } => {
+                walk(ns, dir(pick));
+                Ok(())
+            }
+            Step::Walk { dir: pick, whole: false } => ns.assign_tree(&call, dir(pick), 0).map(drop),
+            Step::Kill | Step::LosePower(_) => Ok(()),
+        }
+    })();
+}
+
+fn at_time() -> Timestamp {
+    at(100)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn usage_after_any_operations_kills_and_losses_of_power_is_that_of_the_inodes(
+        steps in prop::collection::vec(step_strategy(), 1..60)
+    ) {
+        let (mut store, mut ns) = memory();
+        for one in &steps {
+            match one {
+                Step::Kill => store = Arc::new(store.kill()),
+                Step::LosePower(share) => {
+                    store = Arc::new(store.lose_power(store.unsynced() * usize::from(*share) / 255));
+                }
+                other => {
+                    step(&ns, other);
+                    continue;
+                }
+            }
+            ns = open(store.clone());
+        }
+        let (_, sums) = inodes(&ns);
+        for (owner, (bytes, inodes)) in &sums {
+            let state = ns.quota_state(*owner);
+            prop_assert_eq!((state.usage.bytes, state.usage.inodes), (*bytes, *inodes), "{:?}", owner);
+        }
+        let usages = ns.quota_states(None, 10_000).into_iter().filter(|state| state.usage != Usage::default());
+        prop_assert_eq!(usages.count(), sums.len());
+        prop_assert_eq!(recount(&ns, false), []);
+        prop_assert_eq!(ns.writer().ledger.files(), 0, "nothing is in flight when nobody writes");
+        // What lies in a directory lies in its tree, once everything was walked.
+        walk(&ns, ROOT);
+    }
+}
