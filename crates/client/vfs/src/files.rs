@@ -13,6 +13,7 @@ use braid_client::{Attributes, FileIndex, LeaseMode};
 use crate::{
     data::{Data, Under, Writer, gate::Use},
     error::Result,
+    known::Known,
     late::Late,
     ops::open::Access,
     promise::Holder,
@@ -65,6 +66,20 @@ impl Bytes {
     /// Whether a keeper gains by keeping the file's pages now.
     pub(crate) fn keeps_pages(&self) -> bool {
         self.data.as_ref().is_some_and(|data| self.holder.keeps_pages(data))
+    }
+
+    /// The file is about to be read by a keeper that keeps its pages, and is so now.
+    pub(crate) fn renew(&self, known: &Known) {
+        if let Some(data) = &self.data {
+            self.holder.renew(data, known);
+        }
+    }
+
+    /// What is read from now on is of now.
+    pub(crate) fn drop_weak(&self) {
+        if let Some(data) = &self.data {
+            self.holder.drop_weak(data);
+        }
     }
 
     /// Bytes were written, and are where others see them.

@@ -21,6 +21,7 @@
 //!    dropping its pages, and that of opening it [`late`].
 #![forbid(unsafe_code)]
 
+mod consistency;
 pub mod data;
 mod error;
 mod files;
@@ -37,6 +38,7 @@ pub use braid_client::{
     AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, RenameMode, SetTime,
     Status, Timestamp, XattrMode,
 };
+pub use consistency::Consistency;
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
 pub use known::{Keep, Kept, Known, Looked};
@@ -52,4 +54,4 @@ pub use ops::{
 };
 pub use promise::Keeper;
 pub use users::User;
-pub use vfs::Vfs;
+pub use vfs::{Options, Vfs};

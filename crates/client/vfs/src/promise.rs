@@ -24,6 +24,7 @@ use braid_client::{
 };
 
 use crate::{
+    consistency::Consistency,
     data::{Data, Table},
     error::Result,
     kept::Cache,
@@ -77,9 +78,9 @@ impl std::fmt::Debug for Holder {
 }
 
 impl Holder {
-    pub(crate) fn new(client: &Client) -> Arc<Self> {
+    pub(crate) fn new(client: &Client, consistency: Consistency) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
-        let (data, tidying) = (Table::default(), AtomicBool::new(false));
+        let (data, tidying) = (Table::new(consistency), AtomicBool::new(false));
         let late = Arc::default();
         Arc::new(Self { leases: client.leases(), cache, order, keeper, data, late, tidying })
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_client::{Attributes, Client, FileIndex};
 
 use crate::{
+    consistency::Consistency,
     error::Result,
     files::{Files, OpenFile},
     handles::{FileHandle, Handles},
@@ -46,6 +47,14 @@ pub struct Vfs {
     pub(crate) open_directories: Handles<OpenDirectory>,
     pub(crate) files: Arc<Files>,
     pub(crate) holder: Arc<Holder>,
+    consistency: Consistency,
+}
+
+/// How a mount behaves.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Options {
+    /// What its reads see of what is written elsewhere.
+    pub consistency: Consistency,
 }
 
 impl Vfs {
@@ -55,14 +64,28 @@ impl Vfs {
     /// # Errors
     /// The metadata server is not reached.
     pub fn new(client: Client) -> Result<Self> {
-        let holder = Holder::new(&client);
+        Self::with(client, Options::default())
+    }
+
+    /// The same, with options.
+    ///
+    /// # Errors
+    /// As [`Vfs::new`].
+    pub fn with(client: Client, options: Options) -> Result<Self> {
+        let Options { consistency } = options;
         Ok(Self {
-            holder,
+            holder: Holder::new(&client, consistency),
+            consistency,
             users: Users::new(client)?,
             open_files: Handles::default(),
             open_directories: Handles::default(),
             files: Arc::default(),
         })
+    }
+
+    /// What this mount's reads see of what is written elsewhere.
+    pub fn consistency(&self) -> Consistency {
+        self.consistency
     }
 
     pub(crate) fn client(&self) -> &Client {

@@ -4,113 +4,34 @@
 mod support;
 
 use std::{
-    collections::HashMap,
-    sync::{
-        Arc, Condvar, Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
 };
 
-use braid_vfs::{Access, FileHandle, FileIndex, Keeper, OpenAs, Vfs, WriteAs};
-use support::{Cluster, create};
+use braid_vfs::{Access, Consistency, FileIndex, OpenAs, WriteAs};
+use support::{
+    Cluster, create,
+    kernel::{Mount, PAGE, PAGES},
+};
 
-const PAGE: u64 = 4096;
-const PAGES: u64 = 4;
 const TURNS: u64 = 150;
-
-/// A kernel's page cache.
-#[derive(Default)]
-struct Kernel {
-    pages: Mutex<HashMap<u64, Page>>,
-    unlocked: Condvar,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Page {
-    /// It is being read: whoever wants to use or drop it waits.
-    Locked,
-    Has(u64),
-}
-
-impl Kernel {
-    fn settled<'a>(
-        &'a self,
-        mut pages: MutexGuard<'a, HashMap<u64, Page>>,
-        at: u64,
-    ) -> MutexGuard<'a, HashMap<u64, Page>> {
-        while pages.get(&at) == Some(&Page::Locked) {
-            pages = self.unlocked.wait(pages).unwrap();
-        }
-        pages
-    }
-
-    /// The first word of a page, from memory if it is there.
-    fn read(&self, vfs: &Vfs, handle: FileHandle, at: u64) -> u64 {
-        let mut pages = self.settled(self.pages.lock().unwrap(), at);
-        if let Some(Page::Has(word)) = pages.get(&at) {
-            return *word;
-        }
-        pages.insert(at, Page::Locked);
-        drop(pages);
-        let give = |bytes: &[u8]| {
-            let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
-            self.pages.lock().unwrap().insert(at, Page::Has(word));
-            word
-        };
-        let word = vfs.read_page(handle, at * PAGE, &mut [0; PAGE as usize], give).unwrap();
-        self.unlocked.notify_all();
-        word
-    }
-}
-
-impl Keeper for Kernel {
-    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
-    fn drop_attributes(&self, _: FileIndex) {}
-
-    fn drop_data(&self, _: FileIndex, offset: u64, bytes: u64) {
-        let end = if bytes == 0 { PAGES } else { (offset + bytes).div_ceil(PAGE) };
-        for at in offset / PAGE..end {
-            let mut pages = self.settled(self.pages.lock().unwrap(), at);
-            pages.remove(&at);
-        }
-    }
-}
-
-struct Mount {
-    vfs: Vfs,
-    kernel: Arc<Kernel>,
-}
-
-impl Mount {
-    fn new(cluster: &Cluster) -> Self {
-        let (vfs, kernel) = (cluster.mount(), Arc::new(Kernel::default()));
-        vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
-        Self { vfs, kernel }
-    }
-
-    fn open(&self, file: FileIndex, access: Access) -> FileHandle {
-        self.vfs.open(file, OpenAs::from(access)).unwrap().handle
-    }
-
-    /// One word at the beginning of a page, past the kernel's cache.
-    fn write(&self, handle: FileHandle, at: u64, word: u64) {
-        self.vfs.write(handle, at * PAGE, &word.to_le_bytes(), WriteAs::default()).unwrap();
-    }
-}
 
 /// Each page has one writer, which writes 1, 2, 3, … and then says how far it is. Whoever reads the page, on any mount, must
 /// not find less than was said before.
 fn pages_are_never_old(readers: Access) {
     let cluster = Cluster::start(2);
     let mounts = [Mount::new(&cluster), Mount::new(&cluster)];
-    let (file, handle) = create(&mounts[0].vfs, b"f");
+    pages_of_readers_are_never_old([&mounts[0], &mounts[1]], &[&mounts[0], &mounts[1]], readers);
+}
+
+fn pages_of_readers_are_never_old(mounts: [&Mount; 2], readers: &[&Mount], access: Access) {
+    let (file, handle) = create(&mounts[0].vfs, format!("{access:?}").as_bytes());
     mounts[0].vfs.write(handle, 0, &vec![0; (PAGES * PAGE) as usize], WriteAs::default()).unwrap();
     let written: Vec<AtomicU64> = (0..PAGES).map(|_| AtomicU64::new(0)).collect();
     let ended = AtomicBool::new(false);
     thread::scope(|scope| {
         for at in 0..PAGES {
-            let (mount, written) = (&mounts[at as usize % 2], &written[at as usize]);
+            let (mount, written) = (mounts[at as usize % 2], &written[at as usize]);
             scope.spawn(move || {
                 let handle = mount.open(file, Access::READ_WRITE);
                 for turn in 1..=TURNS {
@@ -120,8 +41,9 @@ fn pages_are_never_old(readers: Access) {
                 mount.vfs.release(handle, None).unwrap();
             });
         }
-        let reading: Vec<_> =
-            mounts.iter().map(|mount| scope.spawn(|| reads(mount, file, readers, &written, &ended))).collect();
+        let (told, ended_now) = (&written, &ended);
+        let reads = |mount| scope.spawn(move || reads(mount, file, access, told, ended_now));
+        let reading: Vec<_> = readers.iter().map(|mount| reads(*mount)).collect();
         while written.iter().any(|written| written.load(Ordering::Acquire) < TURNS)
             && !reading.iter().any(|one| one.is_finished())
         {
@@ -157,6 +79,15 @@ fn pages_that_are_only_read_are_never_old() {
 #[test]
 fn pages_of_two_mounts_that_both_may_write_are_never_old_and_none_waits_for_ever() {
     pages_are_never_old(Access::READ_WRITE);
+}
+
+#[test]
+fn pages_of_a_posix_mount_are_never_old_beside_weak_mounts_that_write() {
+    let cluster = Cluster::start(2);
+    let weak = [Consistency::CloseToOpen, Consistency::Commit].map(|mode| Mount::with(&cluster, mode));
+    let posix = Mount::new(&cluster);
+    pages_of_readers_are_never_old([&weak[0], &weak[1]], &[&posix], Access::READ);
+    pages_of_readers_are_never_old([&weak[0], &posix], &[&posix], Access::READ_WRITE);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-fn appended(ground: &Ground) -> Result<Outcome> {
+pub fn appended(ground: &Ground) -> Result<Outcome> {
     let records = ground.size(RECORDS, RECORDS_FULL);
     std::fs::write(ground.here().join("appended"), "")?;
     let mut actors: Vec<Handle> = (0..WRITERS).map(|_| Handle::start()).collect::<Result<_>>()?;

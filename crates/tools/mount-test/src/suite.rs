@@ -11,12 +11,12 @@ use clap::Args;
 
 use crate::{
     append,
-    cases::{self, Counts, Ground, Outcome},
-    crowd,
+    cases::{self, Case, Counts, Ground, Outcome},
+    consistency, crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
     locks, mapped, pjdfstest, power, programs, quota, space,
-    stage::{Stage, kill},
+    stage::{Stage, kill, mount::Mount},
     yard::{self, OwnCase, Yard},
 };
 
@@ -41,8 +41,8 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, quota, pjdfstest, stop,
-    /// space, power, crowd, kill
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, quota, pjdfstest,
+    /// stop, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
     /// What random choices come from
@@ -117,9 +117,10 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     }
     let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
     for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
-        let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
-        let whole = args.only.iter().any(|word| word == of_group);
-        cases::run(group, if whole { &[] } else { &args.only }, &ground, counts);
+        run_group(args, group, &ground, counts);
+    }
+    if args.wants("consistency") {
+        on_weak_mounts(args, braid, &stage, counts)?;
     }
     if args.wants("quota") {
         note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
@@ -132,6 +133,23 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         note(counts, "mount::sigterm_unmounts", || stops(&mut stage));
     }
     Ok(())
+}
+
+fn run_group(args: &SuiteArgs, group: &[Case], ground: &Ground, counts: &mut Counts) {
+    let of_group = group.first().and_then(|case| case.name.split("::").next()).unwrap_or_default();
+    let whole = args.only.iter().any(|word| word == of_group);
+    cases::run(group, if whole { &[] } else { &args.only }, ground, counts);
+}
+
+/// On mounts of their own, which end with the group.
+fn on_weak_mounts(args: &SuiteArgs, braid: &Braid, stage: &Stage, counts: &mut Counts) -> Result<()> {
+    let mounted = consistency::OPTIONS.iter().enumerate();
+    let mounted = mounted.map(|(at, option)| stage.another(braid, &format!("w{at}"), &[option]));
+    let mut mounts: Vec<Mount> = mounted.collect::<Result<_>>()?;
+    let dirs: Vec<PathBuf> = mounts.iter().map(|mount| mount.point().join("consistency")).collect();
+    std::fs::create_dir_all(&dirs[0])?;
+    run_group(args, consistency::CASES, &Ground { dirs, full: args.full, seed: args.seed }, counts);
+    mounts.iter_mut().try_for_each(|mount| mount.stop().map(drop))
 }
 
 fn note(counts: &mut Counts, name: &str, case: impl FnOnce() -> Result<Outcome>) {

@@ -12,7 +12,7 @@
 //! Invariants: (1) a lease is returned only when no write runs under it and the keeper has dropped every page that was given;
 //! (2) while the keeper drops, a page is given at once, whatever is held: it is dropped again before the lease goes; (3) a page
 //! waits for a lease only while none is given; (4) pages are given under read when this mount has nobody who may write
-//! the file, else under write.
+//! the file, else under write; a weak mount gives them under nothing where it has nobody who may write the file.
 
 use braid_client::LeaseMode;
 
@@ -48,6 +48,8 @@ pub enum Verdict {
 /// What of one file is under way.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Gate {
+    /// Pages of a file that nobody here may write need no lease: they may be older than what others wrote.
+    weak: bool,
     /// So many are returning a lease: nothing begins under it.
     recalled: u32,
     /// So many drop pages now.
@@ -66,6 +68,16 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// One of a mount whose pages may be older than the file.
+    pub fn weak() -> Self {
+        Self { weak: true, ..Self::default() }
+    }
+
+    /// Whether pages are given without a lease now.
+    pub fn is_weak(&self) -> bool {
+        self.weak && self.writers == 0
+    }
+
     /// Whether this use may begin, `held` being held.
     pub fn verdict(&self, what: Use, held: LeaseMode) -> Verdict {
         match what {
@@ -80,6 +92,7 @@ impl Gate {
     fn allows(&self, what: Use, held: LeaseMode) -> bool {
         match (what, held) {
             (_, LeaseMode::Write) | (Use::Write | Use::Read, LeaseMode::Shared) | (Use::Read, LeaseMode::Read) => true,
+            (Use::Page, _) if self.is_weak() => true,
             (Use::Page, LeaseMode::Read) => self.writers == 0,
             _ => false,
         }
@@ -202,6 +215,18 @@ mod tests {
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Read), ALONE);
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Shared), ALONE);
         assert_eq!(gate.verdict(Use::Page, LeaseMode::Write), Verdict::Go);
+    }
+
+    #[test]
+    fn a_weak_mount_gives_pages_without_a_lease_until_somebody_here_may_write() {
+        let mut gate = Gate::weak();
+        assert_eq!(gate.verdict(Use::Page, LeaseMode::None), Verdict::Go);
+        gate.begin(Use::Page);
+        gate.end(Use::Page);
+        assert!(gate.writer_comes(LeaseMode::None), "what was given so may be old, and is not to be stored into");
+        assert_eq!(gate.verdict(Use::Page, LeaseMode::Shared), ALONE);
+        assert_eq!(gate.verdict(Use::Write, LeaseMode::None), Verdict::Ask { mode: LeaseMode::Shared, alone: false });
+        assert_eq!(gate.verdict(Use::Append, LeaseMode::Shared), ALONE);
     }
 
     #[test]

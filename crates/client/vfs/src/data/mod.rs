@@ -1,4 +1,5 @@
-//! Data leases as this mount holds them: no byte is written, and none given to a kernel that keeps it, without one.
+//! Data leases as this mount holds them: no byte is written, and none given to a kernel that keeps it, without one. On a weak
+//! mount (ADR 0013) pages of a file that nobody here may write are given without; [`version`] says when they are too old.
 //!
 //! ```text
 //!   write, append ── begin: verdict of the gate ── go ── bytes to the daemons ── pages of them dropped ── end
@@ -15,6 +16,7 @@
 
 pub mod gate;
 mod table;
+mod version;
 
 use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
@@ -27,10 +29,13 @@ use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 use self::gate::{Gate, Use, Verdict};
 pub(crate) use self::table::Table;
+use self::version::Held;
 use crate::{
+    consistency::Consistency,
     error::{Error, Result},
     files::lock,
-    promise::Holder,
+    known::Known,
+    promise::{Holder, Promise},
 };
 
 /// How long one waits for a lease that others do not return.
@@ -55,11 +60,15 @@ struct State {
     failed: Option<Error>,
     /// Where the file ends, while this mount is alone with it and knows.
     end: Option<u64>,
+    /// What the pages are of, where they are given without a lease.
+    held: Option<Held<Promise>>,
 }
 
 impl Data {
-    fn new(file: FileIndex) -> Self {
-        Self { file, state: Mutex::default(), changed: Condvar::new(), dropping: Mutex::default() }
+    fn new(file: FileIndex, consistency: Consistency) -> Self {
+        let gate = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
+        let state = Mutex::new(State { gate, ..State::default() });
+        Self { file, state, changed: Condvar::new(), dropping: Mutex::default() }
     }
 
     /// Waits until something holds that comes by itself.
@@ -188,6 +197,49 @@ impl Holder {
         state.gate.has_given() || matches!(self.held(data, &state), LeaseMode::Read | LeaseMode::Write)
     }
 
+    /// A file is opened for reading whose pages need no lease, and is known to be so now: pages of another version of it are
+    /// dropped. Until that is done no other open of it goes on.
+    pub(crate) fn renew(&self, data: &Data, known: &Known) {
+        if !lock(&data.state).gate.is_weak() {
+            return;
+        }
+        let now = Instant::now();
+        let (version, promise) = ((&known.attributes).into(), known.keep.attributes.as_ref());
+        let _one = lock(&data.dropping);
+        {
+            let mut state = lock(&data.state);
+            if state.held.as_ref().is_some_and(|held| held.is_of(&version, promise)) {
+                return;
+            }
+            let before = state.held.take();
+            state.held = Some(Held::from_now(before, version, promise, now));
+        }
+        self.drop_once(data);
+    }
+
+    /// What is read from now on is of now, also where pages need no lease.
+    pub(crate) fn drop_weak(&self, data: &Data) {
+        let _one = lock(&data.dropping);
+        if lock(&data.state).gate.is_weak() {
+            self.drop_once(data);
+        }
+    }
+
+    /// Drops the pages that there are; those that come meanwhile were read meanwhile. Whether there are none now.
+    fn drop_once(&self, data: &Data) -> bool {
+        let begins = data.change(|gate| {
+            let given = gate.has_given();
+            if given {
+                gate.begin_drop(true);
+            }
+            given
+        });
+        if begins {
+            self.keeper_drops(data.file, 0, 0);
+        }
+        !begins || data.change(|gate| gate.end_drop(true))
+    }
+
     /// The mode that is held now, and is not being returned.
     fn held(&self, data: &Data, state: &State) -> LeaseMode {
         let ticket = self.leases().data_ticket(data.file).filter(|ticket| state.dead.as_ref() != Some(ticket));
@@ -202,6 +254,7 @@ impl Holder {
         let state = lock(&data.state);
         match (self.held(data, &state), wanted) {
             (LeaseMode::Write, _) => LeaseMode::None,
+            (_, LeaseMode::Read) if state.gate.is_weak() => LeaseMode::None,
             (held, wanted) if held == wanted => LeaseMode::None,
             // A wish to read would take from the writers of this mount what they have.
             (LeaseMode::Shared, LeaseMode::Read) => LeaseMode::None,
@@ -288,21 +341,7 @@ impl Holder {
     /// Until the keeper has no page of the file.
     fn drop_all(&self, data: &Data) {
         let _one = lock(&data.dropping);
-        loop {
-            let begins = data.change(|gate| {
-                let given = gate.has_given();
-                if given {
-                    gate.begin_drop(true);
-                }
-                given
-            });
-            if !begins {
-                return;
-            }
-            self.keeper_drops(data.file, 0, 0);
-            if data.change(|gate| gate.end_drop(true)) {
-                return;
-            }
+        while !self.drop_once(data) {
             drop(data.wait_while(Gate::has_pages_under_way));
         }
     }

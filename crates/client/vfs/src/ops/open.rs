@@ -66,7 +66,8 @@ pub struct Opened {
     pub handle: FileHandle,
     /// Its attributes when it was opened.
     pub known: Known,
-    /// Whether a gateway may keep the file's bytes until a recall says otherwise.
+    /// Whether a gateway may keep the file's bytes until a recall says otherwise; what it has of another version, on a mount
+    /// that is not POSIX, was dropped.
     pub keeps_data: bool,
 }
 
@@ -123,6 +124,7 @@ impl Vfs {
         if known.attributes.kind != FileKind::File || promise.directory() != directory || !bytes.keeps_pages() {
             return Ok(None);
         }
+        bytes.renew(&known);
         let (late, shared) = (Late::later(self.client(), file), self.files.share(&known.attributes));
         let lockers = Mutex::default();
         let open = Arc::new(OpenFile { file: late, late_in: Some(directory), access, shared, lockers, bytes });
@@ -148,6 +150,9 @@ impl Vfs {
         let shared = self.files.share(&known.attributes);
         let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
         let keeps_data = !access.write && bytes.keeps_pages();
+        if keeps_data {
+            bytes.renew(&known);
+        }
         let number = self.open_files.insert(OpenFile {
             file: Late::open(file),
             late_in: None,

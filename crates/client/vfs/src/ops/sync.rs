@@ -1,16 +1,20 @@
 //! Forcing to disk, and telling of losses.
 
-use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{consistency::Consistency, error::Result, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
     /// Forces everything written to the file to disk: data on every daemon, size and name (I6). Also what other handles
     /// wrote, as `fsync` means it. There is nothing that `fdatasync` could leave out: the size is data, and times come
-    /// with it.
+    /// with it. On a mount that is coherent by commits, reads see from then on what others committed.
     ///
     /// # Errors
     /// Once for each open file, that writes were lost; with the server that failed.
     pub fn sync(&self, handle: FileHandle) -> Result<()> {
-        self.file(handle)?.file.get()?.sync()?;
+        let open = self.file(handle)?;
+        open.file.get()?.sync()?;
+        if self.consistency() == Consistency::Commit {
+            open.bytes.drop_weak();
+        }
         Ok(())
     }
 

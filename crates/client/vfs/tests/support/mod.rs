@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 mod cluster;
+pub mod kernel;
 
 use braid_vfs::{Access, FileHandle, FileIndex, Known, Looked, NewFile, User, Vfs, WriteAs};
 

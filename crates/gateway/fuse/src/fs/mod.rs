@@ -62,7 +62,7 @@ impl FileSystem {
 impl Handler for FileSystem {
     fn init(&self, kernel: &KernelFeatures) -> Wanted {
         self.keeps_names.store(kernel.inc_epoch(), Ordering::Relaxed);
-        settings::wanted(kernel)
+        settings::wanted(kernel, self.vfs.consistency())
     }
 
     fn started(&self, notifier: Notifier) {

@@ -91,7 +91,7 @@ fn access(flags: OFlags) -> Result<Access, Errno> {
     }
 }
 
-/// Past the page cache, unless a lease says that the pages will be recalled. Direct writes of several threads go on
+/// Past the page cache, unless a lease says that the pages will be recalled, or the mount is weak. Direct writes of several threads go on
 /// side by side: the daemons take them in any order, as POSIX lets them.
 fn for_kernel(opened: &Opened) -> kernel::Opened {
     let flags = match opened.keeps_data {

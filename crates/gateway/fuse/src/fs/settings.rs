@@ -1,5 +1,7 @@
 //! What is asked of the kernel when the mount begins.
 
+use braid_vfs::Consistency;
+
 use crate::kernel::{Features, KernelFeatures, Wanted};
 
 /// How far the kernel reads ahead of a program that reads a file from its beginning on: several requests of 1 MiB, so
@@ -14,7 +16,7 @@ const BACKGROUND_MAX: u16 = 1024;
 /// (pages go when a recall says so, not when a time stamp differs).
 /// READDIRPLUS only where the kernel remembers no names: it takes the epoch of the names in it when it reads the answer,
 /// perhaps after a recall, so they would have to go out with no validity, and take away that of names that had some.
-pub(super) fn wanted(kernel: &KernelFeatures) -> Wanted {
+pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wanted {
     use Features as F;
     let mut wanted = Wanted::default();
     wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
@@ -23,7 +25,12 @@ pub(super) fn wanted(kernel: &KernelFeatures) -> Wanted {
         wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
     }
     // A symbolic link's target never changes, and its index is never used for another.
-    wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP | F::EXPLICIT_INVAL_DATA;
+    wanted.features |= F::CACHE_SYMLINKS | F::DIRECT_IO_ALLOW_MMAP;
+    if consistency == Consistency::Posix {
+        // On a weak mount no recall drops the page in which a file ended before it grew elsewhere, with the zeros behind its
+        // end: the kernel drops a file's pages when it learns of another size.
+        wanted.features |= F::EXPLICIT_INVAL_DATA;
+    }
     wanted.read_ahead_bytes = READ_AHEAD_BYTES;
     // Pages that wait for a lease must not keep those of other files from being asked for: one each worker.
     wanted.background_max = BACKGROUND_MAX;

@@ -42,7 +42,7 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     use crate::mount::{Served, background, options, stop_signal};
     let wish = options::read(args, global)?;
     let stop = stop_signal(&args.point)?;
-    let served = Served::start(&wish.mount, &wish.settings, &wish.watch)?;
+    let served = Served::start(&wish.mount, &wish.settings, wish.options, &wish.watch)?;
     tracing::info!(point = %served.point().display(), source = wish.mount.source, "mounted");
     if background::is_child() {
         background::ready()?;

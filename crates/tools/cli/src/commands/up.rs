@@ -78,7 +78,8 @@ fn mount(args: &UpArgs, out: Printer) -> Result<Option<crate::mount::Served>, Fa
     let served = made.and_then(|()| {
         let settings = embedded::settings(&args.dir)?;
         let source = settings.mds.value.join(",");
-        Served::start(&MountOptions::new(source, &point), &settings, &Watch::default())
+        let behaviour = braid_vfs::Options::default();
+        Served::start(&MountOptions::new(source, &point), &settings, behaviour, &Watch::default())
     });
     match served {
         Ok(served) => Ok(Some(served)),

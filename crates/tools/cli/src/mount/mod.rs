@@ -22,7 +22,7 @@ use braid_fuse::{
         mount::{MountError, MountOptions, Mounted, Unmount, unmount},
     },
 };
-use braid_vfs::{FileIndex, Vfs};
+use braid_vfs::{FileIndex, Options, Vfs};
 
 use self::warden::{Warden, Watch};
 use crate::{
@@ -42,12 +42,17 @@ impl Served {
     ///
     /// Not through the mount: the only process that may never wait for it is this one. Killed while it did, it would wait for
     /// ever for an answer that none of its threads is left to give, and hold the device open by that.
-    pub fn start(options: &MountOptions, settings: &Settings, watch: &Watch) -> Result<Self, Fault> {
+    pub fn start(
+        options: &MountOptions,
+        settings: &Settings,
+        behaviour: Options,
+        watch: &Watch,
+    ) -> Result<Self, Fault> {
         let failed = |error| match error {
             braid_vfs::Error::Cluster(error) => error.into(),
             error => Fault::failed(format!("mounting on {}", options.point.display()), error),
         };
-        let vfs = Vfs::new(connect::client(settings)?).map_err(failed)?;
+        let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(failed)?;
         vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
         let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::new(vfs))));
         let mounted = mounted.map_err(|error| told(&options.point, &error))?;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use braid_fuse::kernel::mount::MountOptions;
+use braid_vfs::Options;
 use clap::ValueEnum;
 
 use super::warden::Watch;
@@ -18,6 +19,8 @@ pub struct Wish {
     pub mount: MountOptions,
     /// For the client.
     pub settings: Settings,
+    /// How it behaves.
+    pub options: Options,
     /// For the process beside it.
     pub watch: Watch,
 }
@@ -25,12 +28,13 @@ pub struct Wish {
 /// Reads flags, then `-o`: its words win over flags and surroundings, since they are the more particular.
 pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
-    let mut mount = MountOptions::new("braid", &args.point);
+    let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
     let mut watch = Watch { log: log_file(args).and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
-        let known = word == DETACH_DEAD || word == REMOUNT || mount.set(word) || client(&mut global, word)?;
+        let ours = word == DETACH_DEAD || word == REMOUNT || behaviour(&mut options, word)?;
+        let known = ours || mount.set(word) || client(&mut global, word)?;
         // mount(8) adds those that the table of mounts shows.
         if !known && !args.sloppy && !remounts {
             return Err(Fault::usage(format!("reading -o {word}"), "no such option").hint(WORDS));
@@ -38,7 +42,7 @@ pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     }
     let settings = Settings::load(&global)?;
     mount.source = args.source.clone().unwrap_or_else(|| settings.mds.value.join(","));
-    Ok(Wish { mount, settings, watch })
+    Ok(Wish { mount, settings, options, watch })
 }
 
 /// Whether a mount that there is is to be changed.
@@ -52,7 +56,15 @@ const REMOUNT: &str = "remount";
 const DETACH_DEAD: &str = "detach_dead";
 
 const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
-    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE";
+    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit";
+
+/// How the mount behaves; `false`: not about that.
+fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
+    let Some(value) = word.strip_prefix("consistency=") else { return Ok(false) };
+    let wrong = |why: String| Fault::usage(format!("reading -o {word}"), why).hint("braid mount -o consistency=posix");
+    options.consistency = value.parse().map_err(wrong)?;
+    Ok(true)
+}
 
 /// Settings of the client; `false`: not one of them.
 fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
@@ -81,6 +93,8 @@ pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
 mod tests {
     use clap::Parser;
 
+    use braid_vfs::Consistency;
+
     use super::*;
     use crate::args::{Cli, Command};
 
@@ -97,6 +111,19 @@ mod tests {
         assert_eq!(wish.mount.source, "host:7700");
         assert_eq!(wish.settings.key.value, Some("word.key".into()));
         assert_eq!(wish.settings.timeout.value.as_secs(), 5);
+    }
+
+    #[test]
+    fn the_consistency_of_a_mount_is_posix_unless_a_word_says_otherwise() {
+        assert_eq!(wish("ro").unwrap().options.consistency, Consistency::Posix);
+        assert_eq!(wish("_netdev,consistency=close-to-open").unwrap().options.consistency, Consistency::CloseToOpen);
+        assert_eq!(wish("consistency=commit,ro").unwrap().options.consistency, Consistency::Commit);
+        let fault = wish("consistency=eventual").err().unwrap().to_string();
+        assert_eq!(
+            fault,
+            "reading -o consistency=eventual: \"eventual\" is none of posix, close-to-open, commit; try: braid mount -o \
+             consistency=posix"
+        );
     }
 
     #[test]

@@ -66,6 +66,12 @@ impl Stage {
         Ok(Self { mounts, cluster, disks, dir })
     }
 
+    /// One mount more, of this name and with these options.
+    pub fn another(&self, braid: &Braid, name: &str, options: &[&str]) -> Result<Mount> {
+        let (mds, key) = self.cluster.contact();
+        Mount::start(braid, self.dir.join(name), &mds, &key, options)
+    }
+
     /// The directory of this name by every mount; it is made.
     pub fn dirs(&self, name: &str) -> Result<Vec<PathBuf>> {
         let dirs: Vec<PathBuf> = self.mounts.iter().map(|mount| mount.point().join(name)).collect();

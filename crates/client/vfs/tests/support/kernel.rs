@@ -1,0 +1,111 @@
+//! A kernel that keeps pages: it locks each while it asks for it, and waits for that lock when it is to drop it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+};
+
+use braid_vfs::{Access, Consistency, FileHandle, FileIndex, Keeper, OpenAs, Options, Vfs, WriteAs};
+
+use super::Cluster;
+
+pub const PAGE: u64 = 4096;
+/// What it has room for of a file.
+pub const PAGES: u64 = 4;
+
+/// A kernel's page cache.
+#[derive(Default)]
+pub struct Kernel {
+    pages: Mutex<HashMap<u64, Page>>,
+    unlocked: Condvar,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Page {
+    /// It is being read: whoever wants to use or drop it waits.
+    Locked,
+    Has(u64),
+}
+
+impl Kernel {
+    fn settled<'a>(
+        &'a self,
+        mut pages: MutexGuard<'a, HashMap<u64, Page>>,
+        at: u64,
+    ) -> MutexGuard<'a, HashMap<u64, Page>> {
+        while pages.get(&at) == Some(&Page::Locked) {
+            pages = self.unlocked.wait(pages).unwrap();
+        }
+        pages
+    }
+
+    /// The first word of a page, from memory if it is there.
+    pub fn read(&self, vfs: &Vfs, handle: FileHandle, at: u64) -> u64 {
+        let mut pages = self.settled(self.pages.lock().unwrap(), at);
+        if let Some(Page::Has(word)) = pages.get(&at) {
+            return *word;
+        }
+        pages.insert(at, Page::Locked);
+        drop(pages);
+        let give = |bytes: &[u8]| {
+            let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+            self.pages.lock().unwrap().insert(at, Page::Has(word));
+            word
+        };
+        let word = vfs.read_page(handle, at * PAGE, &mut [0; PAGE as usize], give).unwrap();
+        self.unlocked.notify_all();
+        word
+    }
+}
+
+impl Kernel {
+    /// Whether it has a page.
+    pub fn has(&self, at: u64) -> bool {
+        self.pages.lock().unwrap().contains_key(&at)
+    }
+}
+
+impl Keeper for Kernel {
+    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
+    fn drop_attributes(&self, _: FileIndex) {}
+
+    fn drop_data(&self, _: FileIndex, offset: u64, bytes: u64) {
+        let end = if bytes == 0 { PAGES } else { (offset + bytes).div_ceil(PAGE) };
+        for at in offset / PAGE..end {
+            let mut pages = self.settled(self.pages.lock().unwrap(), at);
+            pages.remove(&at);
+        }
+    }
+}
+
+/// A mount with a kernel of its own.
+pub struct Mount {
+    pub vfs: Vfs,
+    pub kernel: Arc<Kernel>,
+}
+
+impl Mount {
+    pub fn new(cluster: &Cluster) -> Self {
+        Self::with(cluster, Consistency::Posix)
+    }
+
+    pub fn with(cluster: &Cluster, consistency: Consistency) -> Self {
+        let vfs = Vfs::with(cluster.client(), Options { consistency }).unwrap();
+        let kernel = Arc::new(Kernel::default());
+        vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
+        Self { vfs, kernel }
+    }
+
+    pub fn open(&self, file: FileIndex, access: Access) -> FileHandle {
+        self.vfs.open(file, OpenAs::from(access)).unwrap().handle
+    }
+
+    pub fn read(&self, handle: FileHandle, at: u64) -> u64 {
+        self.kernel.read(&self.vfs, handle, at)
+    }
+
+    /// One word at the beginning of a page, past the kernel's cache.
+    pub fn write(&self, handle: FileHandle, at: u64, word: u64) {
+        self.vfs.write(handle, at * PAGE, &word.to_le_bytes(), WriteAs::default()).unwrap();
+    }
+}

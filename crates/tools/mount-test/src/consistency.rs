@@ -1,0 +1,154 @@
+//! Mounts that promise less than POSIX: what their reads see, and that nobody else sees less for it.
+
+use std::{
+    fs::{File, OpenOptions},
+    io::Write,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    append,
+    cases::{Case, Ground, Outcome},
+};
+
+/// The options of the mounts whose directories a [`Ground`] of these cases has, in this order.
+pub const OPTIONS: [&str; 3] = ["consistency=posix", "consistency=close-to-open", "consistency=commit"];
+
+const TURNS: u64 = 100;
+const TURNS_FULL: u64 = 10_000;
+/// Not a divisor of a page: files end within one.
+const GROWS_BY: usize = 777;
+
+pub const CASES: &[Case] = &[
+    Case { name: "consistency::what_was_closed_before_an_open_is_seen_by_it", run: closed_before },
+    Case { name: "consistency::a_posix_mount_sees_at_once_what_a_weak_one_wrote", run: posix_beside },
+    Case { name: "consistency::fsync_shows_a_commit_mount_what_others_committed", run: committed },
+    Case { name: "consistency::o_direct_on_a_weak_mount_reads_what_is_there", run: direct },
+    Case { name: "consistency::what_another_mount_added_is_never_zeros", run: grown },
+    Case { name: "consistency::no_record_that_weak_and_posix_mounts_append_is_torn_or_lost", run: append::appended },
+];
+
+struct Places {
+    posix: PathBuf,
+    weak: [PathBuf; 2],
+}
+
+impl Places {
+    fn of(ground: &Ground, name: &str) -> Result<Self> {
+        let [posix, close_to_open, commit] = ground.dirs.as_slice() else { anyhow::bail!("three mounts are needed") };
+        Ok(Self { posix: posix.join(name), weak: [close_to_open.join(name), commit.join(name)] })
+    }
+}
+
+fn rewrite(path: &Path, word: u64) -> Result<()> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    Ok(file.write_all_at(&word.to_le_bytes(), 0)?)
+}
+
+fn word(file: &File) -> Result<u64> {
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, 0)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn opened(path: &Path) -> Result<File> {
+    File::open(path).with_context(|| format!("opening {}", path.display()))
+}
+
+fn closed_before(ground: &Ground) -> Result<Outcome> {
+    let places = Places::of(ground, "closed")?;
+    let (turns, mut older) = (ground.size(TURNS, TURNS_FULL), 0);
+    for turn in 1..=turns {
+        rewrite(&places.posix, turn)?;
+        for path in &places.weak {
+            let file = opened(path)?;
+            let found = word(&file)?;
+            ensure!(found == turn, "{turn} was written and closed, and {} opened after it has {found}", path.display());
+        }
+        let open = [opened(&places.weak[0])?, opened(&places.weak[1])?];
+        // So that there are pages that may stay.
+        open.iter().try_for_each(|file| word(file).map(drop))?;
+        rewrite(&places.posix, turn + 1)?;
+        for file in &open {
+            let found = word(file)?;
+            ensure!(found == turn || found == turn + 1, "{turn}, then {} was written, and there is {found}", turn + 1);
+            older += u64::from(found == turn);
+        }
+    }
+    ensure!(older > 0, "every read saw every write: these mounts keep nothing");
+    Ok(Outcome::Passed(format!("{turns} turns; {older} reads of files open since before were older")))
+}
+
+fn posix_beside(ground: &Ground) -> Result<Outcome> {
+    let places = Places::of(ground, "beside")?;
+    rewrite(&places.posix, 0)?;
+    let reads = opened(&places.posix)?;
+    let write = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+    let writes = [write(&places.weak[0])?, write(&places.weak[1])?];
+    let turns = ground.size(TURNS, TURNS_FULL);
+    for turn in 1..=turns {
+        writes[turn as usize % 2].write_all_at(&turn.to_le_bytes(), 0)?;
+        for file in [&reads, &writes[0], &writes[1]] {
+            let found = word(file)?;
+            ensure!(found == turn, "turn {turn}: {turn} was written on a weak mount, and there is {found}");
+        }
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn committed(ground: &Ground) -> Result<Outcome> {
+    let places = Places::of(ground, "committed")?;
+    rewrite(&places.posix, 0)?;
+    let (writes, reads) = (OpenOptions::new().write(true).open(&places.posix)?, opened(&places.weak[1])?);
+    let turns = ground.size(TURNS, TURNS_FULL);
+    for turn in 1..=turns {
+        writes.write_all_at(&turn.to_le_bytes(), 0)?;
+        writes.sync_all()?;
+        reads.sync_all()?;
+        let found = word(&reads)?;
+        ensure!(found == turn, "{turn} was committed, and after fsync the reader has {found}");
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn direct(ground: &Ground) -> Result<Outcome> {
+    let places = Places::of(ground, "direct")?;
+    rewrite(&places.posix, 0)?;
+    let writes = OpenOptions::new().write(true).open(&places.posix)?;
+    let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(&places.weak[0])?;
+    let cached = opened(&places.weak[0])?;
+    let turns = ground.size(TURNS, TURNS_FULL);
+    for turn in 1..=turns {
+        // So that there is a page that is too old.
+        word(&cached)?;
+        writes.write_all_at(&turn.to_le_bytes(), 0)?;
+        let found = word(&direct)?;
+        ensure!(found == turn, "{turn} was written, and O_DIRECT reads {found}");
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn grown(ground: &Ground) -> Result<Outcome> {
+    let places = Places::of(ground, "grown")?;
+    let mut writes = File::create(&places.posix)?;
+    let open = [opened(&places.weak[0])?, opened(&places.weak[1])?];
+    let turns = ground.size(TURNS, TURNS_FULL);
+    let mut found = vec![0; usize::try_from(turns)? * GROWS_BY];
+    for turn in 1..=turns {
+        writes.write_all(&[7; GROWS_BY])?;
+        for file in &open {
+            let bytes = file.read_at(&mut found, 0)?;
+            let wrong = found[..bytes].iter().position(|byte| *byte != 7);
+            ensure!(wrong.is_none(), "turn {turn}: byte {wrong:?} of {bytes} was written by nobody");
+        }
+    }
+    for file in &open {
+        let size = file.metadata()?.len();
+        ensure!(size == found.len() as u64, "{} bytes were written, and the size is {size}", found.len());
+        ensure!(file.read_at(&mut found, 0)? == found.len(), "bytes within the size are missing");
+    }
+    Ok(Outcome::Passed(format!("{turns} turns")))
+}
