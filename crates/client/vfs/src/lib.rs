@@ -18,7 +18,7 @@
 //!    at the next.
 //! 4. Bytes are written, or handed out to be kept, under a data lease: [`data`].
 //! 5. No lock of this crate is held while a server is asked, but for those of one file: that of its appends, that of
-//!    dropping its pages, and that of opening it [`late`].
+//!    dropping its pages, and that of opening it late.
 #![forbid(unsafe_code)]
 
 mod consistency;

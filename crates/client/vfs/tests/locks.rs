@@ -4,6 +4,7 @@ mod support;
 
 use std::thread;
 
+use braid_client::OpenOptions;
 use braid_vfs::{Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs};
 use support::{Cluster, create, read};
 
@@ -107,5 +108,21 @@ fn appends_of_two_mounts_never_land_on_the_same_bytes() {
     assert!(all.chunks(3).all(|record| record.iter().all(|byte| *byte == record[0])));
     for byte in b'a'..=b'c' {
         assert_eq!(all.iter().filter(|found| **found == byte).count(), 3 * RECORDS);
+    }
+}
+
+#[test]
+fn an_append_beside_a_library_client_that_has_the_file_open_is_done() {
+    let cluster = Cluster::start(1);
+    let one = cluster.serving_mount();
+    let (file, handle) = create(&one, b"f");
+    let library = cluster.client();
+    for options in [OpenOptions::new().read(true), OpenOptions::new().read(true).write(true)] {
+        let theirs = library.open(file, &options).unwrap();
+        let how = WriteAs { append: true, ..WriteAs::default() };
+        assert_eq!(one.write(handle, 0, b"abc", how).unwrap(), 3);
+        let mut bytes = [0; 3];
+        assert_eq!(theirs.read_at(&mut bytes, 0).unwrap(), 3);
+        assert_eq!(&bytes, b"abc");
     }
 }

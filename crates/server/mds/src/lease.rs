@@ -358,6 +358,8 @@ impl MdsCore {
         });
         call.hold = Some(hold);
         match asked {
+            // Who must be alone is, as far as leases go: an append beside clients that use none is still to be done.
+            Asked::Granted(mode, number) if wish.1 => Ok((call, mode, number)),
             Asked::Granted(mode, number) => Ok((call, self.lessened(file, session, mode), number)),
             Asked::Waits(by) => Err(Flow::Lease(call, Blocked { by, freed })),
             Asked::Full => {

@@ -27,7 +27,7 @@ pub struct Pending {
     pub doing: bool,
 }
 
-/// The server. What a restart forgets is made anew by [`Server::restart`].
+/// The server. What a restart forgets is made anew by its restart.
 #[derive(Clone, Hash, Debug)]
 pub struct Server {
     pub epoch: u64,

@@ -1,5 +1,5 @@
 //! Data leases as this mount holds them: no byte is written, and none given to a kernel that keeps it, without one. On a weak
-//! mount (ADR 0013) pages of a file that nobody here may write are given without; [`version`] says when they are too old.
+//! mount (ADR 0013) pages of a file that nobody here may write are given without; `version.rs` says when they are too old.
 //!
 //! ```text
 //!   write, append ── begin: verdict of the gate ── go ── bytes to the daemons ── pages of them dropped ── end
@@ -12,7 +12,7 @@
 //!
 //! Invariants: (1) a page waits on the condition that the beginning of a dropping ends, never in a call: its ask is made by
 //! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
-//! [`WAIT_MAX`] (I8); (4) of files that nobody has open at most [`FILES_MAX`] are kept (I9).
+//! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
 
 pub mod gate;
 mod table;
