@@ -147,6 +147,10 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["key", "add", "host", "--out", &key], "braid agent --key"),
         (vec!["key", "list"], "next: braid key revoke ID"),
         (vec!["key", "revoke", "2"], "next: braid key list"),
+        (vec!["quota", "list"], "next: braid quota set --user NAME"),
+        (vec!["quota", "set", "--user", "1000", "--bytes", "10G"], "next: braid quota get --user 1000"),
+        (vec!["quota", "get", "--user", "1000"], "next: braid quota list"),
+        (vec!["quota", "remove", "--user", "1000"], "next: braid quota list"),
     ];
     fs::remove_file(&man).unwrap_or_default();
     let mut seen: BTreeSet<String> = WITHOUT_NEXT.iter().map(|name| (*name).to_owned()).collect();

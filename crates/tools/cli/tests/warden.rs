@@ -46,7 +46,7 @@ impl Mount {
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(process.stdout.as_mut().unwrap()), &mut line).unwrap();
         assert!(line.starts_with('{'), "{line}");
-        let warden = wardens(point).pop().expect("a mount has a warden");
+        let warden = warden_of(point);
         Self { process, warden }
     }
 
@@ -71,6 +71,12 @@ impl Mount {
     }
 }
 
+/// The warden of a mount that has just begun: it is started, and becomes one while the mount is used already.
+fn warden_of(point: &Path) -> Pid {
+    until("a mount has a warden", || !wardens(point).is_empty());
+    wardens(point).pop().unwrap()
+}
+
 fn descriptors(pid: u32) -> Vec<i32> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -83,6 +89,8 @@ fn wardens(point: &Path) -> Vec<Pid> {
         .unwrap()
         .flatten()
         .filter(|process| fs::read(process.path().join("cmdline")).is_ok_and(|line| line.starts_with(begin.as_bytes())))
+        // Its name is the last that it takes, when signals end it no more.
+        .filter(|process| fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n"))
         .filter_map(|process| process.file_name().to_str()?.parse().ok())
         .collect();
     found.sort_unstable();
@@ -159,7 +167,7 @@ fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
 
     // In the background, and ended by somebody else.
     cluster.ok(&["mount", point.to_str().unwrap()]);
-    assert_eq!(wardens(&point).len(), 1);
+    until("the warden", || wardens(&point).len() == 1);
     let umount = braid().arg("umount").arg(&point).output().unwrap();
     assert!(umount.status.success(), "{}", text(&umount));
     until_no_warden(&point);
