@@ -89,9 +89,9 @@ impl Drop for Cluster {
 
 /// Waits, bounded, for something that other threads bring about.
 pub fn wait_for(mut done: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
-        assert!(Instant::now() < deadline, "it did not come about in 30 s");
+        assert!(Instant::now() < deadline, "it did not come about in 120 s");
         std::thread::yield_now();
     }
 }
