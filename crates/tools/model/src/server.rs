@@ -279,7 +279,7 @@ impl World {
     }
 }
 
-fn stored(mode: LeaseMode) -> Mode {
+pub(crate) fn stored(mode: LeaseMode) -> Mode {
     match mode {
         LeaseMode::Read => Mode::Read,
         LeaseMode::Write => Mode::Write,
@@ -288,7 +288,7 @@ fn stored(mode: LeaseMode) -> Mode {
     }
 }
 
-fn told(mode: Mode) -> LeaseMode {
+pub(crate) fn told(mode: Mode) -> LeaseMode {
     match mode {
         Mode::Read => LeaseMode::Read,
         Mode::Write => LeaseMode::Write,

@@ -18,7 +18,6 @@ mod consistency;
 mod crowd;
 mod fsx;
 mod history;
-mod known;
 mod locks;
 mod mapped;
 mod mapping;

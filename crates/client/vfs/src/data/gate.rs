@@ -140,11 +140,6 @@ impl Gate {
         self.recalled += 1;
     }
 
-    /// Whether a lease is being returned.
-    pub fn is_recalled(&self) -> bool {
-        self.recalled > 0
-    }
-
     /// Whether what was begun under the lease is done, so that pages may be dropped for good.
     pub fn is_still(&self) -> bool {
         self.writes == 0

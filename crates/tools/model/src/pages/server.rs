@@ -2,7 +2,9 @@
 
 use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf};
 use braid_types::SessionId;
-use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall};
+use braid_wire::message::lease::{LeaseGrant, LeaseKind, Recall};
+
+use crate::server::{stored, told};
 
 use super::world::{CLIENTS, Call, FILE, Message, NOW, Pending, World};
 
@@ -106,22 +108,4 @@ impl World {
 
 fn granted(mode: Mode, number: u64) -> LeaseGrant {
     LeaseGrant { mode: told(mode), number }
-}
-
-fn stored(mode: LeaseMode) -> Mode {
-    match mode {
-        LeaseMode::Read => Mode::Read,
-        LeaseMode::Write => Mode::Write,
-        LeaseMode::Shared => Mode::Shared,
-        _ => Mode::None,
-    }
-}
-
-fn told(mode: Mode) -> LeaseMode {
-    match mode {
-        Mode::Read => LeaseMode::Read,
-        Mode::Write => LeaseMode::Write,
-        Mode::Shared => LeaseMode::Shared,
-        Mode::None | Mode::Look => LeaseMode::None,
-    }
 }
