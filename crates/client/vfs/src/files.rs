@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -11,8 +11,8 @@ use std::{
 use braid_client::{Attributes, FileIndex, LeaseMode};
 
 use crate::{
-    data::{Data, Under, Writer, gate::Use},
-    error::Result,
+    data::{Data, Under, Writer, gate::Use, gather},
+    error::{Error, Result},
     known::Known,
     late::Late,
     ops::open::Access,
@@ -35,6 +35,48 @@ pub(crate) struct OpenFile {
     /// Owners of ranges that were locked through this handle.
     pub(crate) lockers: Mutex<HashSet<u64>>,
     pub(crate) bytes: Bytes,
+    pub(crate) lost: Lost,
+    /// How much of it is gathered at most before it is written.
+    stretch: OnceLock<u64>,
+}
+
+impl OpenFile {
+    pub(crate) fn new(file: Late, access: Access, shared: Share, bytes: Bytes) -> Self {
+        let (lockers, lost, stretch) = (Mutex::default(), Lost::default(), OnceLock::new());
+        Self { file, late_in: None, access, shared, lockers, bytes, lost, stretch }
+    }
+
+    /// The same, opened late: under the names lease of this directory.
+    pub(crate) fn late_in(self, directory: FileIndex) -> Self {
+        Self { late_in: Some(directory), ..self }
+    }
+
+    /// Where a run of small writes ends at the latest that has this byte.
+    pub(crate) fn stretch_end(&self, offset: u64) -> u64 {
+        let of_layout = || self.file.get().map_or(1, |file| gather::stretch_of(&file.layout()));
+        let stretch = *self.stretch.get_or_init(of_layout);
+        (offset / stretch + 1).saturating_mul(stretch)
+    }
+}
+
+/// Why bytes that were gathered could not be written, until somebody was told.
+#[derive(Debug, Default)]
+pub(crate) struct Lost(Mutex<Option<Error>>);
+
+impl Lost {
+    pub(crate) fn note(&self, error: &Error) {
+        lock(&self.0).get_or_insert_with(|| error.clone());
+    }
+
+    /// Fails until it was told.
+    pub(crate) fn check(&self) -> Result<()> {
+        lock(&self.0).clone().map_or(Ok(()), Err)
+    }
+
+    /// Tells it, once.
+    pub(crate) fn tell(&self) -> Result<()> {
+        lock(&self.0).take().map_or(Ok(()), Err)
+    }
 }
 
 /// An open handle's part in the use of its file's bytes.
@@ -79,6 +121,31 @@ impl Bytes {
     pub(crate) fn drop_weak(&self) {
         if let Some(data) = &self.data {
             self.holder.drop_weak(data);
+        }
+    }
+
+    /// Begins a write at an offset, or an append.
+    pub(crate) fn begin_write(&self, offset: Option<u64>, bytes: usize) -> Result<Option<Under>> {
+        if let Some(data) = &self.data {
+            self.holder.wish_alone(data, offset, bytes);
+        }
+        self.begin(if offset.is_some() { Use::Write } else { Use::Append })
+    }
+
+    /// Writes at an offset; see [`Holder::put`].
+    pub(crate) fn put(open: &Arc<OpenFile>, under: Option<&Under>, offset: u64, bytes: &[u8]) -> Result<()> {
+        open.bytes.holder.put(open, under, offset, bytes)
+    }
+
+    /// What this mount has gathered of the file is at the daemons when this returns.
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.data.as_ref().map_or(Ok(()), |data| self.holder.settle(data))
+    }
+
+    /// The next write is at this offset, whatever the one before it was.
+    pub(crate) fn expect_write(&self, offset: u64) {
+        if let Some(data) = &self.data {
+            Holder::expect_write(data, offset);
         }
     }
 

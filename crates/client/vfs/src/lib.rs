@@ -18,7 +18,7 @@
 //!    at the next.
 //! 4. Bytes are written, or handed out to be kept, under a data lease: [`data`].
 //! 5. No lock of this crate is held while a server is asked, but for those of one file: that of its appends, that of
-//!    dropping its pages, and that of opening it late.
+//!    what is gathered of it, that of dropping its pages, and that of opening it late.
 #![forbid(unsafe_code)]
 
 mod consistency;
@@ -39,6 +39,7 @@ pub use braid_client::{
     Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;
+pub use data::gather::{GATHER_AGE, GATHER_BYTES_MAX};
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
 pub use known::{Keep, Kept, Known, Looked};

@@ -25,7 +25,7 @@ use braid_client::{
 
 use crate::{
     consistency::Consistency,
-    data::{Data, Table},
+    data::{Data, Table, gather::Runs},
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
@@ -66,6 +66,8 @@ pub(crate) struct Holder {
     keeper: OnceLock<Arc<dyn Keeper>>,
     /// Files whose bytes are used or kept.
     pub(crate) data: Table,
+    /// What is gathered of them.
+    pub(crate) runs: Arc<Runs>,
     pub(crate) late: Arc<LateFiles>,
     /// Somebody gives up files that are kept for too long.
     tidying: AtomicBool,
@@ -81,8 +83,8 @@ impl Holder {
     pub(crate) fn new(client: &Client, consistency: Consistency) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::new(consistency), AtomicBool::new(false));
-        let late = Arc::default();
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, late, tidying })
+        let (late, runs) = (Arc::default(), Arc::default());
+        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, runs, late, tidying })
     }
 
     pub(crate) fn leases(&self) -> &Leases {

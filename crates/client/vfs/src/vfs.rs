@@ -96,6 +96,19 @@ impl Vfs {
         self.open_files.find(handle.0)
     }
 
+    /// Whether what was told of a file by a name, since `mark`, may be of before bytes that were written on this mount and
+    /// gathered: they are still, or, `gathered` having been at the time of the question, were sent meanwhile. What is written by others
+    /// meanwhile, or by this mount after the question, is of no matter: whoever asked knows when it asked.
+    pub(crate) fn is_in_doubt(&self, file: FileIndex, gathered: bool, mark: Mark) -> bool {
+        self.holder.has_gathered(file) || gathered && !self.holder.cache.is_unchanged(file, mark)
+    }
+
+    /// Everything that was written on this mount is at the I/O daemons when this returns, or is known to be lost. For a gateway that
+    /// ends.
+    pub fn settle(&self) {
+        self.holder.settle_all();
+    }
+
     /// Attributes that came from the metadata server just now.
     pub(crate) fn seen(&self, attributes: Attributes) -> Known {
         self.files.see(&attributes);

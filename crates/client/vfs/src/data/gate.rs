@@ -135,6 +135,16 @@ impl Gate {
         self.asking = asking;
     }
 
+    /// Whether a lease is being asked for.
+    pub fn is_asking(&self) -> bool {
+        self.asking
+    }
+
+    /// Whether no lease is being asked for or returned.
+    pub fn is_open(&self) -> bool {
+        !self.asking && self.recalled == 0
+    }
+
     /// A lease is to be returned.
     pub fn recall(&mut self) {
         self.recalled += 1;

@@ -15,6 +15,7 @@
 //! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
 
 pub mod gate;
+pub(crate) mod gather;
 mod table;
 mod version;
 
@@ -27,9 +28,12 @@ use std::{
 use braid_client::{FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
-use self::gate::{Gate, Use, Verdict};
 pub(crate) use self::table::Table;
 use self::version::Held;
+use self::{
+    gate::{Gate, Use, Verdict},
+    gather::Gathered,
+};
 use crate::{
     consistency::Consistency,
     error::{Error, Result},
@@ -49,6 +53,7 @@ pub(crate) struct Data {
     changed: Condvar,
     /// Held by the one that drops all pages.
     dropping: Mutex<()>,
+    gathered: Gathered,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +61,10 @@ struct State {
     gate: Gate,
     /// The lease that is being returned: nothing begins under it any more.
     dead: Option<LeaseTicket>,
+    /// The write lease that was had by insisting: clients that use no leases may have the file open beside it.
+    insisted: Option<LeaseTicket>,
+    /// When to ask again whether nobody else writes the file.
+    wish_again: Option<Instant>,
     /// Why the last ask that a page waits for came to nothing.
     failed: Option<Error>,
     /// Where the file ends, while this mount is alone with it and knows.
@@ -68,7 +77,18 @@ impl Data {
     fn new(file: FileIndex, consistency: Consistency) -> Self {
         let gate = if consistency.is_weak() { Gate::weak() } else { Gate::default() };
         let state = Mutex::new(State { gate, ..State::default() });
-        Self { file, state, changed: Condvar::new(), dropping: Mutex::default() }
+        Self { file, state, changed: Condvar::new(), dropping: Mutex::default(), gathered: Gathered::default() }
+    }
+
+    /// A lease was asked for, and this was answered.
+    fn asked(&self, (mode, alone): (LeaseMode, bool), answer: &braid_client::Result<Option<LeaseTicket>>) {
+        let mut state = lock(&self.state);
+        if let (LeaseMode::Write, true, Ok(ticket)) = (mode, alone, answer) {
+            state.insisted.clone_from(ticket);
+        }
+        state.gate.ask(false);
+        drop(state);
+        self.changed.notify_all();
     }
 
     /// Waits until something holds that comes by itself.
@@ -120,6 +140,8 @@ impl Data {
 pub(crate) struct Under {
     data: Arc<Data>,
     what: Use,
+    /// What is written under it may be gathered: nobody else uses the file.
+    gathers: bool,
 }
 
 impl Drop for Under {
@@ -138,9 +160,13 @@ pub(crate) struct Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         let mut state = lock(&self.data.state);
-        // Nobody here writes any more: *shared* would only keep others from caching. Under the lock: whoever opens the file
-        // for writing next finds it gone, and asks.
-        if state.gate.writer_goes() && self.holder.held(&self.data, &state) == LeaseMode::Shared {
+        // Nobody here writes any more: what is held for that would only keep others from caching. Under the lock: whoever opens
+        // the file for writing next finds it gone, and asks. Pages that were given under *write* stay, and it with them.
+        let held = match state.gate.writer_goes() {
+            true => self.holder.held(&self.data, &state),
+            false => LeaseMode::None,
+        };
+        if held == LeaseMode::Shared || held == LeaseMode::Write && !state.gate.has_given() {
             self.holder.leases().give_back_later(LeaseOf::Data(self.data.file));
         }
         drop(state);
@@ -159,11 +185,13 @@ impl Holder {
         // Whatever failed before failed for others.
         state.failed = None;
         loop {
-            let held = self.held(data, &state);
+            let ticket = self.ticket(data, &state);
+            let held = ticket.as_ref().map_or(LeaseMode::None, LeaseTicket::mode);
             let verdict = state.gate.verdict(what, held);
             if verdict == Verdict::Go {
                 state.gate.begin(what);
-                return Ok(Some(Under { data: Arc::clone(data), what }));
+                let gathers = held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
+                return Ok(Some(Under { data: Arc::clone(data), what, gathers }));
             }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {
@@ -242,8 +270,11 @@ impl Holder {
 
     /// The mode that is held now, and is not being returned.
     fn held(&self, data: &Data, state: &State) -> LeaseMode {
-        let ticket = self.leases().data_ticket(data.file).filter(|ticket| state.dead.as_ref() != Some(ticket));
-        ticket.map_or(LeaseMode::None, |ticket| ticket.mode())
+        self.ticket(data, state).map_or(LeaseMode::None, |ticket| ticket.mode())
+    }
+
+    fn ticket(&self, data: &Data, state: &State) -> Option<LeaseTicket> {
+        self.leases().data_ticket(data.file).filter(|ticket| state.dead.as_ref() != Some(ticket))
     }
 
     /// The mode to wish for with an open: what is held already is not asked for again.
@@ -264,7 +295,7 @@ impl Holder {
 
     fn ask(&self, data: &Data, mode: LeaseMode, alone: bool) -> Result<()> {
         let asked = self.leases().ask_data(data.file, mode, alone);
-        data.change(|gate| gate.ask(false));
+        data.asked((mode, alone), &asked);
         asked?;
         Ok(())
     }
@@ -280,11 +311,10 @@ impl Holder {
         let (holder, theirs) = (Arc::clone(self), Arc::clone(data));
         let asks = move || {
             let asked = holder.leases().ask_data(theirs.file, mode, alone);
-            let mut state = lock(&theirs.state);
-            state.failed = asked.err().map(Into::into);
-            state.gate.ask(false);
-            drop(state);
-            theirs.changed.notify_all();
+            if let Err(error) = &asked {
+                lock(&theirs.state).failed = Some(error.clone().into());
+            }
+            theirs.asked((mode, alone), &asked);
         };
         thread::Builder::new().name("vfs-lease".into()).spawn(asks).map(drop).map_err(|_| {
             state.gate.ask(false);
@@ -333,6 +363,8 @@ impl Holder {
         data.changed.notify_all();
         // What an append that still ran knows of the end goes with the lease.
         data.wait_while(|gate| !gate.is_still()).end = None;
+        // What cannot be written is lost: whoever wrote it is told.
+        let _ = self.settle(data);
         self.drop_all(data);
         then();
         data.change(Gate::returned);

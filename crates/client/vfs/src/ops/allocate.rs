@@ -27,6 +27,7 @@ impl Vfs {
     pub fn allocate(&self, handle: FileHandle, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
         let open = self.writable(handle)?;
         let under = open.bytes.begin(Use::Write)?;
+        open.bytes.settle()?;
         let done = allocate(&open, offset, bytes, what);
         open.bytes.ends_at(None);
         drop(under);

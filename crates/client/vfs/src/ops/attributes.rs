@@ -13,6 +13,8 @@ impl Vfs {
         if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
             return Ok(known);
         }
+        // What cannot be written is told to whoever wrote it: the file is as long as it is.
+        let _ = self.holder.settle_file(file);
         let promise = self.promise_of(file);
         let mark = self.holder.cache.mark();
         let attributes = match handle {

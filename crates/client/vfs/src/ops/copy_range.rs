@@ -15,6 +15,8 @@ impl Vfs {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
         source.bytes.begin(Use::Read)?;
         let under = target.bytes.begin(Use::Write)?;
+        source.bytes.settle()?;
+        target.bytes.settle()?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes.min(COPY_BYTES_MAX));
         target.bytes.ends_at(None);
         drop(under);

@@ -93,6 +93,7 @@ impl Vfs {
             Err(error) => return Err(error.into()),
         };
         let truncate = new.truncate && new.access.write;
+        let _ = self.holder.settle_file(found);
         match self.users.asker(user)?.open(found, &new.access.options().truncate(truncate)) {
             Ok(file) => {
                 if truncate {

@@ -2,7 +2,7 @@
 //! that a listing under change returns every untouched name exactly once, and going back to the beginning sees the
 //! directory anew.
 
-use braid_client::{DirectoryEntry, FileIndex};
+use braid_client::{Attributes, DirectoryEntry, FileIndex};
 
 use crate::{
     error::Result,
@@ -63,8 +63,12 @@ impl Vfs {
         let holds = |promise: &Promise| self.holder.holds(promise);
         let with_attributes =
             with_attributes || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
+        let gathered = with_attributes && !self.holder.runs.is_empty();
         let mark = self.holder.cache.mark();
-        let reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
+        let mut reply = self.client().read_directory(directory, cookie, bytes as u32, with_attributes)?;
+        // As the server does with what others gather: whoever wants them asks for them.
+        let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
+        reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
         reply.entries.iter().filter_map(|entry| entry.attributes.as_ref()).for_each(|seen| self.files.see(seen));
         let mut stretch = Stretch { entries: reply.entries, end: reply.end, keep: Keep::default(), kept: Vec::new() };
         for entry in &stretch.entries {

@@ -12,6 +12,7 @@ impl Vfs {
     /// The name is taken; the file is a directory; the cluster refuses or is not reached.
     pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let _ = self.holder.settle_file(file);
         let linked = self.client().hard_link(file, at);
         self.changed(file);
         self.made(at, linked, before, None)

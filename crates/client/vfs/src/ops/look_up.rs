@@ -22,12 +22,19 @@ impl Vfs {
         if matches!(name, b"." | b"..") {
             return Ok(Looked::Found(self.seen(self.client().lstat((directory, name))?)));
         }
+        let gathered = !self.holder.runs.is_empty();
         if let Some(looked) = self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise)) {
             return Ok(looked);
         }
         let (promise, mark) = (self.holder.promise(directory), self.holder.cache.mark());
         let holds = |promise: &Promise| self.holder.holds(promise);
         match self.client().lstat((directory, name)) {
+            // What is told of it may be of before bytes that were written since, and are gathered or just sent.
+            Ok(found) if self.is_in_doubt(found.file, gathered, mark) => {
+                let known = self.attributes(found.file, None)?;
+                let keep = promise.filter(|_| known.keep.attributes.is_some());
+                Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
+            }
             Ok(found) => {
                 self.files.see(&found);
                 let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));

@@ -1,6 +1,6 @@
 //! Opening a file that exists.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
@@ -38,7 +38,7 @@ impl Access {
 
     /// The lease of the file's bytes that is of use.
     pub(crate) fn lease(self) -> LeaseMode {
-        if self.write { LeaseMode::Shared } else { LeaseMode::Read }
+        if self.write { LeaseMode::Write } else { LeaseMode::Read }
     }
 }
 
@@ -85,11 +85,14 @@ impl Vfs {
         }
         if how.truncate && !how.access.write {
             // O_RDONLY | O_TRUNC: Linux cuts the file.
+            let _ = self.holder.settle_file(file);
             let cut = self.client().truncate(file, 0);
             self.holder.resized(file);
             cut?;
             self.changed(file);
         }
+        // What comes with it is what was written before.
+        let _ = self.holder.settle_file(file);
         let bytes = Bytes::new(&self.holder, file, how.access);
         let options = how.access.options().truncate(how.truncate && how.access.write).lease(bytes.to_wish(how.access));
         let opened = self.client().open(file, &options);
@@ -126,8 +129,7 @@ impl Vfs {
         }
         bytes.renew(&known);
         let (late, shared) = (Late::later(self.client(), file), self.files.share(&known.attributes));
-        let lockers = Mutex::default();
-        let open = Arc::new(OpenFile { file: late, late_in: Some(directory), access, shared, lockers, bytes });
+        let open = Arc::new(OpenFile::new(late, access, shared, bytes).late_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
         let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
         if !may_stay && let Err(error) = open.file.get() {
@@ -153,14 +155,7 @@ impl Vfs {
         if keeps_data {
             bytes.renew(&known);
         }
-        let number = self.open_files.insert(OpenFile {
-            file: Late::open(file),
-            late_in: None,
-            access,
-            shared,
-            lockers: Mutex::default(),
-            bytes,
-        })?;
+        let number = self.open_files.insert(OpenFile::new(Late::open(file), access, shared, bytes))?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data })
     }
 

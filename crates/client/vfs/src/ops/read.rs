@@ -11,6 +11,7 @@ impl Vfs {
     pub fn read(&self, handle: FileHandle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let open = self.readable(handle)?;
         open.bytes.begin(Use::Read)?;
+        open.bytes.settle()?;
         Ok(open.file.get()?.read_at(buffer, offset)?)
     }
 
@@ -27,6 +28,7 @@ impl Vfs {
     ) -> Result<R> {
         let open = self.file(handle)?;
         let _under = open.bytes.begin(Use::Page)?;
+        open.bytes.settle()?;
         let got = open.file.get()?.read_at(buffer, offset)?;
         Ok(give(&buffer[..got]))
     }

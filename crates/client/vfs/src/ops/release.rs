@@ -12,12 +12,16 @@ impl Vfs {
     /// No such handle. That writes were lost, if nobody was told yet.
     pub fn release(&self, handle: FileHandle, whole: Option<u64>) -> Result<()> {
         let open = self.open_files.remove(handle.0)?;
+        // Who wrote it is told: if it was this handle, now.
+        let _ = open.bytes.settle();
+        let lost = open.lost.tell();
         if let Some(directory) = open.late_in {
             self.holder.late.forget(directory, handle.0);
         }
         let unlocked = self.unlock_open_file(&open, whole);
         // Whoever else still uses it closes it.
         Arc::into_inner(open).map_or(Ok(()), |open| open.file.close())?;
+        lost?;
         unlocked
     }
 }

@@ -12,7 +12,9 @@ impl Vfs {
     /// # Errors
     /// [`Error::PastEnd`] when there is none; with the daemon that failed.
     pub fn next_data(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        self.file(handle)?.file.get()?.next_data(offset)?.ok_or(Error::PastEnd)
+        let open = self.file(handle)?;
+        open.bytes.settle()?;
+        open.file.get()?.next_data(offset)?.ok_or(Error::PastEnd)
     }
 
     /// The next hole at or after `offset`, at the latest the end of the file.
@@ -20,6 +22,8 @@ impl Vfs {
     /// # Errors
     /// [`Error::PastEnd`] at or past the end; with the daemon that failed.
     pub fn next_hole(&self, handle: FileHandle, offset: u64) -> Result<u64> {
-        self.file(handle)?.file.get()?.next_hole(offset)?.ok_or(Error::PastEnd)
+        let open = self.file(handle)?;
+        open.bytes.settle()?;
+        open.file.get()?.next_hole(offset)?.ok_or(Error::PastEnd)
     }
 }

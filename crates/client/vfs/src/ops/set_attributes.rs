@@ -21,6 +21,8 @@ impl Vfs {
         mut changes: AttributeChanges,
         kill_privileges: bool,
     ) -> Result<Known> {
+        // What was written before has its times and its place before this.
+        let _ = self.holder.settle_file(file);
         if kill_privileges && changes.mode.is_none() {
             changes.mode = self.mode_to_be(file)?;
         }

@@ -11,21 +11,28 @@ impl Vfs {
     /// Once for each open file, that writes were lost; with the server that failed.
     pub fn sync(&self, handle: FileHandle) -> Result<()> {
         let open = self.file(handle)?;
-        open.file.get()?.sync()?;
+        let settled = open.bytes.settle();
+        let synced = open.file.get().and_then(|file| Ok(file.sync()?));
+        open.lost.tell()?;
+        settled?;
+        synced?;
         if self.consistency() == Consistency::Commit {
             open.bytes.drop_weak();
         }
         Ok(())
     }
 
-    /// One of several descriptors of an open file is closed: ranges that its process (`owner`) has locked go. Says whether
-    /// writes are known to be lost.
+    /// One of several descriptors of an open file is closed: what was gathered is written, ranges that its process (`owner`) has
+    /// locked go. Says whether writes are known to be lost.
     ///
     /// # Errors
     /// Once for each open file, that writes were lost. The locks could not be let go.
     pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
         let open = self.file(handle)?;
+        // Who wrote it is told: if it was this handle, now.
+        let _ = open.bytes.settle();
         let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
+        open.lost.tell()?;
         open.file.check_loss()?;
         unlocked
     }

@@ -2,7 +2,15 @@
 
 use braid_client::AttributeChanges;
 
-use crate::{data::gate::Use, error::Result, files::OpenFile, handles::FileHandle, known::Known, vfs::Vfs};
+use std::sync::Arc;
+
+use crate::{
+    error::Result,
+    files::{Bytes, OpenFile},
+    handles::FileHandle,
+    known::Known,
+    vfs::Vfs,
+};
 
 /// How bytes are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -15,30 +23,37 @@ pub struct WriteAs {
     pub kill_privileges: bool,
     /// They are pages of a mapping, which a kernel writes when it likes, or because it drops them.
     pub page: bool,
+    /// They are to be at the daemons before the call returns, as `O_DIRECT` asks: nothing is gathered.
+    pub direct: bool,
 }
 
 impl Vfs {
-    /// Writes all of `bytes` at an offset, straight from the buffer into the sockets.
+    /// Writes all of `bytes` at an offset, straight from the buffer into the sockets; or gathers them, where they are few
+    /// and follow what was written before.
     ///
     /// # Errors
-    /// The handle is not open for writing; with the daemon that failed.
+    /// The handle is not open for writing; with the daemon that failed. That bytes that were gathered are lost, until a
+    /// sync or a close was told.
     pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8], how: WriteAs) -> Result<usize> {
         let open = self.writable(handle)?;
         if how.kill_privileges {
             self.kill_privileges(&open)?;
         }
         let written = match (how.page, how.append) {
-            // Whoever drops pages waits for it: it waits for nobody.
-            (true, _) => open.file.get()?.write_at(bytes, offset).map_err(Into::into),
+            // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
+            (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
             (false, true) => append(&open, bytes),
             (false, false) => write_at(&open, offset, bytes),
         };
         self.changed(open.file.index());
-        let written = written?;
+        written?;
+        if how.durable || how.direct {
+            open.bytes.settle()?;
+        }
         if how.durable {
             open.file.get()?.sync()?;
         }
-        Ok(written)
+        Ok(bytes.len())
     }
 
     /// Takes setuid and setgid away, where the file has them: the attributes after it. Done before the bytes are written: a
@@ -50,27 +65,30 @@ impl Vfs {
     }
 }
 
-fn write_at(open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<usize> {
-    let under = open.bytes.begin(Use::Write)?;
-    let written = open.file.get()?.write_at(bytes, offset)?;
-    open.bytes.written(under.as_ref(), offset, written as u64);
-    Ok(written)
+fn write_at(open: &Arc<OpenFile>, offset: u64, bytes: &[u8]) -> Result<()> {
+    let under = open.bytes.begin_write(Some(offset), bytes.len())?;
+    Bytes::put(open, under.as_ref(), offset, bytes)?;
+    open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
+    Ok(())
 }
 
 /// At the end of the file, wherever it is: no other mount writes, cuts or extends it meanwhile, and of this one no other
 /// append. Several that write and cut a file on one mount are kept apart by its kernel.
-fn append(open: &OpenFile, bytes: &[u8]) -> Result<usize> {
+fn append(open: &Arc<OpenFile>, bytes: &[u8]) -> Result<()> {
     let _alone_here = open.shared.append_lock();
-    let under = open.bytes.begin(Use::Append)?;
+    let under = open.bytes.begin_write(None, bytes.len())?;
     let known = open.bytes.end();
     let end = match known {
         Some(end) => end,
-        None => open.file.get()?.size()?,
+        None => {
+            open.bytes.settle()?;
+            open.file.get()?.size()?
+        }
     };
     open.bytes.ends_at(None);
-    let written = open.file.get()?.write_at(bytes, end)?;
-    let now = end + written as u64;
-    open.bytes.ends_at(under.is_some().then_some(now));
-    open.bytes.written(under.as_ref(), end, written as u64);
-    Ok(written)
+    open.bytes.expect_write(end);
+    Bytes::put(open, under.as_ref(), end, bytes)?;
+    open.bytes.ends_at(under.is_some().then_some(end + bytes.len() as u64));
+    open.bytes.written(under.as_ref(), end, bytes.len() as u64);
+    Ok(())
 }

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each user uses some of it")]
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
 
@@ -62,6 +62,24 @@ impl Cluster {
         self.admin.daemon_status().unwrap().calls
     }
 
+    /// Bytes that the I/O daemons have been sent to write, and calls that they have answered.
+    pub fn written(&self) -> (u64, u64) {
+        let counters = self.iods.iter().map(|iod| iod.core().counters());
+        counters.fold((0, 0), |(bytes, calls), of_one| {
+            (bytes + of_one.bytes_written.load(Relaxed), calls + of_one.calls.load(Relaxed))
+        })
+    }
+
+    /// The I/O daemons are gone.
+    pub fn stop_daemons(&mut self) {
+        self.iods.iter_mut().for_each(|iod| _ = iod.stop());
+    }
+
+    /// What a client needs.
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
     /// A client that remembers nothing.
     pub fn client(&self) -> Client {
         Client::connect(self.config.clone()).unwrap()
@@ -69,7 +87,12 @@ impl Cluster {
 
     /// Another mount, that takes leases for a keeper that keeps nothing.
     pub fn serving_mount(&self) -> Vfs {
-        let vfs = self.mount();
+        self.serving_mount_of(self.config())
+    }
+
+    /// The same, of a client that is set so.
+    pub fn serving_mount_of(&self, config: Config) -> Vfs {
+        let vfs = Vfs::new(Client::connect(config).unwrap()).unwrap();
         vfs.serve(Arc::new(Forgetful)).unwrap();
         vfs
     }

@@ -26,7 +26,7 @@ impl FileSystem {
         answer.with(|reply| reply.data(&scratch[..got]))
     }
 
-    /// From the request's own buffer into the sockets.
+    /// From the request's own buffer into the sockets, or to what `vfs` gathers.
     pub(super) fn write(
         &self,
         handle: u64,
@@ -42,6 +42,7 @@ impl FileSystem {
             durable: flags.intersects(OFlags::DSYNC) && !from_cache,
             kill_privileges: kill_suidgid,
             page: from_cache,
+            direct: flags.contains(OFlags::DIRECT) && !from_cache,
         };
         let written = self.vfs.write(FileHandle(handle), offset, data, how)?;
         // A request has at most 1 MiB.

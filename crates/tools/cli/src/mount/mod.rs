@@ -35,6 +35,7 @@ use crate::{
 pub struct Served {
     mounted: Arc<Mounted>,
     warden: Option<Warden>,
+    vfs: Arc<Vfs>,
 }
 
 impl Served {
@@ -54,9 +55,10 @@ impl Served {
         };
         let vfs = Vfs::with(connect::client(settings)?, behaviour).map_err(failed)?;
         vfs.attributes(FileIndex::ROOT, None).map_err(failed)?;
-        let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::new(vfs))));
+        let vfs = Arc::new(vfs);
+        let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::clone(&vfs))));
         let mounted = mounted.map_err(|error| told(&options.point, &error))?;
-        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted) })
+        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted), vfs })
     }
 
     /// Where it is.
@@ -92,6 +94,8 @@ impl Served {
 impl Drop for Served {
     fn drop(&mut self) {
         self.end();
+        // Of files that programs still have open; nobody waits for it but this process.
+        self.vfs.settle();
         // Of one that is still in use, out of the tree, the warden has to end what is left.
         if self.mounted.wait_for(Duration::ZERO) {
             self.warden.take().into_iter().for_each(Warden::farewell);

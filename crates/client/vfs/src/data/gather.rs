@@ -1,0 +1,343 @@
+//! Small writes that follow one another, gathered in memory until they make a full stretch of the file's stripes.
+//!
+//! ```text
+//!   write ── write lease, small, where the last one ended ──> run ──┬─ as long as its stretch ──────> daemons, by the writer
+//!                                                                   ├─ GATHER_AGE ──────────────────> daemons, by a thread
+//!                                                                   └─ whoever must see it: settle ─> daemons, by who asks
+//!   settle: fsync, close, reads, other writes, sizes, attributes on this mount; a recall for those of others
+//! ```
+//!
+//! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
+//! the daemons before it goes; (2) a file has one run: what does not continue it goes to the daemons after it; (3) what a run
+//! could not write is told once through the handle that wrote it, at fsync or close, and every write until then fails; (4) at most
+//! [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written without any lock that pages or leases
+//! wait for; what is remembered of the file's attributes goes before anybody may take the file for settled.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_client::{Distribution, FileIndex, Layout, LeaseMode};
+
+use super::{Data, Under};
+use crate::{
+    error::Result,
+    files::{OpenFile, lock},
+    promise::Holder,
+};
+
+/// A write of so many bytes or more is worth a call of its own: a quarter of a stretch.
+const GATHER_BELOW: usize = 128 * 1024;
+/// A run ends where a multiple of the stripe size does that is at least this.
+const STRETCH_BYTES: u64 = 512 * 1024;
+/// Beyond it, in the file's stripes, a run ends at a multiple of [`STRETCH_BYTES`].
+const STRETCH_BYTES_MAX: u64 = 4 << 20;
+/// What one mount has gathered at most (I6, I9).
+pub const GATHER_BYTES_MAX: usize = 64 << 20;
+/// How long a byte stays gathered before it is sent (I6).
+pub const GATHER_AGE: Duration = Duration::from_secs(1);
+/// Runs that are sent at a time because of their age: one whose daemon is gone does not hold up the others.
+const SENDERS: usize = 4;
+/// A thread that sends looks so often whether its mount is still there.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// What is gathered of one file.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Whether something is: looked at without the lock.
+    some: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    run: Option<Run>,
+    /// Where the last write ended.
+    next: u64,
+}
+
+/// Bytes that follow one another, all of one handle.
+#[derive(Debug)]
+struct Run {
+    by: Arc<OpenFile>,
+    offset: u64,
+    bytes: Vec<u8>,
+    /// Where it is full.
+    until: u64,
+}
+
+impl Run {
+    fn end(&self) -> u64 {
+        self.offset + self.bytes.len() as u64
+    }
+}
+
+/// The runs of a mount.
+#[derive(Debug, Default)]
+pub(crate) struct Runs {
+    bytes: AtomicUsize,
+    files: Mutex<Files>,
+    began: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Files {
+    /// Since when there is one, and of what; `None`: it is being sent.
+    since: HashMap<FileIndex, (Option<Instant>, Weak<Data>)>,
+    threads: usize,
+}
+
+impl Runs {
+    /// Whether nothing is gathered on this mount.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) == 0
+    }
+
+    fn take_room(&self, bytes: usize) -> bool {
+        let taken = self.bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        if taken > GATHER_BYTES_MAX {
+            self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        taken <= GATHER_BYTES_MAX
+    }
+
+    fn ended(&self, file: FileIndex, bytes: usize) {
+        lock(&self.files).since.remove(&file);
+        self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    fn all(&self) -> Vec<Arc<Data>> {
+        lock(&self.files).since.values().filter_map(|(_, data)| data.upgrade()).collect()
+    }
+
+    /// A run that is old enough to be sent, waited for; `None` when there was nothing for a while.
+    fn old(&self) -> Option<Weak<Data>> {
+        let mut files = lock(&self.files);
+        let until = Instant::now() + IDLE;
+        loop {
+            let now = Instant::now();
+            let oldest = files.since.values_mut().filter(|(since, _)| since.is_some()).min_by_key(|(since, _)| *since);
+            let due = match oldest {
+                Some((since, data)) if since.is_some_and(|since| now >= since + GATHER_AGE) => {
+                    *since = None;
+                    return Some(data.clone());
+                }
+                Some((Some(since), _)) => *since + GATHER_AGE,
+                _ => until,
+            };
+            let left = due.min(until).saturating_duration_since(now);
+            if left.is_zero() {
+                return None;
+            }
+            files = self.began.wait_timeout(files, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl Holder {
+    /// Before a write: where this mount shares a file with others that write it, or did, it asks now and then whether it is alone by
+    /// now.
+    /// `offset` is `None` for an append.
+    pub(crate) fn wish_alone(&self, data: &Data, offset: Option<u64>, bytes: usize) {
+        let gains = bytes < GATHER_BELOW
+            && match offset {
+                Some(offset) => self.may_wish(data, LeaseMode::Shared) && lock(&data.gathered.state).next == offset,
+                None => self.may_wish(data, LeaseMode::None) || self.may_wish(data, LeaseMode::Shared),
+            };
+        if gains && self.begins_to_wish(data) {
+            // Whoever writes goes on with what is held.
+            let _ = self.ask(data, LeaseMode::Write, false);
+        }
+    }
+
+    fn may_wish(&self, data: &Data, held: LeaseMode) -> bool {
+        self.is_serving() && self.held(data, &lock(&data.state)) == held
+    }
+
+    fn begins_to_wish(&self, data: &Data) -> bool {
+        let (mut state, now) = (lock(&data.state), Instant::now());
+        if state.wish_again.is_some_and(|again| now < again) || !state.gate.is_open() {
+            return false;
+        }
+        state.wish_again = Some(now + GATHER_AGE);
+        state.gate.ask(true);
+        true
+    }
+
+    /// Writes at an offset: to the daemons, or to what is gathered.
+    ///
+    /// # Errors
+    /// With the daemon; that an earlier write of the handle is lost.
+    pub(crate) fn put(
+        self: &Arc<Self>,
+        open: &Arc<OpenFile>,
+        under: Option<&Under>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<()> {
+        open.lost.check()?;
+        if let Some(Under { data, gathers, .. }) = under {
+            let mut state = lock(&data.gathered.state);
+            let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
+            if *gathers && self.gather(open, (data, &mut state), follows, (offset, bytes))? {
+                return Ok(());
+            }
+        }
+        open.file.get()?.write_at(bytes, offset)?;
+        Ok(())
+    }
+
+    /// Takes a write in, if it is one to be gathered; else what was gathered before is at the daemons.
+    fn gather(
+        self: &Arc<Self>,
+        open: &Arc<OpenFile>,
+        (data, state): (&Arc<Data>, &mut State),
+        follows: bool,
+        (offset, bytes): (u64, &[u8]),
+    ) -> Result<bool> {
+        let mut left = bytes;
+        if !follows || bytes.len() >= GATHER_BELOW || offset.checked_add(bytes.len() as u64).is_none() {
+            self.write_out(data, state)?;
+            return Ok(false);
+        }
+        // What is taken in now is not refused when it is sent.
+        open.file.get()?.reserve(offset + bytes.len() as u64)?;
+        while !left.is_empty() {
+            let at = offset + (bytes.len() - left.len()) as u64;
+            if state.run.as_ref().is_some_and(|run| !Arc::ptr_eq(&run.by, open) || run.end() != at) {
+                self.write_out(data, state)?;
+            }
+            let until = state.run.as_ref().map_or_else(|| open.stretch_end(at), |run| run.until);
+            let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
+            if !self.runs.take_room(fits) {
+                self.write_out(data, state)?;
+                open.file.get()?.write_at(left, at)?;
+                return Ok(true);
+            }
+            let (now, rest) = left.split_at(fits);
+            match &mut state.run {
+                Some(run) => run.bytes.extend_from_slice(now),
+                None => {
+                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), until });
+                    data.gathered.some.store(true, Ordering::Release);
+                    self.has_begun(data);
+                }
+            }
+            if at + fits as u64 == until {
+                self.write_out(data, state)?;
+            }
+            left = rest;
+        }
+        Ok(true)
+    }
+
+    /// A run began: it is sent in time.
+    fn has_begun(self: &Arc<Self>, data: &Arc<Data>) {
+        let mut files = lock(&self.runs.files);
+        files.since.insert(data.file, (Some(Instant::now()), Arc::downgrade(data)));
+        if files.threads < SENDERS {
+            let (runs, holder) = (Arc::clone(&self.runs), Arc::downgrade(self));
+            let sends = move || {
+                while holder.strong_count() > 0 {
+                    if let (Some(data), Some(holder)) = (runs.old().and_then(|data| data.upgrade()), holder.upgrade()) {
+                        // Whoever wrote it is told.
+                        let _ = holder.settle(&data);
+                    }
+                }
+            };
+            let begun = thread::Builder::new().name("vfs-gather".into()).spawn(sends);
+            files.threads += usize::from(begun.is_ok());
+        }
+        drop(files);
+        self.runs.began.notify_one();
+    }
+
+    /// Everything that was written to a file on this mount is at the daemons when this returns.
+    ///
+    /// # Errors
+    /// It could not be written; whoever wrote it is told, too.
+    pub(crate) fn settle(&self, data: &Data) -> Result<()> {
+        if !data.gathered.some.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.write_out(data, &mut lock(&data.gathered.state))
+    }
+
+    /// The same, of a file by its index.
+    ///
+    /// # Errors
+    /// As [`Holder::settle`].
+    pub(crate) fn settle_file(&self, file: FileIndex) -> Result<()> {
+        if self.runs.is_empty() {
+            return Ok(());
+        }
+        self.data.known(file).map_or(Ok(()), |data| self.settle(&data))
+    }
+
+    /// The same, of all files.
+    pub(crate) fn settle_all(&self) {
+        // Who wrote is told at close, if it still can be.
+        self.runs.all().iter().for_each(|data| _ = self.settle(data));
+    }
+
+    /// Whether something of a file is gathered, or was a moment ago and is on its way.
+    pub(crate) fn has_gathered(&self, file: FileIndex) -> bool {
+        !self.runs.is_empty() && self.data.known(file).is_some_and(|data| data.gathered.some.load(Ordering::Acquire))
+    }
+
+    /// Where the next write is expected: an append goes where the file ends.
+    pub(crate) fn expect_write(data: &Data, offset: u64) {
+        lock(&data.gathered.state).next = offset;
+    }
+
+    fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
+        let Some(run) = state.run.take() else { return Ok(()) };
+        let written = run.by.file.get().and_then(|file| Ok(file.write_at(&run.bytes, run.offset)?));
+        if let Err(error) = &written {
+            run.by.lost.note(error);
+            data.ends_at(None);
+        }
+        // Their time is that of the daemons.
+        self.cache.change(&[data.file]);
+        data.gathered.some.store(false, Ordering::Release);
+        self.runs.ended(data.file, run.bytes.len());
+        written.map(drop)
+    }
+}
+
+/// Where the stretch of full stripes ends in which this byte of a file lies.
+pub(crate) fn stretch_of(layout: &Layout) -> u64 {
+    let stripe = match layout.components.first().map(|component| &component.distribution) {
+        Some(Distribution::SimpleStripe { stripe_size } | Distribution::Grouped { stripe_size, .. }) => *stripe_size,
+        _ => STRETCH_BYTES,
+    };
+    match stripe.max(1) {
+        stripe @ 1..STRETCH_BYTES => stripe * STRETCH_BYTES.div_ceil(stripe),
+        stripe if stripe <= STRETCH_BYTES_MAX => stripe,
+        _ => STRETCH_BYTES,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_client::Distribution::SimpleStripe;
+    use braid_types::IodId;
+
+    use super::*;
+
+    #[test]
+    fn a_stretch_is_a_multiple_of_the_stripe_size_and_not_small() {
+        let stretch = |stripe_size| stretch_of(&Layout::one(SimpleStripe { stripe_size }, (1..=4).map(IodId)));
+        assert_eq!(stretch(4096), 512 * 1024);
+        assert_eq!(stretch(3 * 4096), 528_384, "43 strips");
+        assert_eq!(stretch(1 << 20), 1 << 20);
+        assert_eq!(stretch(64 << 20), STRETCH_BYTES, "more is not kept in memory");
+        assert_eq!(stretch_of(&Layout::one(Distribution::Single, [IodId(1)])), STRETCH_BYTES);
+    }
+}
