@@ -90,6 +90,8 @@ pub(crate) struct Runs {
 struct Files {
     /// Since when there is one, and of what; `None`: it is being sent.
     since: HashMap<FileIndex, (Option<Instant>, Weak<Data>)>,
+    /// A thread waits until the oldest is old enough.
+    watched: bool,
     threads: usize,
 }
 
@@ -116,26 +118,32 @@ impl Runs {
         lock(&self.files).since.values().filter_map(|(_, data)| data.upgrade()).collect()
     }
 
-    /// A run that is old enough to be sent, waited for; `None` when there was nothing for a while.
+    /// A run that is old enough to be sent, waited for; `None` when there was nothing for a while. One thread at a time watches what
+    /// there is: a run that begins and ends in time wakes nobody.
     fn old(&self) -> Option<Weak<Data>> {
         let mut files = lock(&self.files);
         let until = Instant::now() + IDLE;
         loop {
             let now = Instant::now();
-            let oldest = files.since.values_mut().filter(|(since, _)| since.is_some()).min_by_key(|(since, _)| *since);
-            let due = match oldest {
+            let watched = files.watched;
+            let waiting = files.since.values_mut().filter(|(since, _)| since.is_some());
+            let due = match waiting.min_by_key(|(since, _)| *since) {
                 Some((since, data)) if since.is_some_and(|since| now >= since + GATHER_AGE) => {
                     *since = None;
+                    // There may be more, while this one is on its way.
+                    self.began.notify_one();
                     return Some(data.clone());
                 }
-                Some((Some(since), _)) => *since + GATHER_AGE,
-                _ => until,
+                Some((since, _)) if !watched => since.map(|since| since + GATHER_AGE),
+                _ => None,
             };
-            let left = due.min(until).saturating_duration_since(now);
+            let left = due.unwrap_or(until).saturating_duration_since(now);
             if left.is_zero() {
                 return None;
             }
+            files.watched |= due.is_some();
             files = self.began.wait_timeout(files, left).unwrap_or_else(PoisonError::into_inner).0;
+            files.watched &= due.is_none();
         }
     }
 }
@@ -254,8 +262,9 @@ impl Holder {
             let begun = thread::Builder::new().name("vfs-gather".into()).spawn(sends);
             files.threads += usize::from(begun.is_ok());
         }
-        drop(files);
-        self.runs.began.notify_one();
+        if !files.watched {
+            self.runs.began.notify_one();
+        }
     }
 
     /// Everything that was written to a file on this mount is at the daemons when this returns.
