@@ -133,13 +133,23 @@ impl Bytes {
     }
 
     /// Writes at an offset; see [`Holder::put`].
-    pub(crate) fn put(open: &Arc<OpenFile>, under: Option<&Under>, offset: u64, bytes: &[u8]) -> Result<()> {
-        open.bytes.holder.put(open, under, offset, bytes)
+    pub(crate) fn put(
+        open: &Arc<OpenFile>,
+        under: Option<&Under>,
+        what: (u64, &[u8]),
+        owner: Option<u64>,
+    ) -> Result<()> {
+        open.bytes.holder.put(open, under, what, owner)
     }
 
     /// What this mount has gathered of the file is at the daemons when this returns.
     pub(crate) fn settle(&self) -> Result<()> {
         self.data.as_ref().map_or(Ok(()), |data| self.holder.settle(data))
+    }
+
+    /// The same of what this process has written through this open file, and of what nobody knows who wrote it.
+    pub(crate) fn settle_of(open: &OpenFile, owner: Option<u64>) -> Result<()> {
+        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_of(data, open, owner))
     }
 
     /// The next write is at this offset, whatever the one before it was.

@@ -251,7 +251,7 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
 }
 
 #[test]
-fn what_could_not_be_written_is_told_once_and_no_write_after_it_succeeds_before() {
+fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
     let mut cluster = Cluster::start(1);
     let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
     let (_, handle) = create(&vfs, b"f");
@@ -264,8 +264,36 @@ fn what_could_not_be_written_is_told_once_and_no_write_after_it_succeeds_before(
     wait_for(|| vfs.write(handle, 20, b"or this", WriteAs::default()).is_err());
     assert!(vfs.write(handle, 27, b"or this", WriteAs::default()).is_err(), "not before somebody was told");
     assert_eq!(failed(vfs.flush(handle, None)), Status::Unreachable);
+    assert_eq!(
+        failed(vfs.flush(handle, None)),
+        Status::Unreachable,
+        "who closed may have been a program that was started"
+    );
+    assert_eq!(failed(vfs.sync(handle)), Status::Unreachable);
     vfs.flush(handle, None).unwrap();
     vfs.flush(other, None).unwrap();
+}
+
+#[test]
+fn a_process_that_closes_what_it_has_inherited_sends_nothing_of_its_parent() {
+    let cluster = Cluster::start(2);
+    let vfs = gathering_mount(&cluster);
+    let (_, handle) = create(&vfs, b"f");
+    let (before, parent) = (cluster.written().0, WriteAs { owner: Some(1), ..WriteAs::default() });
+    let began = Instant::now();
+    vfs.write(handle, 0, &[1; 10], parent).unwrap();
+    vfs.flush(handle, Some(2)).unwrap();
+    if began.elapsed() < GATHER_AGE / 2 {
+        assert_eq!(cluster.written().0 - before, 0);
+    }
+    vfs.flush(handle, Some(1)).unwrap();
+    assert_eq!(cluster.written().0 - before, 10);
+    // Of what several wrote, each sends all.
+    vfs.write(handle, 10, &[1; 10], parent).unwrap();
+    vfs.write(handle, 20, &[1; 10], WriteAs { owner: Some(2), ..WriteAs::default() }).unwrap();
+    vfs.flush(handle, Some(2)).unwrap();
+    assert_eq!(cluster.written().0 - before, 30);
+    vfs.release(handle, None).unwrap();
 }
 
 /// What is done in the test below, on a file that starts empty.

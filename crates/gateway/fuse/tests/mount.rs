@@ -13,7 +13,7 @@ use std::{
 };
 
 use rustix::fs::{CWD, FileType, Mode, OFlags};
-use support::{Cluster, Mount, can_mount};
+use support::{Cluster, Mount, can_mount, wait_for};
 
 fn read_write() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -40,6 +40,38 @@ fn what_is_written_is_read_on_both_mounts_and_stat_tells_its_size_at_once() {
     }
     file.set_len(5).unwrap();
     assert_eq!(fs::read(one.path("f")).unwrap(), bytes[..5]);
+}
+
+#[test]
+fn a_program_that_reads_a_file_through_has_all_daemons_read_ahead_of_it() {
+    const STEP: usize = 64 << 10;
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(4);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let bytes: Vec<u8> = (0..32u32 << 20).map(|at| (at >> 12) as u8).collect();
+    let mut number = 0;
+    // Until the writer's lease is back, a file is read past the kernel's memory: the next one, then.
+    (0..16).for_each(|number| fs::write(one.path(&format!("f{number}")), &bytes).unwrap());
+    wait_for(|| {
+        number += 1;
+        let before = cluster.read_from_each();
+        let mut file = fs::File::open(two.path(&format!("f{}", number % 16))).unwrap();
+        let mut step = vec![0; STEP];
+        for at in 0..16 {
+            file.read_exact(&mut step).unwrap();
+            assert!(step == bytes[at * STEP..][..STEP]);
+        }
+        let read = || cluster.read_from_each().iter().zip(&before).map(|(now, then)| now - then).collect::<Vec<_>>();
+        // What is asked for ahead of the program is under way when its own read returns.
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(2);
+        let ahead = || read().iter().all(|bytes| *bytes > 0) && read().iter().sum::<u64>() >= 3 << 20;
+        while !ahead() && std::time::Instant::now() < until {
+            thread::yield_now();
+        }
+        ahead()
+    });
 }
 
 #[test]

@@ -9,7 +9,7 @@
 //!
 //! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
 //! the daemons before it goes; (2) a file has one run: what does not continue it goes to the daemons after it; (3) what a run
-//! could not write is told once through the handle that wrote it, at fsync or close, and every write until then fails; (4) at most
+//! could not write is told through the handle that wrote it: every write and close fails until an fsync has told it; (4) at most
 //! [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written without any lock that pages or leases
 //! wait for; what is remembered of the file's attributes goes before anybody may take the file for settled.
 
@@ -66,6 +66,8 @@ struct State {
 #[derive(Debug)]
 struct Run {
     by: Arc<OpenFile>,
+    /// The process, if it is one that is known.
+    owner: Option<u64>,
     offset: u64,
     bytes: Vec<u8>,
     /// Where it is full.
@@ -186,14 +188,14 @@ impl Holder {
         self: &Arc<Self>,
         open: &Arc<OpenFile>,
         under: Option<&Under>,
-        offset: u64,
-        bytes: &[u8],
+        (offset, bytes): (u64, &[u8]),
+        owner: Option<u64>,
     ) -> Result<()> {
         open.lost.check()?;
         if let Some(Under { data, gathers, .. }) = under {
             let mut state = lock(&data.gathered.state);
             let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
-            if *gathers && self.gather(open, (data, &mut state), follows, (offset, bytes))? {
+            if *gathers && self.gather((open, owner), (data, &mut state), follows, (offset, bytes))? {
                 return Ok(());
             }
         }
@@ -204,7 +206,7 @@ impl Holder {
     /// Takes a write in, if it is one to be gathered; else what was gathered before is at the daemons.
     fn gather(
         self: &Arc<Self>,
-        open: &Arc<OpenFile>,
+        (open, owner): (&Arc<OpenFile>, Option<u64>),
         (data, state): (&Arc<Data>, &mut State),
         follows: bool,
         (offset, bytes): (u64, &[u8]),
@@ -230,9 +232,12 @@ impl Holder {
             }
             let (now, rest) = left.split_at(fits);
             match &mut state.run {
-                Some(run) => run.bytes.extend_from_slice(now),
+                Some(run) => {
+                    run.owner = run.owner.filter(|of_run| owner == Some(*of_run));
+                    run.bytes.extend_from_slice(now);
+                }
                 None => {
-                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), until });
+                    state.run = Some(Run { by: Arc::clone(open), owner, offset: at, bytes: now.to_vec(), until });
                     data.gathered.some.store(true, Ordering::Release);
                     self.has_begun(data);
                 }
@@ -276,6 +281,22 @@ impl Holder {
             return Ok(());
         }
         self.write_out(data, &mut lock(&data.gathered.state))
+    }
+
+    /// The same, of what this process has written through this open file, and of what nobody knows who wrote it: one that was forked,
+    /// and lets go of what it has inherited, waits for no daemon.
+    ///
+    /// # Errors
+    /// As [`Holder::settle`].
+    pub(crate) fn settle_of(&self, data: &Data, open: &OpenFile, owner: Option<u64>) -> Result<()> {
+        if !data.gathered.some.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut state = lock(&data.gathered.state);
+        let is_theirs = |run: &Run| {
+            std::ptr::eq(Arc::as_ptr(&run.by), open) && (run.owner.is_none() || owner.is_none() || run.owner == owner)
+        };
+        if state.run.as_ref().is_some_and(is_theirs) { self.write_out(data, &mut state) } else { Ok(()) }
     }
 
     /// The same, of a file by its index.

@@ -1,6 +1,6 @@
 //! Forcing to disk, and telling of losses.
 
-use crate::{consistency::Consistency, error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{consistency::Consistency, error::Result, files::Bytes, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
     /// Forces everything written to the file to disk: data on every daemon, size and name (I6). Also what other handles
@@ -22,17 +22,18 @@ impl Vfs {
         Ok(())
     }
 
-    /// One of several descriptors of an open file is closed: what was gathered is written, ranges that its process (`owner`) has
-    /// locked go. Says whether writes are known to be lost.
+    /// One of several descriptors of an open file is closed: what its process (`owner`) wrote and was gathered is sent, ranges that it
+    /// has locked go. Says whether writes are known to be lost.
     ///
     /// # Errors
-    /// Once for each open file, that writes were lost. The locks could not be let go.
+    /// Once for each open file, that daemons lost writes. Each time until [`Vfs::sync`] has said so, that what was gathered is
+    /// lost: a program that was started looks at no error of what it inherited. The locks could not be let go.
     pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
         let open = self.file(handle)?;
         // Who wrote it is told: if it was this handle, now.
-        let _ = open.bytes.settle();
+        let _ = Bytes::settle_of(&open, owner);
         let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
-        open.lost.tell()?;
+        open.lost.check()?;
         open.file.check_loss()?;
         unlocked
     }

@@ -25,6 +25,8 @@ pub struct WriteAs {
     pub page: bool,
     /// They are to be at the daemons before the call returns, as `O_DIRECT` asks: nothing is gathered.
     pub direct: bool,
+    /// The process that writes, as its locks are named, if that is known.
+    pub owner: Option<u64>,
 }
 
 impl Vfs {
@@ -42,8 +44,8 @@ impl Vfs {
         let written = match (how.page, how.append) {
             // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
             (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
-            (false, true) => append(&open, bytes),
-            (false, false) => write_at(&open, offset, bytes),
+            (false, true) => append(&open, bytes, how.owner),
+            (false, false) => write_at(&open, (offset, bytes), how.owner),
         };
         self.changed(open.file.index());
         written?;
@@ -65,16 +67,16 @@ impl Vfs {
     }
 }
 
-fn write_at(open: &Arc<OpenFile>, offset: u64, bytes: &[u8]) -> Result<()> {
+fn write_at(open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), owner: Option<u64>) -> Result<()> {
     let under = open.bytes.begin_write(Some(offset), bytes.len())?;
-    Bytes::put(open, under.as_ref(), offset, bytes)?;
+    Bytes::put(open, under.as_ref(), (offset, bytes), owner)?;
     open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
     Ok(())
 }
 
 /// At the end of the file, wherever it is: no other mount writes, cuts or extends it meanwhile, and of this one no other
 /// append. Several that write and cut a file on one mount are kept apart by its kernel.
-fn append(open: &Arc<OpenFile>, bytes: &[u8]) -> Result<()> {
+fn append(open: &Arc<OpenFile>, bytes: &[u8], owner: Option<u64>) -> Result<()> {
     let _alone_here = open.shared.append_lock();
     let under = open.bytes.begin_write(None, bytes.len())?;
     let known = open.bytes.end();
@@ -87,7 +89,7 @@ fn append(open: &Arc<OpenFile>, bytes: &[u8]) -> Result<()> {
     };
     open.bytes.ends_at(None);
     open.bytes.expect_write(end);
-    Bytes::put(open, under.as_ref(), end, bytes)?;
+    Bytes::put(open, under.as_ref(), (end, bytes), owner)?;
     open.bytes.ends_at(under.is_some().then_some(end + bytes.len() as u64));
     open.bytes.written(under.as_ref(), end, bytes.len() as u64);
     Ok(())

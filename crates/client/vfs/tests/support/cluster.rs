@@ -70,6 +70,11 @@ impl Cluster {
         })
     }
 
+    /// Bytes that each I/O daemon has sent to readers.
+    pub fn read_from_each(&self) -> Vec<u64> {
+        self.iods.iter().map(|iod| iod.core().counters().bytes_read.load(Relaxed)).collect()
+    }
+
     /// The I/O daemons are gone.
     pub fn stop_daemons(&mut self) {
         self.iods.iter_mut().for_each(|iod| _ = iod.stop());

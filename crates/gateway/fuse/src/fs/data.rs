@@ -32,7 +32,7 @@ impl FileSystem {
         handle: u64,
         offset: u64,
         data: &[u8],
-        (flags, from_cache, kill_suidgid): (u32, bool, bool),
+        (flags, owner, from_cache, kill_suidgid): (u32, Option<u64>, bool, bool),
         answer: Answer<'_>,
     ) -> Done {
         let flags = OFlags::from_bits_retain(flags);
@@ -43,6 +43,7 @@ impl FileSystem {
             kill_privileges: kill_suidgid,
             page: from_cache,
             direct: flags.contains(OFlags::DIRECT) && !from_cache,
+            owner,
         };
         let written = self.vfs.write(FileHandle(handle), offset, data, how)?;
         // A request has at most 1 MiB.

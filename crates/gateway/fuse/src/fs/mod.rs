@@ -133,8 +133,8 @@ impl FileSystem {
                 // A program's own read names the owner of its locks; a page for the kernel's cache nobody's.
                 self.read(handle, offset, (size, lock_owner.is_none()), call.scratch, answer)
             }
-            Op::Write { handle, offset, data, flags, from_cache, kill_suidgid, .. } => {
-                self.write(handle, offset, data, (flags, from_cache, kill_suidgid), answer)
+            Op::Write { handle, offset, data, flags, lock_owner, from_cache, kill_suidgid } => {
+                self.write(handle, offset, data, (flags, lock_owner, from_cache, kill_suidgid), answer)
             }
             Op::Sync { handle, .. } => self.sync(handle, answer),
             Op::Allocate { handle, offset, length, mode } => self.allocate(handle, offset, length, mode, answer),
