@@ -83,6 +83,11 @@ pub const LEASE_BROKEN_MS: u64 = 2 * LEASE_STOP_MS;
 /// A client that does not give a recalled lease back within this time is ended and fenced, in milliseconds. With the
 /// wait for the fence or for [`LEASE_BROKEN_MS`] whoever waits for it is served within the 30 s of I8.
 pub const RECALL_MS: u64 = 10_000;
+/// A client that is heard meanwhile has this long, in milliseconds, for the lease of a file's bytes: what it has to write first may wait
+/// for an I/O daemon as long as a call may, [`TIMEOUT_SECONDS_DEFAULT`], and a daemon that is away is not to cost it its session.
+pub const RECALL_DATA_MS: u64 = 40_000;
+/// Heard meanwhile: within this long, in milliseconds; two renewals.
+pub const RECALL_HEARD_MS: u64 = 2 * AWAIT_RECALLS_MS;
 /// The server answers an `AwaitRecalls` after this long, also when there is nothing to say: two that are lost in a row
 /// end nobody's belief.
 pub const AWAIT_RECALLS_MS: u64 = 3_000;

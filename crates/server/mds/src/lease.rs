@@ -29,7 +29,7 @@ use braid_meta::{
 };
 use braid_types::{
     Failure, FileIndex, MdsEpoch, SessionId, Status,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_MS, RECALLS_MAX},
+    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_HEARD_MS, RECALL_MS, RECALLS_MAX},
 };
 use braid_wire::{Rights, encode_success};
 
@@ -518,8 +518,11 @@ impl MdsCore {
             let sessions: BTreeSet<SessionId> =
                 board.awaiting.iter().filter(|(_, awaiting)| late(awaiting)).map(|(session, _)| *session).collect();
             let awaited: Vec<Awaiting> = sessions.iter().filter_map(|session| board.awaiting.remove(session)).collect();
-            let recalled = now.checked_sub(Duration::from_millis(RECALL_MS));
-            (board.expire(now), awaited, recalled.map(|since| board.table.overdue(since)).unwrap_or_default())
+            let since = |ms| now.checked_sub(Duration::from_millis(ms));
+            let overdue = since(RECALL_MS).map(|recalled| {
+                (board.table.overdue(recalled), board.table.overdue_though_heard(recalled, since(RECALL_DATA_MS)))
+            });
+            (board.expire(now), awaited, overdue.unwrap_or_default())
         });
         let nothing = encode_success(&Vec::<u64>::new());
         awaited.into_iter().for_each(|awaiting| awaiting.call.responder.send(nothing.clone()));
@@ -527,8 +530,13 @@ impl MdsCore {
             let failure = self.blame(&call, by);
             self.fail(call, &failure);
         }
-        let overdue: Vec<SessionId> =
-            overdue.into_iter().filter(|id| self.state().sessions.live(*id).is_some()).collect();
+        let (overdue, though_heard) = overdue;
+        let is_given_up = |id: &SessionId| {
+            let state = self.state();
+            let silent = state.sessions.live(*id).map(|session| session.pulse.silent_ms(now));
+            silent.is_some_and(|silent| silent > RECALL_HEARD_MS || though_heard.contains(id))
+        };
+        let overdue: Vec<SessionId> = overdue.into_iter().filter(is_given_up).collect();
         if !overdue.is_empty() {
             tracing::warn!(count = overdue.len(), "sessions do not give leases back in time");
             self.end_fenced(&overdue);

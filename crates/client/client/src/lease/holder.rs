@@ -7,7 +7,7 @@ use super::LeaseMode;
 /// Who caches under leases. It is told on threads that serve nobody else: a recall of names never waits behind one of
 /// data.
 ///
-/// A callback may make calls of the client. What takes longer than `RECALL_MS` costs the session.
+/// A callback may make calls of the client. What takes longer than `RECALL_MS`, for data `RECALL_DATA_MS`, costs the session.
 pub trait LeaseHolder: Send + Sync {
     /// The names lease of a directory is lost: `Leases::still` says so since before this call. When it returns, nothing
     /// that was kept under the lease is used any more; then the server is told.

@@ -52,7 +52,31 @@ const IDLE: Duration = Duration::from_secs(1);
 pub(super) struct Gathered {
     /// Whether something is: looked at without the lock.
     some: AtomicBool,
+    /// Held while bytes are taken in, or sent.
     state: Mutex<State>,
+    /// Whose it is, also while it is being sent.
+    whose: Mutex<Option<Whose>>,
+}
+
+/// Whose a run is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Whose {
+    /// Where its open file lies in memory, which names it while the run has a part in it.
+    open: usize,
+    /// The process, if it is one that is known.
+    owner: Option<u64>,
+}
+
+impl Whose {
+    fn of(open: &OpenFile, owner: Option<u64>) -> Self {
+        Self { open: std::ptr::from_ref(open).addr(), owner }
+    }
+
+    /// Whether this process may have had a part in it.
+    fn has(&self, other: Self) -> bool {
+        let may_be = self.owner.is_none() || other.owner.is_none() || self.owner == other.owner;
+        self.open == other.open && may_be
+    }
 }
 
 #[derive(Debug, Default)]
@@ -66,8 +90,6 @@ struct State {
 #[derive(Debug)]
 struct Run {
     by: Arc<OpenFile>,
-    /// The process, if it is one that is known.
-    owner: Option<u64>,
     offset: u64,
     bytes: Vec<u8>,
     /// Where it is full.
@@ -195,8 +217,10 @@ impl Holder {
         if let Some(Under { data, gathers, .. }) = under {
             let mut state = lock(&data.gathered.state);
             let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
-            if *gathers && self.gather((open, owner), (data, &mut state), follows, (offset, bytes))? {
-                return Ok(());
+            match *gathers {
+                true if self.gather((open, owner), (data, &mut state), follows, (offset, bytes))? => return Ok(()),
+                true => {}
+                false => self.write_out(data, &mut state)?,
             }
         }
         open.file.get()?.write_at(bytes, offset)?;
@@ -233,11 +257,14 @@ impl Holder {
             let (now, rest) = left.split_at(fits);
             match &mut state.run {
                 Some(run) => {
-                    run.owner = run.owner.filter(|of_run| owner == Some(*of_run));
+                    if let Some(whose) = &mut *lock(&data.gathered.whose) {
+                        whose.owner = whose.owner.filter(|of_run| owner == Some(*of_run));
+                    }
                     run.bytes.extend_from_slice(now);
                 }
                 None => {
-                    state.run = Some(Run { by: Arc::clone(open), owner, offset: at, bytes: now.to_vec(), until });
+                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), until });
+                    *lock(&data.gathered.whose) = Some(Whose::of(open, owner));
                     data.gathered.some.store(true, Ordering::Release);
                     self.has_begun(data);
                 }
@@ -289,14 +316,8 @@ impl Holder {
     /// # Errors
     /// As [`Holder::settle`].
     pub(crate) fn settle_of(&self, data: &Data, open: &OpenFile, owner: Option<u64>) -> Result<()> {
-        if !data.gathered.some.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let mut state = lock(&data.gathered.state);
-        let is_theirs = |run: &Run| {
-            std::ptr::eq(Arc::as_ptr(&run.by), open) && (run.owner.is_none() || owner.is_none() || run.owner == owner)
-        };
-        if state.run.as_ref().is_some_and(is_theirs) { self.write_out(data, &mut state) } else { Ok(()) }
+        let whose = *lock(&data.gathered.whose);
+        if whose.is_some_and(|whose| whose.has(Whose::of(open, owner))) { self.settle(data) } else { Ok(()) }
     }
 
     /// The same, of a file by its index.
@@ -335,6 +356,7 @@ impl Holder {
         }
         // Their time is that of the daemons.
         self.cache.change(&[data.file]);
+        *lock(&data.gathered.whose) = None;
         data.gathered.some.store(false, Ordering::Release);
         self.runs.ended(data.file, run.bytes.len());
         written.map(drop)

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_types::{
     ByteCount, FileIndex, FileOffset, IodId, SessionId, Status,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_MS},
+    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS},
 };
 use braid_wire::{
     Call as WireCall, Rights,
@@ -461,6 +461,27 @@ fn a_file_whose_gatherer_died_is_asked_for_its_size_when_its_fence_holds() {
     };
     assert!(done >= Duration::from_millis(LEASE_BROKEN_MS), "{done:?}");
     assert!(done <= Duration::from_millis(LEASE_BROKEN_MS + RECALL_MS + 1000), "{done:?}");
+}
+
+#[test]
+fn a_gatherer_that_is_heard_may_write_for_as_long_as_a_daemon_is_waited_for_and_keeps_its_session() {
+    let mut world = World::new(2);
+    let (writer, reader) = (Holder::new(&mut world), Holder::new(&mut world));
+    let file = writer.client.create("f").attributes.file;
+    grant(&writer.data(file, LeaseMode::Write));
+    let start = world.core.now();
+    let mut asked = reader.data(file, LeaseMode::Read);
+    while world.core.now() - start < Duration::from_millis(RECALL_DATA_MS - 2000) {
+        world.pass(1000);
+        writer.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
+        reader.client.call_as(Envelope::PLAIN, Renew {}).unwrap();
+        if let Some(told) = asked.take::<LeaseGrant>() {
+            assert_eq!(told.unwrap_err().status, Status::TryAgain);
+            asked = reader.data(file, LeaseMode::Read);
+        }
+    }
+    world.pass(4000);
+    writer.client.call_as(Envelope::PLAIN, Renew {}).expect_err("it was given up");
 }
 
 #[test]

@@ -155,7 +155,20 @@ impl Table {
 
     /// Sessions whose oldest recall is as old as this, or older.
     pub fn overdue(&self, since: Duration) -> Vec<SessionId> {
-        let late = |holdings: &Holdings| holdings.recalls.values().any(|recall| recall.since <= since);
+        self.late(|recall| recall.since <= since)
+    }
+
+    /// The same of sessions that are heard, and may have to write first what they have of a file's bytes: `data_since` holds for
+    /// those; `None`: none is as old.
+    pub fn overdue_though_heard(&self, since: Duration, data_since: Option<Duration>) -> Vec<SessionId> {
+        self.late(|recall| match recall.of {
+            LeaseOf::Data(_) => data_since.is_some_and(|since| recall.since <= since),
+            _ => recall.since <= since,
+        })
+    }
+
+    fn late(&self, is_late: impl Fn(&PendingRecall) -> bool) -> Vec<SessionId> {
+        let late = |holdings: &Holdings| holdings.recalls.values().any(&is_late);
         self.sessions.iter().filter(|(_, holdings)| late(holdings)).map(|(session, _)| *session).collect()
     }
 
