@@ -288,7 +288,8 @@ impl<D: Driver> Engine<D> {
     pub(crate) async fn return_room(self: &Arc<Self>, all: bool) {
         let pools: Vec<Arc<Pool<D>>> = lock(&self.pools).values().cloned().collect();
         let deadline = self.driver.now().saturating_add(RETURN.min(self.config.timeout));
-        for pool in pools {
+        // What a write that was given up took is let go, but the daemon must not believe it while it may still write.
+        for pool in pools.into_iter().filter(|pool| pool.owed.is_empty()) {
             let Some(account) = pool.room.to_return(self.driver.now(), all) else { continue };
             // One that does not answer keeps no other waiting for long: what is left is for the next time, or expires.
             if self.return_to(&pool, account, deadline).await.is_none() {
@@ -297,12 +298,7 @@ impl<D: Driver> Engine<D> {
         }
     }
 
-    async fn return_to(
-        self: &Arc<Self>,
-        pool: &Pool<D>,
-        account: RoomAccount,
-        deadline: Duration,
-    ) -> Option<()> {
+    async fn return_to(self: &Arc<Self>, pool: &Pool<D>, account: RoomAccount, deadline: Duration) -> Option<()> {
         let (lease, pooled) = pool.checkout(self, deadline).await.ok()?;
         let Pooled { connection, meta } = *pooled;
         let mut connections = [connection];

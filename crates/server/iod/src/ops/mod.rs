@@ -75,9 +75,7 @@ fn dispatch<S: ObjectStore>(
     match request {
         IodRequest::Read(read) => read::begin(core, connection, now, &read).map(Begun::Read),
         IodRequest::Write(write) => write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write),
-        IodRequest::WriteWithRoom(write) => {
-            room::write(core, connection, now, &write, payload_bytes).map(Begun::Write)
-        }
+        IodRequest::WriteWithRoom(write) => room::write(core, connection, now, &write, payload_bytes).map(Begun::Write),
         IodRequest::ReturnRoom(back) => answer(room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
         IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),

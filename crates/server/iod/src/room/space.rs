@@ -83,7 +83,8 @@ impl Space {
         if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
             return 0;
         }
-        let granted = (self.left().saturating_sub(self.margin) / ROOM_PART_OF_FREE).saturating_sub(self.kept).min(wanted);
+        let granted =
+            (self.left().saturating_sub(self.margin) / ROOM_PART_OF_FREE).saturating_sub(self.kept).min(wanted);
         self.kept += granted;
         granted
     }
