@@ -116,10 +116,14 @@ mod linux {
         drop(hold(&create(&gathers, "/first", stripe_bytes), GATHERED));
         let files: Vec<File> = (0..FILES).map(|n| create(&gathers, &format!("/{n}"), stripe_bytes)).collect();
         let mut held: Vec<HeldRoom> = files.iter().map(|file| hold(file, GATHERED)).collect();
-        let full = fill(&other, "/large", stripe_bytes);
+        let (mut taken, full) = (0, fill(&other, "/large", stripe_bytes));
+        let refused = full.write_at(&[3; GATHERED as usize], 1 << 30).unwrap_err();
+        assert_eq!(refused.status(), Status::NoSpace);
         for n in 0..FILES {
-            let refused = full.write_at(&[3; 64 << 10], (1 << 30) + n as u64 * (64 << 10)).unwrap_err();
-            assert_eq!(refused.status(), Status::NoSpace);
+            // Whatever is let go, the other takes.
+            while full.write_at(&[3; 4096], (2 << 30) + taken * 4096).is_ok() {
+                taken += 1;
+            }
             let data = pattern(n, GATHERED);
             assert_eq!(files[n].write_held(&mut held[n], &data, 0).unwrap(), data.len(), "file {n}");
             files[n].sync().unwrap();

@@ -23,7 +23,7 @@ pub(super) const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
 const MARGIN_PART_OF_DISK: u64 = 256;
 const MARGIN_BYTES_MIN: u64 = 1 << 20;
 const MARGIN_BYTES_MAX: u64 = 16 << 20;
-/// A disk that has no room is not asked again before, unless a quarter of the margin was counted.
+/// A disk that has no room is not asked again before, unless something was counted since.
 const MEASURED_AGAIN: Duration = Duration::from_millis(10);
 /// Where something is kept, no write and no grant goes by a measurement that is older: what others wrote since is not counted.
 const BELIEVED: Duration = Duration::from_secs(1);
@@ -104,8 +104,7 @@ impl Space {
     }
 
     fn may_measure(&self, now: Duration) -> bool {
-        let counted = self.since.saturating_sub(self.in_flight_when_measured);
-        self.is_older(now, MEASURED_AGAIN) || counted >= self.margin / 4
+        self.since > self.in_flight_when_measured || self.is_older(now, MEASURED_AGAIN)
     }
 
     fn is_older(&self, now: Duration, age: Duration) -> bool {
