@@ -79,7 +79,7 @@ impl Space {
         if wanted == 0 {
             return 0;
         }
-        // Where nothing was kept nobody has looked at the count.
+        // Where nothing was kept the count has run down unseen.
         if (self.is_older(now, BELIEVED) || self.kept == 0) && !self.measure(now, measure) {
             return 0;
         }

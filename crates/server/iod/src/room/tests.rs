@@ -210,6 +210,7 @@ const HELD_FOR: Duration = Duration::from_secs(40);
 #[derive(Clone, Debug)]
 enum Step {
     Write { bytes: u64, in_place: bool },
+    Fill { bytes: u64 },
     Done { which: usize },
     Delete { bytes: u64 },
     Ask { session: usize, wanted: u64, heard: bool },
@@ -226,16 +227,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (session, bytes) = (0..3usize, (1..300u64).prop_map(|kib| kib << 10));
     let step = prop_oneof![
         8 => (bytes.clone(), any::<bool>()).prop_map(|(bytes, in_place)| Write { bytes, in_place }),
+        3 => (4..300u64).prop_map(|kib| Fill { bytes: kib << 10 }),
         6 => (0..8usize).prop_map(|which| Done { which }),
-        1 => bytes.clone().prop_map(|bytes| Delete { bytes }),
-        4 => (session.clone(), 0..8 * MIB, any::<bool>())
+        2 => (1..16u64).prop_map(|mib| Delete { bytes: mib * MIB }),
+        6 => (session.clone(), 0..8 * MIB, any::<bool>())
             .prop_map(|(session, wanted, heard)| Ask { session, wanted, heard }),
         6 => (session.clone(), bytes).prop_map(|(session, bytes)| Hold { session, bytes }),
         6 => (session.clone(), any::<bool>()).prop_map(|(session, heard)| Send { session, heard }),
         1 => (session.clone(), any::<bool>()).prop_map(|(session, arrives)| Return { session, arrives }),
         1 => (0..8usize).prop_map(|which| Late { which }),
         1 => session.prop_map(|session| End { session }),
-        2 => prop_oneof![1..50u64, 1..70_000u64].prop_map(|ms| Pass { ms }),
+        2 => prop_oneof![4 => 1..50u64, 1 => 1..70_000u64].prop_map(|ms| Pass { ms }),
     ];
     prop::collection::vec(step, 1..400)
 }
@@ -258,6 +260,15 @@ proptest! {
                     let takes = if in_place && !copies { 0 } else { bytes };
                     let begun = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
+                }
+                Step::Fill { bytes } => {
+                    while let Ok(charge) = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || false) {
+                        if bytes > free.get() {
+                            break;
+                        }
+                        free.set(free.get() - bytes);
+                        drop(charge);
+                    }
                 }
                 Step::Done { which } if !flying.is_empty() => {
                     let (charge, takes) = flying.swap_remove(which % flying.len());
