@@ -29,7 +29,7 @@ pub use braid_wire::{
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
-pub use engine::{LockCancelHandle, OpenOptions};
+pub use engine::{HeldRoom, LockCancelHandle, OpenOptions};
 pub use error::{Error, Result};
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};

@@ -29,18 +29,21 @@ fn write_pieces(vfs: &Vfs, handle: FileHandle, from: u64, piece: usize, count: u
     }
 }
 
-/// A mount that gathers: the server knows that it carries out recalls.
+/// A mount that gathers: the server knows that it carries out recalls, and all daemons keep room for it.
 fn gathering_mount(cluster: &Cluster) -> Vfs {
-    let vfs = cluster.serving_mount();
-    let mut tries = 0;
+    gathering(cluster, cluster.serving_mount())
+}
+
+fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
+    let (mut tries, mut in_turn) = (0, 0);
     wait_for(|| {
         tries += 1;
         let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
-        let gathers = cluster.written().0 == before;
+        in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
         vfs.release(handle, None).unwrap();
-        gathers
+        in_turn == 8
     });
     vfs
 }
@@ -195,7 +198,7 @@ fn no_more_is_gathered_than_the_bound_says() {
         .collect();
     let (sent, all) = ((cluster.written().0 - before) as usize, FILES * 300 * KIB);
     assert!(all - sent <= GATHER_BYTES_MAX, "{} bytes are gathered", all - sent);
-    assert!(began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 2, "it gathers at all");
+    assert!(began.elapsed() > GATHER_AGE || all - sent > GATHER_BYTES_MAX / 64, "it gathers at all");
     handles.into_iter().for_each(|handle| vfs.release(handle, None).unwrap());
     assert_eq!((cluster.written().0 - before) as usize, all);
 }
@@ -253,7 +256,8 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
 #[test]
 fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
     let mut cluster = Cluster::start(1);
-    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
+    let config = Config { timeout: Duration::from_secs(2), ..cluster.config() };
+    let vfs = gathering(&cluster, cluster.serving_mount_of(config));
     let (_, handle) = create(&vfs, b"f");
     let (_, other) = create(&vfs, b"g");
     write(&vfs, other, 0, b"was at the daemon");

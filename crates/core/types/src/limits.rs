@@ -98,6 +98,24 @@ pub const LEASES_RETURNED_MAX: usize = 1024;
 /// Leases of one server (I9); beyond it the least used are recalled.
 pub const LEASES_MAX: usize = 1_000_000;
 
+/// Room that one session has on one I/O daemon at most, in bytes: four windows, or 200 gathered stretches of one step.
+pub const ROOM_SESSION_BYTES_MAX: u64 = 16 << 20;
+/// Sessions with room on one I/O daemon (I9), 64 bytes each.
+pub const ROOM_SESSIONS_MAX: usize = 16_384;
+/// All room together is at most this part of what is free: the rest is for whoever does not gather.
+pub const ROOM_PART_OF_FREE: u64 = 8;
+/// Room may be taken into use for this long after the client sent the last request that was answered, in milliseconds.
+pub const ROOM_HOLDS_MS: u32 = 10_000;
+/// Who gathers into room sends it within this time, in milliseconds.
+pub const ROOM_GATHERED_MS_MAX: u64 = 10_000;
+/// The daemon's side of both and of a call that is repeated for [`TIMEOUT_SECONDS_DEFAULT`], since it last heard of the
+/// room, in milliseconds; a fifth more covers clock drift and scheduling.
+pub const ROOM_EXPIRES_MS: u64 = 60_000;
+/// The unit in which disks are taken for to give space.
+pub const ROOM_BLOCK_BYTES: u64 = 4096;
+/// What an object takes beside its bytes, at most: a block each for its name, its record, its inode and the map of its blocks.
+pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
+
 /// Virtual shards in use by a new cluster.
 pub const SHARDS_DEFAULT: u16 = 64;
 /// Object directories of one I/O daemon: `file index mod 1024` (the 2008 paper's hash).

@@ -23,7 +23,7 @@ use std::{
     time::Duration,
 };
 
-use braid_store::{Object, ObjectStat, ObjectStore};
+use braid_store::{Object, ObjectStat, ObjectStore, StoreSpace};
 use braid_types::{ByteCount, ConnectionId, Failure, IodId, PartIndex, SessionId, Status, Timestamp};
 use braid_wire::{
     Rights, Secret,
@@ -38,6 +38,7 @@ use crate::{
     grant::{Grant, Place},
     ops::{self, ReadJob, Work, WriteJob},
     registration::Vitals,
+    room::{Charge, Cost, Keeper},
     sink::{Answer, FrameSink, SinkError},
 };
 
@@ -50,6 +51,7 @@ pub struct IodCore<S> {
     gate: Gate,
     callers: Callers,
     counters: Counters,
+    room: Keeper,
     started: Duration,
     /// Nanoseconds from this machine's wall clock to the metadata server's.
     clock_offset: AtomicI64,
@@ -86,9 +88,20 @@ impl<S: ObjectStore> IodCore<S> {
             gate: Gate::closed(),
             callers: Callers::default(),
             counters: Counters::default(),
+            room: Keeper::alone(),
             started: now,
             clock_offset: AtomicI64::new(0),
         }
+    }
+
+    /// Counts room for sessions that gather together with the other daemons of this process that are on the same device. Before
+    /// the first connection.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn on_shared_device(mut self) -> Result<Self, Failure> {
+        self.room = Keeper::on(self.store.space()?.device);
+        Ok(self)
     }
 
     /// State for a new connection, after its peer has proved itself and before it is told: another connection may
@@ -156,6 +169,7 @@ impl<S: ObjectStore> IodCore<S> {
             tracing::info!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
         self.gate.fence(&fence.sessions, fence.epoch_min);
+        self.room.end(&fence.sessions);
     }
 
     /// Carries out nothing more of these connections of a session; returns when that holds. Those that are not known
@@ -216,7 +230,7 @@ impl<S: ObjectStore> IodCore<S> {
 
     /// What a heartbeat says.
     pub fn vitals(&self) -> Result<Vitals, Failure> {
-        let space = ops::space(&*self.store)?;
+        let space = ops::space(self)?;
         Ok(Vitals { space, verifier: self.store.write_verifier() })
     }
 
@@ -303,6 +317,24 @@ impl<S: ObjectStore> IodCore<S> {
             Some(Opened { object, .. }) => Ok(object),
             None => self.warned(self.store.create(&grant.new_object(place.object))),
         }
+    }
+
+    /// The room that is kept for sessions that gather.
+    pub(crate) fn room(&self) -> &Keeper {
+        &self.room
+    }
+
+    /// Counts an ordinary write before it is done, wherever it falls.
+    ///
+    /// # Errors
+    /// [`Status::NoSpace`] when what is left of the disk is kept for others.
+    pub(crate) fn take_space(&self, cost: Cost, now: Duration) -> Result<Charge<'_>, Failure> {
+        self.room.begin(cost, false, now, || self.measured(), || false)
+    }
+
+    /// What the device says of its space now.
+    pub(crate) fn measured(&self) -> Option<StoreSpace> {
+        self.store.space().ok()
     }
 
     /// How an object is described on the wire.

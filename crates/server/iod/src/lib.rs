@@ -20,6 +20,7 @@ mod iod_core;
 mod ops;
 mod payload;
 pub mod registration;
+mod room;
 mod sink;
 
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};

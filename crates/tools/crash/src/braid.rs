@@ -3,7 +3,7 @@
 use std::{
     ffi::OsStr,
     fs::{File, OpenOptions},
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Write},
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, Output, Stdio},
 };
@@ -68,10 +68,77 @@ impl Braid {
         ready: &str,
         log: &Path,
     ) -> Result<Daemon> {
-        let to = OpenOptions::new().create(true).append(true).open(log)?;
-        let mut child = self.command(arguments).stdout(Stdio::piped()).stderr(to).spawn()?;
+        let mut command = self.command(arguments);
+        let child = command.stdout(Stdio::piped()).stderr(log_of(log)?).spawn()?;
+        Daemon::until(child, ready, log)
+    }
+
+    /// A daemon that starts when it is told to. Linux closes the files of a process on a mount before it starts another program, and has
+    /// what was changed of them in memory written first: who has files open there waits for the very daemon that it wants to start.
+    pub fn prepared<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+        log: &Path,
+    ) -> Result<PreparedDaemon> {
+        let mut command = Command::new("sh");
+        command.args(["-c", r#"read -r go && exec "$0" "$@""#]).arg(&self.0).args(arguments);
+        let command = without_own_settings(command.stdin(Stdio::piped()));
+        let child = command.stdout(Stdio::piped()).stderr(log_of(log)?).spawn()?;
+        Ok(PreparedDaemon { child: Some(child), log: log.to_owned() })
+    }
+
+    /// Without settings of the caller's own, which are of another cluster.
+    fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.0);
+        without_own_settings(command.args(arguments).stdin(Stdio::null()));
+        command
+    }
+}
+
+fn log_of(log: &Path) -> Result<File> {
+    Ok(OpenOptions::new().create(true).append(true).open(log)?)
+}
+
+fn without_own_settings(command: &mut Command) -> &mut Command {
+    let own = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BRAID_"));
+    own.fold(command, |command, (name, _)| command.env_remove(name))
+}
+
+/// A daemon that has not started yet, and never does if this is dropped.
+#[derive(Debug)]
+pub struct PreparedDaemon {
+    child: Option<Child>,
+    log: PathBuf,
+}
+
+impl PreparedDaemon {
+    /// Starts it and waits until it prints a line that contains `ready`.
+    pub fn start(mut self, ready: &str) -> Result<Daemon> {
+        let mut child = self.child.take().context("it was started before")?;
+        child.stdin.take().context("no input")?.write_all(b"\n")?;
+        Daemon::until(child, ready, &self.log)
+    }
+}
+
+impl Drop for PreparedDaemon {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+/// A running daemon; killed when dropped.
+#[derive(Debug)]
+pub struct Daemon {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Daemon {
+    fn until(mut child: Child, ready: &str, log: &Path) -> Result<Self> {
         let lines = child.stdout.take().map(BufReader::new).context("no output")?;
-        let mut daemon = Daemon { child, lines };
+        let mut daemon = Self { child, lines };
         let mut line = String::new();
         while !line.contains(ready) {
             line.clear();
@@ -83,26 +150,6 @@ impl Braid {
         Ok(daemon)
     }
 
-    /// Without settings of the caller's own, which are of another cluster.
-    fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.0);
-        command.args(arguments).stdin(Stdio::null());
-        let own = std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BRAID_"));
-        for (name, _) in own {
-            command.env_remove(name);
-        }
-        command
-    }
-}
-
-/// A running daemon; killed when dropped.
-#[derive(Debug)]
-pub struct Daemon {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
-impl Daemon {
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         let _ = self.child.kill();

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use braid_client::{Client, Config, Credential};
 
-use crate::braid::{Braid, Daemon, said, tail};
+use crate::braid::{Braid, Daemon, PreparedDaemon, said, tail};
 
 /// What a daemon prints when it serves.
 const READY: &str = "listens on";
@@ -50,6 +50,8 @@ pub struct Cluster {
     iod_addresses: Vec<String>,
     mds: Option<Daemon>,
     iods: Vec<Option<Daemon>>,
+    /// One that waits for its restart.
+    prepared: Option<(Victim, PreparedDaemon)>,
 }
 
 impl Cluster {
@@ -71,6 +73,7 @@ impl Cluster {
             iod_addresses: ports.collect(),
             mds: None,
             iods: (0..iods).map(|_| None).collect(),
+            prepared: None,
         };
         let meta = cluster.places.meta.as_os_str();
         braid.succeed(["init".as_ref(), meta, "--listen".as_ref(), mds_address.as_ref()])?;
@@ -97,22 +100,36 @@ impl Cluster {
 
     /// Starts a process that was killed, with the same command as before, and waits until it listens.
     pub fn restart(&mut self, victim: Victim) -> Result<()> {
+        let daemon = match self.prepared.take() {
+            Some((prepared, daemon)) if prepared == victim => daemon.start(READY)?,
+            _ => self.braid.daemon(self.arguments(victim), READY, &self.log(victim))?,
+        };
+        match victim {
+            Victim::Mds => self.mds = Some(daemon),
+            Victim::Iod(iod) => self.iods[iod] = Some(daemon),
+        }
+        Ok(())
+    }
+
+    /// The next restart of this one is to start no program: see [`Braid::prepared`].
+    pub fn prepare(&mut self, victim: Victim) -> Result<()> {
+        let daemon = self.braid.prepared(self.arguments(victim), &self.log(victim))?;
+        self.prepared = Some((victim, daemon));
+        Ok(())
+    }
+
+    fn arguments(&self, victim: Victim) -> Vec<String> {
         let config = ["--config".to_owned(), self.of_meta("braid.toml")].into_iter();
         match victim {
-            Victim::Mds => {
-                let command = ["mds".to_owned()].into_iter().chain(config);
-                self.mds = Some(self.braid.daemon(command, READY, &self.log(victim))?);
-            }
+            Victim::Mds => ["mds".to_owned()].into_iter().chain(config).collect(),
             Victim::Iod(iod) => {
                 let dir = &self.places.iods[iod];
                 let first = (!dir.exists()).then(|| "--init".to_owned());
                 let place = ["--dir".to_owned(), dir.display().to_string()];
                 let listen = ["--listen".to_owned(), self.iod_addresses[iod].clone()];
-                let command = ["iod".to_owned()].into_iter().chain(config).chain(place).chain(listen).chain(first);
-                self.iods[iod] = Some(self.braid.daemon(command, READY, &self.log(victim))?);
+                ["iod".to_owned()].into_iter().chain(config).chain(place).chain(listen).chain(first).collect()
             }
         }
-        Ok(())
     }
 
     /// A daemon that ended though nobody killed it is a failure.

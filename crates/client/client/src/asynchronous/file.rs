@@ -14,7 +14,7 @@ use braid_wire::message::types::Attributes;
 use super::Cursor;
 use crate::{
     calls::file_calls,
-    engine::{FileView, OpenFile},
+    engine::{FileView, HeldRoom, OpenFile},
     error::Result,
     lease::LeaseTicket,
 };
@@ -106,6 +106,22 @@ impl<D: Driver> File<D> {
     /// With the path and the daemon.
     pub async fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> Result<usize> {
         self.file.write_at(&self.view, position, buffers).await
+    }
+
+    /// Holds room for bytes of the file that are gathered in memory, on the disk of every daemon that they go to; positions are
+    /// the file's, whatever the view. Waits for nobody: `false` when there is no room for them now. Then they are to be
+    /// written through, which asks for some. `held` is of this file alone, and of one stretch.
+    pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
+        self.file.hold_room(offset, bytes, held)
+    }
+
+    /// Writes bytes that `held` holds room for, at an offset of the file: as [`File::write_at`], but a full disk does not refuse
+    /// them. What was held is let go, also after an error.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
+        self.file.write_held(held, offset, &[IoSlice::new(buffer)]).await
     }
 
     /// Reads a list of extents of the file, ascending, into the buffers.

@@ -13,7 +13,7 @@ use braid_wire::message::types::Attributes;
 use super::{block_on, client::Farewell};
 use crate::{
     calls::file_calls,
-    engine::{FileView, OpenFile, gate::lock},
+    engine::{FileView, HeldRoom, OpenFile, gate::lock},
     error::Result,
     lease::LeaseTicket,
 };
@@ -107,6 +107,35 @@ impl File {
     /// With the path and the daemon.
     pub fn write_vectored_at(&self, buffers: &[IoSlice<'_>], position: u64) -> Result<usize> {
         block_on(self.file.write_at(&self.view, position, buffers))
+    }
+
+    /// Holds room for bytes of the file that are gathered in memory, on the disk of every daemon that they go to; positions are
+    /// the file's, whatever the view. Waits for nobody: `false` when there is no room for them now. Then they are to be
+    /// written through, which asks for some. `held` is of this file alone, and of one stretch.
+    ///
+    /// ```no_run
+    /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
+    /// let mut held = braid_client::HeldRoom::default();
+    /// let line = b"gathered\n";
+    /// if file.hold_room(0, line.len() as u64, &mut held) {
+    ///     // The program is told that it is written; within 10 s:
+    ///     file.write_held(&mut held, line, 0)?;
+    /// } else {
+    ///     file.write_at(line, 0)?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn hold_room(&self, offset: u64, bytes: u64, held: &mut HeldRoom) -> bool {
+        self.file.hold_room(offset, bytes, held)
+    }
+
+    /// Writes bytes that `held` holds room for, at an offset of the file: as [`File::write_at`], but a full disk does not refuse
+    /// them. What was held is let go, also after an error.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
+        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)]))
     }
 
     /// Reads a list of extents of the file, ascending, into the buffers: one request to each daemon, however

@@ -5,14 +5,17 @@ use braid_layout::Request;
 use braid_types::{ByteCount, FileOffset};
 use braid_wire::{
     Call, Wire,
-    message::iod::{Allocate, CopyRange, Flush, ObjectSizes, Read, Seek, SeekWhat, Write},
+    message::iod::{Allocate, CopyRange, Flush, ObjectSizes, Read, RoomAccount, Seek, SeekWhat, Write, WriteWithRoom},
 };
+
+use super::room::RoomAsk;
 
 /// What is asked, besides the capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Body<'a> {
     Read(&'a Request),
     Write(&'a Request),
+    WriteWithRoom(&'a Request, RoomAsk),
     Flush,
     ObjectSizes,
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
@@ -25,6 +28,7 @@ impl Body<'_> {
         match self {
             Self::Read(_) => Read::OP,
             Self::Write(_) => Write::OP,
+            Self::WriteWithRoom(..) => WriteWithRoom::OP,
             Self::Flush => Flush::OP,
             Self::ObjectSizes => ObjectSizes::OP,
             Self::Allocate { .. } => Allocate::OP,
@@ -36,7 +40,8 @@ impl Body<'_> {
     /// Whether it changes objects, or makes durable what changed them: what is carried out late of a write that was given up
     /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
     pub(crate) fn changes(&self) -> bool {
-        matches!(self, Self::Write(_) | Self::Allocate { .. } | Self::Flush | Self::CopyRange { .. })
+        let writes = matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
+        writes || matches!(self, Self::Allocate { .. } | Self::Flush)
     }
 
     /// How far it may make the file grow; a write's end is known to who planned it. Room past the end of the file counts as growth:
@@ -62,6 +67,12 @@ impl Body<'_> {
         out.extend_from_slice(present);
         match self {
             Self::Read(request) | Self::Write(request) => request.encode(&mut out),
+            Self::WriteWithRoom(request, ask) => {
+                request.encode(&mut out);
+                RoomAccount { term: ask.term, released: ByteCount(ask.released) }.encode(&mut out);
+                ByteCount(ask.wanted).encode(&mut out);
+                ByteCount(ask.uses).encode(&mut out);
+            }
             Self::Flush | Self::ObjectSizes => {}
             Self::Allocate { offset, bytes, keep_size } => {
                 offset.encode(&mut out);
@@ -96,6 +107,16 @@ mod tests {
         assert_eq!(Body::Read(&request).encode(9, &present), read.to_bytes());
         let write = Write { handle: 9, present: Vec::new(), request: request.clone() };
         assert_eq!(Body::Write(&request).encode(9, &[]), write.to_bytes());
+        let ask = RoomAsk { term: 1, released: 2, wanted: 3, uses: 4, sent: std::time::Duration::ZERO };
+        let with_room = WriteWithRoom {
+            handle: 9,
+            present: Vec::new(),
+            request: request.clone(),
+            room: RoomAccount { term: 1, released: ByteCount(2) },
+            wanted: ByteCount(3),
+            uses: ByteCount(4),
+        };
+        assert_eq!(Body::WriteWithRoom(&request, ask).encode(9, &[]), with_room.to_bytes());
         assert_eq!(Body::Flush.encode(1, &present), Flush { handle: 1, present: present.clone() }.to_bytes());
         let sizes = ObjectSizes { handle: 1, present: present.clone() };
         assert_eq!(Body::ObjectSizes.encode(1, &present), sizes.to_bytes());

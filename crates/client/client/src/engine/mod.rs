@@ -43,6 +43,7 @@ mod read;
 mod read_strip;
 mod recalls;
 mod reclaim;
+mod room;
 mod service;
 mod session;
 mod slots;
@@ -71,6 +72,7 @@ pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;
 pub use recalls::Notice;
+pub use room::HeldRoom;
 pub use service::TICK;
 pub use view::FileView;
 

@@ -23,6 +23,7 @@ use super::{
     Engine,
     gate::{Gate, Permit, Refused, lock},
     owed::Owed,
+    room::PoolRoom,
     session::Session,
 };
 use crate::error::{Error, Result};
@@ -40,6 +41,7 @@ pub(crate) struct Pool<D: Driver> {
     addresses: Mutex<Arc<[String]>>,
     next_address: AtomicUsize,
     pub(crate) owed: Owed,
+    pub(crate) room: Arc<PoolRoom>,
     /// The write verifier of an answer that was heard lately. Of two that come at the same time either may stay: who finds
     /// another one than it knows asks the daemon.
     verifier: AtomicU64,
@@ -74,6 +76,7 @@ impl<D: Driver> Pool<D> {
             addresses: Mutex::new(Arc::new([])),
             next_address: AtomicUsize::new(0),
             owed: Owed::default(),
+            room: Arc::default(),
             verifier: AtomicU64::new(0),
         }
     }

@@ -43,7 +43,7 @@ pub(crate) struct Schedule {
 }
 
 impl<D: Driver> Engine<D> {
-    /// To be called about once a [`TICK`]: renews the session when it is time, sends closes, wakes late waiters.
+    /// To be called about once a [`TICK`]: renews the session when it is time, sends closes, gives idle room back, wakes late waiters.
     ///
     /// # Errors
     /// Those of the calls; the next tick tries again.
@@ -53,6 +53,7 @@ impl<D: Driver> Engine<D> {
             return Ok(());
         }
         let outcome = self.nudging(self.renew_and_close()).await;
+        self.nudging(self.return_room(false)).await;
         self.nudge();
         outcome
     }
@@ -130,6 +131,7 @@ impl<D: Driver> Engine<D> {
             return;
         }
         self.leasing.end();
+        self.return_room(true).await;
         let link = lock(&self.link).take();
         if let Some(link) = link {
             let deadline = self.driver.now().saturating_add(FAREWELL.min(self.config.timeout));

@@ -5,7 +5,10 @@ use std::{io::IoSlice, sync::Arc, time::Duration};
 use braid_layout::Request;
 use braid_net::{Answer, Driver};
 use braid_types::{Status, limits::FILE_BYTES_MAX};
-use braid_wire::{Rights, message::iod::WriteReply};
+use braid_wire::{
+    Rights,
+    message::iod::{WriteReply, WriteWithRoomReply},
+};
 
 use super::{
     FileView, OpenFile,
@@ -13,6 +16,7 @@ use super::{
     iod_body::Body,
     open_file::Grant,
     read::REPLANS_MAX,
+    room::{HeldRoom, RoomAsk, Spent},
     sync::Unsynced,
     transfer::{Job, Stop, reply},
 };
@@ -30,10 +34,27 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn write_at(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
-        self.write_named(view, start, buffers).await.map_err(|error| error.during("write", self.path()))
+        self.write_named(view, start, buffers, None).await.map_err(|error| error.during("write", self.path()))
     }
 
-    async fn write_named(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
+    /// Writes bytes that `held` holds room for, at an offset of the file: in all things as [`OpenFile::write_at`], but a full
+    /// disk does not refuse them. What was held is let go, also after an error.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_held(&self, held: &mut HeldRoom, offset: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
+        let spent = Spent::of(held);
+        let written = async { self.write_named(&FileView::whole()?, offset, buffers, Some(&spent)).await };
+        written.await.map_err(|error| error.during("write", self.path()))
+    }
+
+    async fn write_named(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &[IoSlice<'_>],
+        room: Option<&Spent>,
+    ) -> Result<usize> {
         self.allow(Rights::WRITE)?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
@@ -47,7 +68,7 @@ impl<D: Driver> OpenFile<D> {
         }
         let (deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
         for _ in 0..REPLANS_MAX {
-            match self.write_request(&request, end, buffers, deadline).await {
+            match self.write_request(&request, end, buffers, room, deadline).await {
                 Ok(()) => return Ok(bytes as usize),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Replan) => {}
@@ -61,14 +82,16 @@ impl<D: Driver> OpenFile<D> {
         request: &Request,
         end: u64,
         buffers: &[IoSlice<'_>],
+        room: Option<&Spent>,
         deadline: Duration,
     ) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {
-            let unsynced = &self.unsynced;
-            let staged = vec![Vec::new(); round.len()];
-            let mut job = WriteRound { grant: &*grant, round: &round, end, buffers, unsynced, staged };
+            let (unsynced, driver) = (&self.unsynced, self.engine().driver());
+            let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
+            let mut job =
+                WriteRound { grant: &*grant, round: &round, end, buffers, unsynced, driver, room, asked, staged };
             self.run(&grant, &mut job, deadline).await?;
         }
         Ok(())
@@ -83,6 +106,11 @@ struct WriteRound<'r, 'd, D: Driver> {
     end: u64,
     buffers: &'r [IoSlice<'d>],
     unsynced: &'r Unsynced,
+    driver: &'r D,
+    /// What the bytes were held in.
+    room: Option<&'r Spent>,
+    /// What each window said of room, when it was last sent.
+    asked: Vec<Option<RoomAsk>>,
     /// Bounce buffers of the windows that need one, made when they are first sent.
     staged: Vec<Vec<u8>>,
 }
@@ -99,13 +127,23 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
                 self.staged[*index] = gather(&self.grant.map, planned, self.buffers)?;
             }
         }
+        let now = self.driver.now();
+        for index in pending {
+            let target = self.round[*index].target;
+            let uses = self.room.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
+            self.asked[*index] = self.grant.pools[target].room.ask(uses, now);
+        }
         let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
         let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {
             let planned = &self.round[*index];
             if !self.staged[*index].is_empty() {
                 send.push(IoSlice::new(&self.staged[*index]));
             }
-            IodCall { target: planned.target, body: Body::Write(&planned.request), send, recv: Vec::new() }
+            let body = match self.asked[*index] {
+                Some(ask) => Body::WriteWithRoom(&planned.request, ask),
+                None => Body::Write(&planned.request),
+            };
+            IodCall { target: planned.target, body, send, recv: Vec::new() }
         };
         Ok(pending.iter().zip(deal(self.buffers, &windows)).map(call).collect())
     }
@@ -113,7 +151,14 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let reply: WriteReply = reply(|| pool.server(), &answer)?;
+        let reply = match &self.asked[index] {
+            None => reply(|| pool.server(), &answer)?,
+            Some(asked) => {
+                let reply: WriteWithRoomReply = reply(|| pool.server(), &answer)?;
+                pool.room.heard(asked, reply.room);
+                WriteReply { bytes: reply.bytes, verifier: reply.verifier }
+            }
+        };
         if reply.bytes.0 != planned.payload {
             let why = format!("wrote {} bytes of {} and reported no error", reply.bytes, planned.payload);
             return Err(Error::new(Status::DiskError, why).at(pool.server()));

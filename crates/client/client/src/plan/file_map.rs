@@ -1,7 +1,10 @@
 //! A file's layout, seen by daemon: which parts each of them holds.
 
 use braid_layout::{Layout, LayoutError, LayoutMap, PartSet, Request, Unfold};
-use braid_types::{FileOffset, IodId, PartIndex, limits::FILE_BYTES_MAX};
+use braid_types::{
+    FileOffset, IodId, PartIndex,
+    limits::{FILE_BYTES_MAX, ROOM_BLOCK_BYTES, ROOM_OBJECT_BYTES},
+};
 
 /// One I/O daemon of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +68,30 @@ impl FileMap {
     /// The request is malformed.
     pub fn accesses(&self, target: usize, request: &Request) -> Result<Unfold, LayoutError> {
         self.ready.unfold(request, &self.targets[target].parts)
+    }
+
+    /// What `[start, end)` of the file takes at most on the disk of each daemon that it touches, in bytes: whole blocks, and
+    /// what each object takes beside them. By ordinal in [`FileMap::targets`], each once.
+    pub(crate) fn room(&self, start: u64, end: u64) -> Result<Vec<(usize, u64)>, LayoutError> {
+        let Some(bytes) = end.checked_sub(start).filter(|bytes| *bytes > 0) else { return Ok(Vec::new()) };
+        // Its ends may lie anywhere in their blocks.
+        let takes = |bytes: u64| bytes.saturating_add(2 * ROOM_BLOCK_BYTES + ROOM_OBJECT_BYTES);
+        if let Some(target) = self.only_target(&Request::contiguous(FileOffset(start), bytes))?
+            && self.targets[target].parts.len() == 1
+        {
+            return Ok(vec![(target, takes(bytes))]);
+        }
+        let mut room: Vec<(usize, u64)> = Vec::new();
+        for (part, target) in self.target_of.iter().enumerate() {
+            let part = PartIndex(part as u16);
+            let bytes = self.ready.object_bytes(end, part)? - self.ready.object_bytes(start, part)?;
+            match room.iter_mut().find(|(known, _)| *known == usize::from(*target)) {
+                _ if bytes == 0 => {}
+                Some((_, room)) => *room += takes(bytes),
+                None => room.push((usize::from(*target), takes(bytes))),
+            }
+        }
+        Ok(room)
     }
 
     /// The one daemon that holds a contiguous request that falls into one strip; `None` for any other.

@@ -8,7 +8,10 @@ use braid_types::{ByteCount, Failure, PartIndex, Status, Timestamp};
 use braid_wire::{
     Call, Capability, Rights, encode_failure, encode_success,
     message::{
-        iod::{FlushReply, IodRequest, ObjectEnd, ReadReply, SeekWhat, Write, WriteReply},
+        iod::{
+            FlushReply, IodRequest, ObjectEnd, ReadReply, Room, RoomAccount, SeekWhat, Write, WriteReply,
+            WriteWithRoom, WriteWithRoomReply,
+        },
         types::ObjectInfo,
     },
 };
@@ -34,7 +37,7 @@ impl Cluster {
         }
         if fault == Some(Fault::RequestLate) {
             connection.dead = true;
-            if exchange.op == Write::OP {
+            if exchange.op == Write::OP || exchange.op == WriteWithRoom::OP {
                 let sent = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
                 self.late.push((connection.clone(), exchange.op, exchange.body.clone(), sent));
             }
@@ -92,6 +95,20 @@ impl Cluster {
                 self.write(connection, &grant, &call.request, &sent);
                 encode_success(&WriteReply { bytes: ByteCount(sent.len() as u64), verifier })
             }
+            IodRequest::WriteWithRoom(call) => {
+                let grant = self.grant(connection, call.handle, call.present, Rights::WRITE)?;
+                self.write(connection, &grant, &call.request, &sent);
+                if call.uses.0 > 0 {
+                    assert!(sent.len() as u64 <= call.uses.0, "a write that is larger than its room");
+                    self.room_used.push((iod, call.room.term, call.uses.0));
+                }
+                let room = self.room(connection, &call.room, call.wanted.0);
+                encode_success(&WriteWithRoomReply { bytes: ByteCount(sent.len() as u64), verifier, room })
+            }
+            IodRequest::ReturnRoom(call) => {
+                self.room(connection, &call.room, 0);
+                encode_success(&())
+            }
             IodRequest::Flush(call) => {
                 self.grant(connection, call.handle, call.present, Rights::WRITE)?;
                 encode_success(&FlushReply { verifier })
@@ -131,6 +148,21 @@ impl Cluster {
         };
         self.exchanges.push((iod, exchange.op, sent.len() as u64));
         Ok(Answer { body, payload_bytes: 0 })
+    }
+
+    /// What a session has after it let go what it says, and was granted what there is.
+    fn room(&mut self, connection: &Connection, account: &RoomAccount, wanted: u64) -> Option<Room> {
+        let (key, most) = ((connection.iod, connection.session), self.room_bytes_max);
+        if wanted > 0 && most > 0 {
+            self.rooms.entry(key).or_insert((self.now.as_nanos() as u64 + 1, 0, 0));
+        }
+        let (term, granted, released) = self.rooms.get_mut(&key)?;
+        if account.term == *term {
+            assert!(account.released.0 <= *granted, "more was let go than was granted");
+            *released = account.released.0.max(*released);
+        }
+        *granted += wanted.min(most - (*granted - *released));
+        Some(Room { term: *term, granted: ByteCount(*granted), holds_ms: 10_000 })
     }
 
     fn grant(

@@ -88,6 +88,12 @@ pub struct Cluster {
     /// How far files may be written, and how far without asking again.
     pub quota: Option<u64>,
     pub ahead: u64,
+    /// What each daemon keeps for each session: term, granted, released.
+    pub rooms: HashMap<(IodId, SessionId), (u64, u64, u64)>,
+    /// What each daemon grants one session at most.
+    pub room_bytes_max: u64,
+    /// What was used of room, by (daemon, term).
+    pub room_used: Vec<(IodId, u64, u64)>,
 }
 
 #[derive(Clone)]
@@ -150,6 +156,9 @@ impl Fake {
             largest_round: 0,
             quota: None,
             ahead: 0,
+            rooms: HashMap::new(),
+            room_bytes_max: 0,
+            room_used: Vec::new(),
         })))
     }
 

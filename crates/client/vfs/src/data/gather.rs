@@ -23,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Distribution, FileIndex, Layout, LeaseMode};
+use braid_client::{Distribution, FileIndex, HeldRoom, Layout, LeaseMode};
 
 use super::{Data, Under};
 use crate::{
@@ -92,6 +92,8 @@ struct Run {
     by: Arc<OpenFile>,
     offset: u64,
     bytes: Vec<u8>,
+    /// Room for it on the daemons' disks.
+    held: HeldRoom,
     /// Where it is full.
     until: u64,
 }
@@ -249,7 +251,10 @@ impl Holder {
             }
             let until = state.run.as_ref().map_or_else(|| open.stretch_end(at), |run| run.until);
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
-            if !self.runs.take_room(fits) {
+            let mut held = HeldRoom::default();
+            let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
+            // Where daemons have no room to spare, what is written through asks for some.
+            if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.take_room(fits) {
                 self.write_out(data, state)?;
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
@@ -263,7 +268,7 @@ impl Holder {
                     run.bytes.extend_from_slice(now);
                 }
                 None => {
-                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), until });
+                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), held, until });
                     *lock(&data.gathered.whose) = Some(Whose::of(open, owner));
                     data.gathered.some.store(true, Ordering::Release);
                     self.has_begun(data);
@@ -348,8 +353,9 @@ impl Holder {
     }
 
     fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
-        let Some(run) = state.run.take() else { return Ok(()) };
-        let written = run.by.file.get().and_then(|file| Ok(file.write_at(&run.bytes, run.offset)?));
+        let Some(mut run) = state.run.take() else { return Ok(()) };
+        let file = run.by.file.get();
+        let written = file.and_then(|file| Ok(file.write_held(&mut run.held, &run.bytes, run.offset)?));
         if let Err(error) = &written {
             run.by.lost.note(error);
             data.ends_at(None);

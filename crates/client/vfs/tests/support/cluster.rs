@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each user uses some of it")]
 
 use std::{
+    path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering::Relaxed},
     time::{Duration, Instant},
 };
@@ -37,17 +38,27 @@ pub struct Cluster {
 impl Cluster {
     pub fn start(iods: usize) -> Self {
         let dir = tempfile::tempdir().unwrap();
+        let disks: Vec<PathBuf> = (0..iods).map(|number| dir.path().join(format!("disk{number}"))).collect();
+        Self::on(dir, &disks.iter().map(PathBuf::as_path).collect::<Vec<_>>())
+    }
+
+    /// With an I/O daemon on each of these disks.
+    pub fn start_on(disks: &[&Path]) -> Self {
+        Self::on(tempfile::tempdir().unwrap(), disks)
+    }
+
+    fn on(dir: tempfile::TempDir, disks: &[&Path]) -> Self {
         let key = Secret::from_bytes([9; 32]);
         Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
         let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
         let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |number| {
-            let dir = dir.path().join(format!("iod{number}"));
+        let start_iod = |disk: &&Path| {
+            let dir = disk.join("iod");
             std::fs::create_dir_all(&dir).unwrap();
             LocalStore::init(&dir, UUID, None).unwrap();
             Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
         };
-        let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
+        let iods: Vec<Iod> = disks.iter().map(start_iod).collect();
         let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
         wait_for(|| {
             admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() == iods.len()

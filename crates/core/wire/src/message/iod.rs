@@ -168,6 +168,26 @@ calls! {
         /// At most 256, all of the caller's own session.
         connections: Vec<ConnectionId>,
     } -> ();
+    /// `Write` by a client that gathers: it tells what it let go of its room, uses room, and asks for more (ADR 0014).
+    WriteWithRoom = 0x021a {
+        /// Capability handle.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Where the bytes go, of the whole file.
+        request: Request,
+        /// The caller's account.
+        room: RoomAccount,
+        /// How much room the call wants besides what it has.
+        wanted: ByteCount,
+        /// How much of its room the bytes were held in; 0: they are written as by `Write`.
+        uses: ByteCount,
+    } -> WriteWithRoomReply;
+    /// Of the caller's session: what it let go of its room here. A term of which nothing is left ends.
+    ReturnRoom = 0x021b {
+        /// The caller's account.
+        room: RoomAccount,
+    } -> ();
 }
 
 wire_struct! {
@@ -193,6 +213,34 @@ wire_struct! {
         bytes: ByteCount,
         /// The write verifier (I6).
         verifier: WriteVerifier,
+    }
+
+    /// The end of a write by a client that gathers.
+    pub struct WriteWithRoomReply {
+        /// Payload bytes written.
+        bytes: ByteCount,
+        /// The write verifier (I6).
+        verifier: WriteVerifier,
+        /// The session's room; `None`: it has none, whatever it had.
+        room: Option<Room>,
+    }
+
+    /// What a session knows of its room on a daemon.
+    pub struct RoomAccount {
+        /// Which term the sum is of; 0: none.
+        term: u64,
+        /// All that was let go in the term.
+        released: ByteCount,
+    }
+
+    /// What a daemon keeps for a session.
+    pub struct Room {
+        /// Counts anew with each term.
+        term: u64,
+        /// All that was granted in the term.
+        granted: ByteCount,
+        /// How long what is not used may be taken into use, from when the request was sent.
+        holds_ms: u32,
     }
 
     /// The end of a flush.

@@ -80,7 +80,9 @@ impl Iod {
         let directory = directory_id::read_or_make(&config.dir)?;
         let iod = store.identity().iod.unwrap_or_default();
         let clock = Clock::start();
-        let core = Arc::new(IodCore::new(Arc::new(store), config.server_key.clone(), clock.now()));
+        let core = IodCore::new(Arc::new(store), config.server_key.clone(), clock.now());
+        let core = core.on_shared_device().map_err(|why| io::Error::other(why.to_string()))?;
+        let core = Arc::new(core);
 
         let mut server = ServerConfig::new(NodeKind::Iod, iod.0, config.cluster);
         server.tls = config.tls;

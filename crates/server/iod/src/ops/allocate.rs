@@ -18,6 +18,7 @@ use crate::{
     connection::ConnectionState,
     grant::{Grant, Place},
     iod_core::IodCore,
+    room::Cost,
 };
 
 pub(super) fn begin<S: ObjectStore>(
@@ -67,5 +68,6 @@ fn one<S: ObjectStore>(
         return Ok(());
     }
     let object = core.open_or_create(grant, place)?;
+    let _charge = core.take_space(Cost::of(low, high - low, true), now)?;
     core.warned(object.allocate(ObjectOffset(low), high - low, grant.size_generation))
 }

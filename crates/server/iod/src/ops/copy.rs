@@ -23,6 +23,7 @@ use crate::{
     connection::ConnectionState,
     grant::{Grant, Place},
     iod_core::{IodCore, Opened},
+    room::Cost,
 };
 
 /// Bytes copied under one pass.
@@ -108,6 +109,7 @@ fn one<S: ObjectStore>(
         let object = core.open_or_create(target, stretch.target)?;
         let bytes = SLICE_BYTES.min(stretch.bytes - done);
         let (at, to) = (ObjectOffset(stretch.from + done), ObjectOffset(stretch.to + done));
+        let _charge = core.take_space(Cost::of(to.0, bytes, done == 0), now)?;
         done += slice(core, from.as_ref(), at, &object, to, bytes, target, &mut buffer)?;
     }
     Ok(())

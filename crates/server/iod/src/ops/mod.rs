@@ -11,6 +11,7 @@ mod list;
 mod lost_found;
 mod punch;
 mod read;
+mod room;
 mod seek;
 mod sizes;
 mod space;
@@ -57,7 +58,7 @@ pub(crate) fn begin<S: ObjectStore>(
     })?;
     let request = decoded(request)?;
     tracing::debug!(call = request.name(), payload_bytes, "begun");
-    if !matches!(request, IodRequest::Write(_)) {
+    if !matches!(request, IodRequest::Write(_) | IodRequest::WriteWithRoom(_)) {
         no_payload(payload_bytes)?;
     }
     check_role(connection.standing(), &request)?;
@@ -74,6 +75,8 @@ fn dispatch<S: ObjectStore>(
     match request {
         IodRequest::Read(read) => read::begin(core, connection, now, &read).map(Begun::Read),
         IodRequest::Write(write) => write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write),
+        IodRequest::WriteWithRoom(write) => room::write(core, connection, now, &write, payload_bytes).map(Begun::Write),
+        IodRequest::ReturnRoom(back) => answer(room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
         IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),
         IodRequest::Allocate(allocate) => allocate::begin(core, connection, now, allocate).map(Begun::Work),
@@ -91,7 +94,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Abandon(gone) => answer(abandon::abandon(core, connection, &gone)),
         IodRequest::Fence(fence) => answer(fence::fence(core, &fence)),
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
-        IodRequest::DiskSpace(_) => answer(space(&**core.store())),
+        IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all())),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
@@ -131,7 +134,7 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::CopyRange(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
-        R::Abandon(_) => matches!(standing, Standing::Client(_)),
+        R::Abandon(_) | R::WriteWithRoom(_) | R::ReturnRoom(_) => matches!(standing, Standing::Client(_)),
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) | R::FlushAll(_) => {
             matches!(standing, Standing::Mds | Standing::Admin)
         }

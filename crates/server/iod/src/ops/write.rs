@@ -7,23 +7,24 @@
 //!    the abandonment of a connection.
 //! 3. Payload and request have the same length, or the call is malformed. What was written by then stays: the
 //!    client had the right to write it.
-//! 4. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
+//! 4. A slice is counted as space before it is written: one that is not in room leaves alone what is kept for others (ADR 0014).
+//! 5. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use braid_layout::{Access, Unfold, Unfolded};
+use braid_layout::{Access, Request, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
 use braid_types::{ByteCount, Failure, ObjectOffset, Status, WriteVerifier, limits::JOB_SLICE_ACCESSES_MAX};
 use braid_wire::{
     Rights,
-    message::iod::{Write, WriteReply},
+    message::iod::{Room, Write, WriteReply, WriteWithRoomReply},
 };
 
 use super::invalid;
-use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, sink::Answer};
+use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, room::Cost, sink::Answer};
 
 /// A write under way.
 #[derive(Debug)]
@@ -37,7 +38,17 @@ pub struct WriteJob {
     written: u64,
     payload_bytes: u64,
     verifier: WriteVerifier,
+    /// Whether its bytes were held in room of its session.
+    pub(super) in_room: bool,
+    pub(super) reply: Reply,
     outcome: Result<(), Failure>,
+}
+
+/// Which message it answers, and with what of its own.
+#[derive(Debug)]
+pub(super) enum Reply {
+    Plain,
+    WithRoom(Option<Room>),
 }
 
 #[derive(Debug)]
@@ -45,6 +56,8 @@ struct Rest {
     object: Arc<dyn Object>,
     offset: u64,
     bytes: u64,
+    /// Whether the job has not written to the object yet.
+    first: bool,
 }
 
 pub(super) fn begin<S: ObjectStore>(
@@ -54,8 +67,19 @@ pub(super) fn begin<S: ObjectStore>(
     write: &Write,
     payload_bytes: u32,
 ) -> Result<Box<WriteJob>, Failure> {
-    let (grant, caller) = core.grant(connection, now, write.handle, &write.present, Rights::WRITE)?;
-    let unfold = grant.map.unfold(&write.request, &grant.parts).map_err(invalid)?;
+    job(core, connection, now, (write.handle, &write.present, &write.request), payload_bytes)
+}
+
+/// A job for a handle, what is presented for it, and a request.
+pub(super) fn job<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    (handle, present, request): (u32, &[u8], &Request),
+    payload_bytes: u32,
+) -> Result<Box<WriteJob>, Failure> {
+    let (grant, caller) = core.grant(connection, now, handle, present, Rights::WRITE)?;
+    let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; grant.places.len()],
         grant,
@@ -65,6 +89,8 @@ pub(super) fn begin<S: ObjectStore>(
         written: 0,
         payload_bytes: u64::from(payload_bytes),
         verifier: core.store().write_verifier(),
+        in_room: false,
+        reply: Reply::Plain,
         outcome: Ok(()),
     }))
 }
@@ -94,8 +120,13 @@ impl WriteJob {
                 _ => Err(self.mismatch()),
             };
         }
-        let reply = WriteReply { bytes: ByteCount(self.written), verifier: self.verifier };
-        let answer = Answer::from_outcome(self.outcome.clone().map(|()| reply));
+        let (bytes, verifier, outcome) = (ByteCount(self.written), self.verifier, self.outcome.clone());
+        let answer = match &self.reply {
+            Reply::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
+            Reply::WithRoom(room) => {
+                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply { bytes, verifier, room: room.clone() }))
+            }
+        };
         core.counters().answered(answer.status);
         core.counters().bytes_written.fetch_add(self.written, Relaxed);
         Some(answer)
@@ -113,20 +144,29 @@ impl WriteJob {
                 }
                 continue;
             };
-            let (now, later) = data.split_at(rest.bytes.min(data.len() as u64) as usize);
-            self.put(core, rest, now)?;
+            let (these, later) = data.split_at(rest.bytes.min(data.len() as u64) as usize);
+            self.put(core, now, rest, these)?;
             data = later;
         }
         Ok(())
     }
 
     /// Writes the beginning of an access; what is left of it waits for more payload.
-    fn put<S: ObjectStore>(&mut self, core: &IodCore<S>, rest: Rest, data: &[u8]) -> Result<(), Failure> {
-        core.warned(rest.object.write_at(data, ObjectOffset(rest.offset), self.grant.size_generation))?;
-        let bytes = data.len() as u64;
+    fn put<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        rest: Rest,
+        data: &[u8],
+    ) -> Result<(), Failure> {
+        let (offset, bytes) = (ObjectOffset(rest.offset), data.len() as u64);
+        let in_place = || rest.is_there(bytes);
+        let cost = Cost::of(rest.offset, bytes, rest.first);
+        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
+        core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
         self.written += bytes;
         if bytes < rest.bytes {
-            self.rest = Some(Rest { offset: rest.offset + bytes, bytes: rest.bytes - bytes, ..rest });
+            self.rest = Some(Rest { offset: rest.offset + bytes, bytes: rest.bytes - bytes, first: false, ..rest });
         }
         Ok(())
     }
@@ -134,6 +174,7 @@ impl WriteJob {
     /// Takes the next access up; its object is opened or made when it is the first there.
     fn take<S: ObjectStore>(&mut self, core: &IodCore<S>, access: &Access) -> Result<Option<Rest>, Failure> {
         let Some(slot) = self.grant.slot(access.part) else { return Ok(None) };
+        let first = self.objects[slot].is_none();
         let object = match &self.objects[slot] {
             Some(object) => object.clone(),
             None => {
@@ -141,11 +182,19 @@ impl WriteJob {
                 self.objects[slot].insert(object).clone()
             }
         };
-        Ok(Some(Rest { object, offset: access.object_offset.0, bytes: access.bytes }))
+        Ok(Some(Rest { object, offset: access.object_offset.0, bytes: access.bytes, first }))
     }
 
     fn mismatch(&self) -> Failure {
         let detail = format!("a payload of {} bytes is not what the request wants written here", self.payload_bytes);
         Failure::new(Status::Malformed, detail)
+    }
+}
+
+impl Rest {
+    /// Whether its next bytes fall on blocks that the object has: the disk need not give any.
+    fn is_there(&self, bytes: u64) -> bool {
+        let hole = self.object.next_hole(ObjectOffset(self.offset));
+        hole.is_ok_and(|hole| hole.is_some_and(|hole| hole.0 >= self.offset.saturating_add(bytes)))
     }
 }

@@ -8,5 +8,6 @@ mod faults;
 mod harness;
 mod management;
 mod model;
+mod room;
 mod slices;
 mod sockets;

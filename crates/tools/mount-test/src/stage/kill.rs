@@ -30,6 +30,9 @@ pub fn round(stage: &mut Stage, seed: u64) -> Result<String> {
 
 fn play(stage: &mut Stage, seed: u64, target: Target, mut random: Random) -> Result<String> {
     let dirs = stage.dirs("killed")?;
+    if let Target::Server(victim) = target {
+        stage.cluster.prepare(victim)?;
+    }
     let options = Options {
         threads: THREADS,
         calls: CALLS,

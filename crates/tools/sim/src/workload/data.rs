@@ -1,6 +1,6 @@
 //! Calls on open files.
 
-use braid_client::Status;
+use braid_client::{Error, HeldRoom, Status};
 use braid_layout::{Extent, View};
 
 use super::{Actor, Open, call::is_unknown};
@@ -56,7 +56,7 @@ impl Actor {
         let change = Change::Write { by: open.handle, stretches: stretches.clone(), value };
         let on = self.judge.begin(open.index, Some(change));
         let outcome = match kind {
-            0 => self.call(what, open.file.write_at(&buffer, from)).await,
+            0 => self.plain_write(what, open, &buffer, from).await,
             1 => match open.file.with_view(View::strided(from, group, group + gap)) {
                 Ok(view) => self.call(what, view.write_at(&buffer, 0)).await,
                 Err(error) => Err(error),
@@ -68,6 +68,15 @@ impl Actor {
         };
         on.changed(if outcome.is_ok() { Fate::Done } else { Fate::Partly });
         self.goes_on(open, outcome.as_ref().err().map(braid_client::Error::status))
+    }
+
+    /// As whoever gathers: in room that the daemons keep, where there is some.
+    async fn plain_write(&self, what: String, open: &Open, buffer: &[u8], from: u64) -> Result<usize, Error> {
+        let mut held = HeldRoom::default();
+        if self.random.chance(500_000) && open.file.hold_room(from, buffer.len() as u64, &mut held) {
+            return self.call(format!("{what} in room"), open.file.write_held(&mut held, buffer, from)).await;
+        }
+        self.call(what, open.file.write_at(buffer, from)).await
     }
 
     async fn read(&self, open: &Open) -> bool {

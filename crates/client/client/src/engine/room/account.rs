@@ -1,0 +1,270 @@
+//! What is known of this client's room on one daemon: two sums that only rise within a term, and what of it is held.
+
+use std::{
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use braid_types::{ByteCount, limits::ROOM_EXPIRES_MS};
+use braid_wire::message::iod::{Room, RoomAccount};
+
+use crate::engine::gate::lock;
+
+/// Room beyond what is held that a client likes to have: sixty-four steps, so that a burst of small files finds some.
+const SPARE_BYTES: u64 = 4 << 20;
+/// Spare room goes back after so long without use.
+const IDLE: Duration = Duration::from_secs(5);
+const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
+
+/// What a write says of room, besides its bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RoomAsk {
+    pub(crate) term: u64,
+    pub(crate) released: u64,
+    pub(crate) wanted: u64,
+    pub(crate) uses: u64,
+    /// When it is sent, for the answer.
+    pub(crate) sent: Duration,
+}
+
+/// This client's room on one daemon.
+#[derive(Debug, Default)]
+pub(crate) struct PoolRoom {
+    /// Whether there is something to say: looked at without the lock.
+    asks: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    term: u64,
+    granted: u64,
+    released: u64,
+    /// Of `released`, what the daemon has heard.
+    told: u64,
+    held: u64,
+    /// The most that was missed since the daemon was asked.
+    missed: u64,
+    /// When the request was sent that was last answered, and how long the answer holds from then.
+    sent: Duration,
+    holds: Duration,
+    used: Duration,
+}
+
+impl State {
+    fn spare(&self) -> u64 {
+        (self.granted - self.released).saturating_sub(self.held)
+    }
+
+    fn is_good(&self, now: Duration) -> bool {
+        now < self.sent.saturating_add(self.holds)
+    }
+
+    fn asks(&self) -> bool {
+        self.missed > 0 || self.told < self.released
+    }
+
+    fn account(&self) -> RoomAccount {
+        RoomAccount { term: self.term, released: ByteCount(self.released) }
+    }
+}
+
+impl PoolRoom {
+    /// Takes spare room; `false` when there is not so much: then the next write asks for it.
+    pub(super) fn hold(&self, bytes: u64, now: Duration) -> bool {
+        let mut state = lock(&self.state);
+        let found = state.is_good(now) && bytes <= state.spare();
+        if found {
+            state.held += bytes;
+            state.used = now;
+        } else {
+            state.missed = state.missed.max(bytes);
+            self.asks.store(true, Ordering::Release);
+        }
+        found
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        let mut state = lock(&self.state);
+        state.held = state.held.saturating_sub(bytes);
+    }
+
+    pub(super) fn let_go(&self, bytes: u64) {
+        let mut state = lock(&self.state);
+        state.held = state.held.saturating_sub(bytes);
+        state.released = state.released.saturating_add(bytes).min(state.granted);
+        self.asks.store(state.asks(), Ordering::Release);
+    }
+
+    /// What a write of bytes that are held in `uses` bytes of room says; `None`: nothing, and it is an ordinary one.
+    pub(crate) fn ask(&self, uses: u64, now: Duration) -> Option<RoomAsk> {
+        if uses == 0 && !self.asks.load(Ordering::Acquire) {
+            return None;
+        }
+        let state = lock(&self.state);
+        let has = state.granted - state.released;
+        let likes = state.held.saturating_add(SPARE_BYTES.max(state.missed));
+        let wanted = if state.missed > 0 || uses > 0 { likes.saturating_sub(has) } else { 0 };
+        // A daemon that restarted has granted less than is held: what is there is for one and all, until there is more.
+        let uses = if state.held <= has { uses } else { 0 };
+        Some(RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now })
+    }
+
+    /// The answer to what was asked.
+    pub(crate) fn heard(&self, asked: &RoomAsk, room: Option<Room>) {
+        let mut state = lock(&self.state);
+        match room {
+            Some(room) if room.term == state.term => {
+                state.granted = state.granted.max(room.granted.0);
+                state.told = state.told.max(if asked.term == room.term { asked.released } else { 0 });
+                state.sent = state.sent.max(asked.sent);
+                state.holds = Duration::from_millis(u64::from(room.holds_ms));
+            }
+            // Numbers rise as long as the daemon's host is up; when it starts anew, what was known has run out meanwhile.
+            Some(room) if room.term > state.term || !state.is_good(asked.sent) => {
+                let holds = Duration::from_millis(u64::from(room.holds_ms));
+                let (term, granted, held, used) = (room.term, room.granted.0, state.held, state.used);
+                *state = State { term, granted, held, used, sent: asked.sent, holds, ..State::default() };
+            }
+            Some(_) => {}
+            // It has none for us, whatever we had.
+            None if asked.sent >= state.sent => (state.holds, state.told) = (Duration::ZERO, state.released),
+            None => {}
+        }
+        state.missed = 0;
+        self.asks.store(state.asks(), Ordering::Release);
+    }
+
+    /// What is to be told to the daemon that was not used for long, or `all`; what is spare is let go.
+    pub(super) fn to_return(&self, now: Duration, all: bool) -> Option<RoomAccount> {
+        let mut state = lock(&self.state);
+        let is_idle = state.held == 0 && now >= state.used.saturating_add(IDLE);
+        if state.told == state.granted || !(is_idle || all) {
+            return None;
+        }
+        if now >= state.sent.saturating_add(EXPIRES) {
+            (state.released, state.told) = (state.granted, state.granted);
+            return None;
+        }
+        state.released += state.spare();
+        Some(state.account())
+    }
+
+    pub(super) fn returned(&self, account: &RoomAccount) {
+        let mut state = lock(&self.state);
+        if state.term == account.term {
+            state.told = state.told.max(account.released.0);
+        }
+        self.asks.store(state.asks(), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use braid_types::IodId;
+
+    use super::{
+        super::{HeldRoom, Spent},
+        *,
+    };
+
+    const NOW: Duration = Duration::from_secs(100);
+    const HOLDS: Duration = Duration::from_secs(10);
+
+    fn room(term: u64, granted: u64) -> Option<Room> {
+        Some(Room { term, granted: ByteCount(granted), holds_ms: HOLDS.as_millis() as u32 })
+    }
+
+    /// Room of 1000 bytes in term 1.
+    fn granted() -> PoolRoom {
+        let pool = PoolRoom::default();
+        assert!(!pool.hold(10, NOW));
+        pool.heard(&pool.ask(0, NOW).unwrap(), room(1, 1000));
+        pool
+    }
+
+    #[test]
+    fn room_is_asked_for_when_it_was_missed_and_by_nobody_else() {
+        let pool = PoolRoom::default();
+        assert_eq!(pool.ask(0, NOW), None);
+        assert!(!pool.hold(10, NOW));
+        let asked = pool.ask(0, NOW).unwrap();
+        assert_eq!((asked.term, asked.wanted, asked.uses), (0, SPARE_BYTES, 0));
+        pool.heard(&asked, room(1, 1000));
+        assert!(pool.hold(1000, NOW) && !pool.hold(1, NOW));
+    }
+
+    #[test]
+    fn room_holds_from_when_its_request_was_sent() {
+        let pool = granted();
+        assert!(pool.hold(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.hold(1, NOW + HOLDS));
+        pool.heard(&pool.ask(0, NOW + HOLDS).unwrap(), room(1, 1000));
+        assert!(pool.hold(1, NOW + HOLDS));
+    }
+
+    #[test]
+    fn what_was_written_is_let_go_and_what_was_not_is_spare_again() {
+        let pool = Arc::new(granted());
+        let mut held = HeldRoom::default();
+        assert!(pool.hold(300, NOW));
+        held.add(IodId(1), &pool, 300);
+        let spent = Spent::of(&mut held);
+        assert_eq!((spent.at(IodId(1)), spent.at(IodId(2))), (300, 0));
+        assert_eq!(pool.ask(300, NOW).unwrap().uses, 300);
+        drop(spent);
+        drop(held);
+        assert_eq!(pool.ask(0, NOW).map(|ask| (ask.released, ask.wanted)), Some((300, 0)), "it is told");
+        assert!(pool.hold(700, NOW) && !pool.hold(1, NOW));
+        let mut held = HeldRoom::default();
+        held.add(IodId(1), &pool, 700);
+        drop(held);
+        assert!(pool.hold(700, NOW));
+    }
+
+    #[test]
+    fn another_term_voids_what_was_there_and_a_late_answer_of_the_old_one_brings_nothing_back() {
+        let pool = granted();
+        assert!(pool.hold(600, NOW));
+        let (first, later) = (pool.ask(600, NOW).unwrap(), pool.ask(600, NOW + HOLDS / 2).unwrap());
+        pool.heard(&first, room(2, 500));
+        assert_eq!(pool.ask(600, NOW).unwrap().uses, 0, "600 bytes are held, 500 are kept for them");
+        pool.heard(&later, room(1, 5000));
+        assert!(!pool.hold(1, NOW));
+        pool.heard(&pool.ask(600, NOW).unwrap(), room(2, 700));
+        assert_eq!(pool.ask(600, NOW).unwrap().uses, 600);
+        assert!(pool.hold(100, NOW) && !pool.hold(1, NOW));
+    }
+
+    #[test]
+    fn a_daemon_that_has_nothing_for_us_any_more_is_believed() {
+        let pool = granted();
+        pool.heard(&pool.ask(1, NOW).unwrap(), None);
+        assert!(!pool.hold(1, NOW));
+        let again = pool.ask(0, NOW).unwrap();
+        assert_eq!(again.term, 1, "the term is named, in case that it lives");
+        pool.heard(&again, room(1, 1000));
+        assert!(pool.hold(1000, NOW));
+    }
+
+    #[test]
+    fn spare_room_goes_back_when_it_is_idle_and_is_not_used_after_that() {
+        let pool = granted();
+        assert!(pool.hold(100, NOW));
+        assert_eq!(pool.to_return(NOW + IDLE, false), None, "it is held");
+        pool.give_back(100);
+        assert_eq!(pool.to_return(NOW + IDLE - Duration::from_millis(1), false), None);
+        let account = pool.to_return(NOW + IDLE, false).unwrap();
+        assert_eq!((account.term, account.released.0), (1, 1000));
+        assert!(!pool.hold(1, NOW + IDLE));
+        assert!(pool.to_return(NOW + IDLE, false).is_some(), "until it is told");
+        pool.returned(&account);
+        assert_eq!(pool.to_return(NOW + IDLE, false), None);
+        pool.heard(&pool.ask(0, NOW + IDLE).unwrap(), room(2, 10));
+        assert!(pool.hold(10, NOW + IDLE));
+    }
+}

@@ -1,0 +1,50 @@
+//! Writes of sessions that gather, and room that comes back (ADR 0014).
+//!
+//! Invariants:
+//! 1. Room is given to a session only with a capability to write, and taken back from whoever proved the session.
+//! 2. A write that uses room is in room as a whole or not at all; one that is not is an ordinary one.
+
+use std::time::Duration;
+
+use braid_store::ObjectStore;
+use braid_types::{Failure, SessionId, Status};
+use braid_wire::message::iod::{ReturnRoom, WriteWithRoom};
+
+use super::write::{self, Reply, WriteJob};
+use crate::{
+    connection::{ConnectionState, Standing},
+    iod_core::IodCore,
+};
+
+pub(super) fn write<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    write: &WriteWithRoom,
+    payload_bytes: u32,
+) -> Result<Box<WriteJob>, Failure> {
+    let session = session(connection)?;
+    let mut job = write::job(core, connection, now, (write.handle, &write.present, &write.request), payload_bytes)?;
+    let uses = if u64::from(payload_bytes) <= write.uses.0 { write.uses.0 } else { 0 };
+    let (room, in_room) = core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
+    job.in_room = in_room;
+    job.reply = Reply::WithRoom(room);
+    Ok(job)
+}
+
+pub(super) fn take_back<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &ConnectionState,
+    now: Duration,
+    back: &ReturnRoom,
+) -> Result<(), Failure> {
+    core.room().take_back(session(connection)?, &back.room, now);
+    Ok(())
+}
+
+fn session(connection: &ConnectionState) -> Result<SessionId, Failure> {
+    match connection.standing() {
+        Standing::Client(session) => Ok(session),
+        _ => Err(Status::WrongRole.into()),
+    }
+}

@@ -1,0 +1,118 @@
+//! What each session has: one term for each, with two sums that only rise.
+//!
+//! Invariants: (1) a term's number is never used again by this daemon, nor by one before or after it on this boot; (2) what a
+//! session has let go in another term says nothing about this one; (3) a term ends with nothing left of it on its session's
+//! word, with its session, or [`EXPIRES`] after the last that was heard of it, on this machine's clock alone.
+
+use std::{collections::HashMap, time::Duration};
+
+use braid_types::{
+    ByteCount, SessionId,
+    limits::{ROOM_HOLDS_MS, ROOM_SESSION_BYTES_MAX, ROOM_SESSIONS_MAX},
+};
+use braid_wire::message::iod::{Room, RoomAccount};
+
+use super::space::EXPIRES;
+
+/// The terms are looked through for expiry so often at most.
+const LOOKED_THROUGH: Duration = Duration::from_secs(1);
+
+/// A session of one of the device's daemons.
+pub(super) type Key = (u32, SessionId);
+
+#[derive(Debug, Default)]
+pub(super) struct Terms {
+    terms: HashMap<Key, Term>,
+    newest: u64,
+    looked_through: Duration,
+}
+
+#[derive(Debug)]
+struct Term {
+    number: u64,
+    granted: u64,
+    released: u64,
+    heard: Duration,
+}
+
+impl Term {
+    fn kept(&self) -> u64 {
+        self.granted - self.released
+    }
+}
+
+impl Terms {
+    /// Takes over what a session says that it let go; how much less is kept for it.
+    pub(super) fn released(&mut self, key: Key, account: &RoomAccount, now: Duration) -> u64 {
+        let Some(term) = self.terms.get_mut(&key) else { return 0 };
+        term.heard = term.heard.max(now);
+        if account.term != term.number {
+            return 0;
+        }
+        let released = account.released.0.clamp(term.released, term.granted);
+        released - std::mem::replace(&mut term.released, released)
+    }
+
+    /// Whether a session has so much in the term that it names.
+    pub(super) fn covers(&self, key: Key, term: u64, uses: u64) -> bool {
+        self.terms.get(&key).is_some_and(|known| known.number == term && known.kept() >= uses)
+    }
+
+    /// How much of `wanted` the bounds leave a session.
+    pub(super) fn allowed(&self, key: Key, wanted: u64) -> u64 {
+        match self.terms.get(&key) {
+            Some(term) => wanted.min(ROOM_SESSION_BYTES_MAX.saturating_sub(term.kept())),
+            None if self.terms.len() < ROOM_SESSIONS_MAX => wanted.min(ROOM_SESSION_BYTES_MAX),
+            None => 0,
+        }
+    }
+
+    /// A session was granted so much; what it has now.
+    pub(super) fn granted(&mut self, key: Key, bytes: u64, now: Duration) -> Option<Room> {
+        if bytes > 0 && !self.terms.contains_key(&key) {
+            // Its beginning is its number: another run of the daemon has had other moments.
+            let began = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+            self.newest = began.max(self.newest.saturating_add(1));
+            self.terms.insert(key, Term { number: self.newest, granted: 0, released: 0, heard: now });
+        }
+        let term = self.terms.get_mut(&key)?;
+        term.granted = term.granted.saturating_add(bytes);
+        Some(Room { term: term.number, granted: ByteCount(term.granted), holds_ms: ROOM_HOLDS_MS })
+    }
+
+    /// Ends a session's term; how much less is kept.
+    pub(super) fn end(&mut self, key: Key) -> u64 {
+        self.terms.remove(&key).map_or(0, |term| term.kept())
+    }
+
+    /// Ends a session's term of which nothing is left.
+    pub(super) fn end_empty(&mut self, key: Key) {
+        if self.terms.get(&key).is_some_and(|term| term.kept() == 0) {
+            self.terms.remove(&key);
+        }
+    }
+
+    /// Ends all terms of one daemon; how much less is kept.
+    pub(super) fn end_member(&mut self, member: u32) -> u64 {
+        self.end_where(|key, _| key.0 == member)
+    }
+
+    /// Ends the terms of which nothing was heard for long; how much less is kept.
+    pub(super) fn expire(&mut self, now: Duration) -> u64 {
+        if now < self.looked_through.saturating_add(LOOKED_THROUGH) {
+            return 0;
+        }
+        self.looked_through = now;
+        self.end_where(|_, term| now >= term.heard.saturating_add(EXPIRES))
+    }
+
+    fn end_where(&mut self, ends: impl Fn(&Key, &Term) -> bool) -> u64 {
+        let mut less = 0;
+        self.terms.retain(|key, term| {
+            let ends = ends(key, term);
+            less += if ends { term.kept() } else { 0 };
+            !ends
+        });
+        less
+    }
+}

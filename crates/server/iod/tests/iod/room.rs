@@ -1,0 +1,190 @@
+//! Room on a daemon with a small disk: who is refused, who is taken, and what a session is told (ADR 0014).
+
+use std::{sync::Arc, time::Duration};
+
+use braid_iod::IodCore;
+use braid_store::MemStore;
+use braid_types::{ByteCount, FileOffset, IodId, SessionId, Status, limits::ROOM_EXPIRES_MS};
+use braid_wire::{
+    Capability, Credential, Role,
+    message::iod::{
+        Allocate, CopyRange, DiskSpace, Fence, ReturnRoom, Room, RoomAccount, WriteWithRoom, WriteWithRoomReply,
+    },
+};
+
+use super::harness::*;
+
+const MIB: u64 = 1 << 20;
+/// The disk: its margin is 1 MiB, and an eighth of the rest is kept at most.
+const DISK: u64 = 17 * MIB;
+const KEPT_MAX: u64 = 2 * MIB;
+const OTHER: SessionId = SessionId(6);
+const NOTHING: RoomAccount = RoomAccount { term: 0, released: ByteCount(0) };
+
+fn small() -> IodCore<MemStore> {
+    let core = daemon(1);
+    core.store().limit_space(DISK);
+    core
+}
+
+fn of(session: SessionId) -> Capability {
+    Capability { session, ..capability(striped([1])) }
+}
+
+fn account(room: &Room, released: u64) -> RoomAccount {
+    RoomAccount { term: room.term, released: ByteCount(released) }
+}
+
+impl Client<'_> {
+    fn write_with_room(
+        &mut self,
+        room: &RoomAccount,
+        wanted: u64,
+        uses: u64,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<WriteWithRoomReply, Status> {
+        let (handle, present) = self.present(&of(SESSION));
+        let (request, room) = (contiguous(offset, bytes), room.clone());
+        let (wanted, uses) = (ByteCount(wanted), ByteCount(uses));
+        let write = WriteWithRoom { handle, present, request, room, wanted, uses };
+        let outcome = self.call_with(&write, &pattern(bytes as usize, offset));
+        outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
+    }
+
+    /// As much room as there is.
+    fn room(&mut self) -> Room {
+        self.write_with_room(&NOTHING, u64::MAX, 0, 0, 1).unwrap().room.unwrap()
+    }
+
+    /// Fills the disk with ordinary writes from here on; where they ended.
+    fn fill(&mut self, mut offset: u64) -> u64 {
+        for bytes in [64 << 10, 4096] {
+            while self.ordinary(offset, bytes).is_ok() {
+                offset += bytes;
+            }
+        }
+        offset
+    }
+
+    fn ordinary(&mut self, offset: u64, bytes: u64) -> Result<(), Status> {
+        let data = pattern(bytes as usize, offset);
+        let written = self.write(&of(OTHER), contiguous(offset, bytes), &data);
+        written.map(drop).map_err(|failure| failure.status)
+    }
+}
+
+fn clients(core: &IodCore<MemStore>) -> (Client<'_>, Client<'_>) {
+    (Client::of_session(core, SESSION), Client::of_session(core, OTHER))
+}
+
+#[test]
+fn a_write_in_room_is_taken_on_a_disk_that_others_have_filled() {
+    let core = small();
+    let (mut gathers, mut other) = clients(&core);
+    let room = gathers.room();
+    assert!((KEPT_MAX - MIB..=KEPT_MAX).contains(&room.granted.0), "{} bytes", room.granted);
+    let filled = other.fill(MIB);
+    assert_eq!(other.ordinary(filled, 64 << 10), Err(Status::NoSpace));
+    let (mut offset, mut released, step) = (1 << 30, 0, (64 << 10) + 4096 * 6);
+    while released + step <= room.granted.0 {
+        gathers.write_with_room(&account(&room, released), 0, step, offset, 64 << 10).unwrap();
+        (offset, released) = (offset + (64 << 10), released + step);
+    }
+    assert!(offset > (1 << 30) + MIB, "more than a MiB was written");
+    let back = gathers.read(&of(SESSION), contiguous(1 << 30, 64 << 10)).unwrap();
+    assert!(back.payload == pattern(64 << 10, 1 << 30));
+}
+
+#[test]
+fn a_write_in_room_of_a_session_that_has_none_is_an_ordinary_one() {
+    let core = small();
+    let (mut gathers, mut other) = clients(&core);
+    let room = gathers.room();
+    other.fill(MIB);
+    let uses = |account: &RoomAccount, uses, bytes| {
+        Client::of_session(&core, SESSION).write_with_room(account, 0, uses, 1 << 30, bytes).map(drop)
+    };
+    assert_eq!(uses(&NOTHING, 4096, 4096), Err(Status::NoSpace), "it names no term");
+    assert_eq!(uses(&account(&room, 0), room.granted.0 + 1, 4096), Err(Status::NoSpace), "more than it has");
+    assert_eq!(uses(&account(&room, 0), 4096, 4097), Err(Status::NoSpace), "the bytes are more than that");
+    assert_eq!(uses(&account(&room, 0), 4097, 4097), Ok(()));
+}
+
+#[test]
+fn what_comes_back_is_there_for_others_and_so_is_what_a_fence_or_silence_ends() {
+    let ended: [fn(&IodCore<MemStore>, &mut Client<'_>, &Room); 3] = [
+        |_, gathers, room| gathers.call(&ReturnRoom { room: account(room, room.granted.0) }).unwrap(),
+        |core, _, _| {
+            let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
+            Client::mds(core).call(&fence).unwrap();
+        },
+        |core, _, _| core.serve_until(Some(NOW + Duration::from_millis(2 * ROOM_EXPIRES_MS))),
+    ];
+    for (which, end) in ended.iter().enumerate() {
+        let core = small();
+        let (mut gathers, mut other) = clients(&core);
+        let room = gathers.room();
+        let filled = other.fill(MIB);
+        end(&core, &mut gathers, &room);
+        other.now += if which == 2 { Duration::from_millis(ROOM_EXPIRES_MS) } else { Duration::ZERO };
+        let more = other.fill(filled) - filled;
+        assert!(more > MIB + room.granted.0 - (128 << 10), "{which}: {more} bytes more, the margin among them");
+    }
+}
+
+#[test]
+fn a_program_that_overwrites_in_place_goes_on_on_a_full_disk() {
+    let core = small();
+    let (mut gathers, mut other) = clients(&core);
+    gathers.room();
+    let filled = other.fill(MIB);
+    assert_eq!(other.ordinary(filled, 4096), other.ordinary(filled, 4096));
+    assert_eq!(other.ordinary(MIB, 4096), Ok(()));
+}
+
+#[test]
+fn room_is_kept_from_allocations_and_copies_too_and_statfs_tells_what_is_left() {
+    let core = small();
+    let (mut gathers, mut other) = clients(&core);
+    let left = |core| Client::mds(core).call(&DiskSpace {}).unwrap().available.0;
+    let before = left(&core);
+    let room = gathers.room();
+    assert_eq!(left(&core), before - room.granted.0 - 1, "a byte was written");
+    let (handle, present) = other.present(&of(OTHER));
+    let bytes = ByteCount(DISK - MIB - room.granted.0);
+    let allocate = Allocate { handle, present, offset: FileOffset(0), bytes, keep_size: false };
+    assert_eq!(refusal(other.call(&allocate)), Status::NoSpace);
+    other.ordinary(MIB, 8 * MIB).unwrap();
+    let (handle, present) = other.present(&of(OTHER));
+    let (source, from, to) = (present.clone(), FileOffset(MIB), FileOffset(16 * MIB));
+    let copy = CopyRange { handle, present, source, from, to, bytes: ByteCount(8 * MIB) };
+    assert_eq!(refusal(other.call(&copy)), Status::NoSpace);
+    assert!(left(&core) > 0);
+}
+
+#[test]
+fn a_restarted_daemon_says_that_what_was_granted_is_void() {
+    let core = small();
+    let room = Client::of_session(&core, SESSION).room();
+    let later = NOW + Duration::from_secs(1);
+    let again = IodCore::new(Arc::clone(core.store()), server_key(), later);
+    again.serve_until(Some(later + SERVES_FOR));
+    let mut gathers = Client::of_session(&again, SESSION);
+    gathers.now = later;
+    let told = gathers.write_with_room(&account(&room, 0), 0, 4096, 0, 1).unwrap();
+    assert_eq!(told.room, None);
+    let anew = gathers.write_with_room(&account(&room, 0), MIB, 0, 0, 1).unwrap().room.unwrap();
+    assert_ne!(anew.term, room.term);
+}
+
+#[test]
+fn room_is_for_sessions_alone() {
+    let core = small();
+    let mut admin = Client::new(&core, Role::Admin, Credential::Server);
+    for client in [&mut Client::mds(&core), &mut admin] {
+        assert_eq!(client.write_with_room(&NOTHING, MIB, 0, 0, 1).unwrap_err(), Status::WrongRole);
+        assert_eq!(refusal(client.call(&ReturnRoom { room: NOTHING })), Status::WrongRole);
+    }
+    assert_eq!(core.iod(), IodId(1));
+}
