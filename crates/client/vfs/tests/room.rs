@@ -1,6 +1,5 @@
 //! Room on real disks: daemons whose file systems are small, one client that gathers, and another that fills them.
 
-#[allow(dead_code, reason = "each test binary uses some of it")]
 #[path = "support/cluster.rs"]
 mod cluster;
 
@@ -67,7 +66,7 @@ mod linux {
             stripe_bytes: Some(stripe_bytes),
             ..LayoutWish::none()
         };
-        client.touch(&At::root(path.as_bytes()), 0o644, true, wish).unwrap();
+        client.touch(At::root(path.as_bytes()), 0o644, true, wish).unwrap();
         client.open(path, &OpenOptions::new().read(true).write(true)).unwrap()
     }
 

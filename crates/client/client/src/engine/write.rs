@@ -127,11 +127,11 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
                 self.staged[*index] = gather(&self.grant.map, planned, self.buffers)?;
             }
         }
-        let now = self.driver.now();
         for index in pending {
             let target = self.round[*index].target;
             let uses = self.room.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
-            self.asked[*index] = self.grant.pools[target].room.ask(uses, now);
+            let room = &self.grant.pools[target].room;
+            self.asked[*index] = (uses > 0 || room.asks()).then(|| room.ask(uses, self.driver.now()));
         }
         let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
         let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {

@@ -99,18 +99,20 @@ impl PoolRoom {
         self.asks.store(state.asks(), Ordering::Release);
     }
 
-    /// What a write of bytes that are held in `uses` bytes of room says; `None`: nothing, and it is an ordinary one.
-    pub(crate) fn ask(&self, uses: u64, now: Duration) -> Option<RoomAsk> {
-        if uses == 0 && !self.asks.load(Ordering::Acquire) {
-            return None;
-        }
+    /// Whether the daemon is to be asked or told something: without a lock, so that who holds no room pays nothing.
+    pub(crate) fn asks(&self) -> bool {
+        self.asks.load(Ordering::Acquire)
+    }
+
+    /// What a write of bytes that are held in `uses` bytes of room says.
+    pub(crate) fn ask(&self, uses: u64, now: Duration) -> RoomAsk {
         let state = lock(&self.state);
         let has = state.granted - state.released;
         let likes = state.held.saturating_add(SPARE_BYTES.max(state.missed));
         let wanted = if state.missed > 0 || uses > 0 { likes.saturating_sub(has) } else { 0 };
         // A daemon that restarted has granted less than is held: what is there is for one and all, until there is more.
         let uses = if state.held <= has { uses } else { 0 };
-        Some(RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now })
+        RoomAsk { term: state.term, released: state.released, wanted, uses, sent: now }
     }
 
     /// The answer to what was asked.
@@ -184,16 +186,16 @@ mod tests {
     fn granted() -> PoolRoom {
         let pool = PoolRoom::default();
         assert!(!pool.hold(10, NOW));
-        pool.heard(&pool.ask(0, NOW).unwrap(), room(1, 1000));
+        pool.heard(&pool.ask(0, NOW), room(1, 1000));
         pool
     }
 
     #[test]
     fn room_is_asked_for_when_it_was_missed_and_by_nobody_else() {
         let pool = PoolRoom::default();
-        assert_eq!(pool.ask(0, NOW), None);
+        assert!(!pool.asks());
         assert!(!pool.hold(10, NOW));
-        let asked = pool.ask(0, NOW).unwrap();
+        let asked = pool.ask(0, NOW);
         assert_eq!((asked.term, asked.wanted, asked.uses), (0, SPARE_BYTES, 0));
         pool.heard(&asked, room(1, 1000));
         assert!(pool.hold(1000, NOW) && !pool.hold(1, NOW));
@@ -203,7 +205,7 @@ mod tests {
     fn room_holds_from_when_its_request_was_sent() {
         let pool = granted();
         assert!(pool.hold(1, NOW + HOLDS - Duration::from_millis(1)) && !pool.hold(1, NOW + HOLDS));
-        pool.heard(&pool.ask(0, NOW + HOLDS).unwrap(), room(1, 1000));
+        pool.heard(&pool.ask(0, NOW + HOLDS), room(1, 1000));
         assert!(pool.hold(1, NOW + HOLDS));
     }
 
@@ -215,10 +217,11 @@ mod tests {
         held.add(IodId(1), &pool, 300);
         let spent = Spent::of(&mut held);
         assert_eq!((spent.at(IodId(1)), spent.at(IodId(2))), (300, 0));
-        assert_eq!(pool.ask(300, NOW).unwrap().uses, 300);
+        assert_eq!(pool.ask(300, NOW).uses, 300);
         drop(spent);
         drop(held);
-        assert_eq!(pool.ask(0, NOW).map(|ask| (ask.released, ask.wanted)), Some((300, 0)), "it is told");
+        let told = pool.ask(0, NOW);
+        assert!(pool.asks() && (told.released, told.wanted) == (300, 0), "it is told");
         assert!(pool.hold(700, NOW) && !pool.hold(1, NOW));
         let mut held = HeldRoom::default();
         held.add(IodId(1), &pool, 700);
@@ -230,22 +233,22 @@ mod tests {
     fn another_term_voids_what_was_there_and_a_late_answer_of_the_old_one_brings_nothing_back() {
         let pool = granted();
         assert!(pool.hold(600, NOW));
-        let (first, later) = (pool.ask(600, NOW).unwrap(), pool.ask(600, NOW + HOLDS / 2).unwrap());
+        let (first, later) = (pool.ask(600, NOW), pool.ask(600, NOW + HOLDS / 2));
         pool.heard(&first, room(2, 500));
-        assert_eq!(pool.ask(600, NOW).unwrap().uses, 0, "600 bytes are held, 500 are kept for them");
+        assert_eq!(pool.ask(600, NOW).uses, 0, "600 bytes are held, 500 are kept for them");
         pool.heard(&later, room(1, 5000));
         assert!(!pool.hold(1, NOW));
-        pool.heard(&pool.ask(600, NOW).unwrap(), room(2, 700));
-        assert_eq!(pool.ask(600, NOW).unwrap().uses, 600);
+        pool.heard(&pool.ask(600, NOW), room(2, 700));
+        assert_eq!(pool.ask(600, NOW).uses, 600);
         assert!(pool.hold(100, NOW) && !pool.hold(1, NOW));
     }
 
     #[test]
     fn a_daemon_that_has_nothing_for_us_any_more_is_believed() {
         let pool = granted();
-        pool.heard(&pool.ask(1, NOW).unwrap(), None);
+        pool.heard(&pool.ask(1, NOW), None);
         assert!(!pool.hold(1, NOW));
-        let again = pool.ask(0, NOW).unwrap();
+        let again = pool.ask(0, NOW);
         assert_eq!(again.term, 1, "the term is named, in case that it lives");
         pool.heard(&again, room(1, 1000));
         assert!(pool.hold(1000, NOW));
@@ -264,7 +267,7 @@ mod tests {
         assert!(pool.to_return(NOW + IDLE, false).is_some(), "until it is told");
         pool.returned(&account);
         assert_eq!(pool.to_return(NOW + IDLE, false), None);
-        pool.heard(&pool.ask(0, NOW + IDLE).unwrap(), room(2, 10));
+        pool.heard(&pool.ask(0, NOW + IDLE), room(2, 10));
         assert!(pool.hold(10, NOW + IDLE));
     }
 }
