@@ -148,7 +148,7 @@ impl World {
         match want {
             Want::Look => self.answer(client, session, number, Answer::Value(self.server.value)),
             Want::Names => {
-                let granted = self.server.table.grant_names(LeaseOf::Names(DIR), id, clock);
+                let granted = self.server.table.grant_shared(LeaseOf::Names(DIR), id, clock);
                 let grant = granted.map_or(LeaseGrant::NONE, |number| LeaseGrant { mode: LeaseMode::Read, number });
                 self.answer(client, session, number, Answer::Grant(grant));
             }

@@ -141,7 +141,7 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
-    let write = Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None };
+    let write = Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     assert_eq!(s.recalled_for(write.clone()), [a]);
     assert_eq!(s.recalled_for(write), [], "since the first open for writing nobody keeps its attributes");
     let punch = PunchHole { file: s.f, offset: FileOffset(0), bytes: ByteCount(1) };
@@ -154,7 +154,7 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
 fn what_changes_nothing_recalls_nothing() {
     let mut s = scene();
     assert_eq!(s.recalled_for(Stat { at: at("a/f"), follow: true }), []);
-    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None };
+    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     assert_eq!(s.recalled_for(read), []);
     assert_eq!(s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }), [], "it is there already");
     assert_eq!(s.recalled_for(ReadDirectory { dir: s.a, cookie: 0, bytes_max: 4096, with_attributes: true }), []);
@@ -410,7 +410,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     let plain = world.client();
     let file = holder.client.create("f").attributes.file;
     grant(&holder.data(file, LeaseMode::Write));
-    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None };
+    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     let reading = plain.begin(1, open(Rights::READ));
     assert!(!reading.has_come(), "it would not see what is gathered");
     assert_eq!(holder.give_way(), [file]);
@@ -434,7 +434,7 @@ fn a_lease_comes_with_an_open_where_nothing_conflicts() {
     let (quiet, other) = (one.listen(), two.listen());
     let made = one.client.call(Create { lease: LeaseMode::Read, ..create("f") }).unwrap();
     assert_eq!(made.opened.unwrap().lease.mode, LeaseMode::Read);
-    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write };
+    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
     let opened = two.client.call(open).unwrap();
     assert_eq!(opened.lease, LeaseGrant::NONE, "nor is anything recalled for it");
     assert!(!quiet.has_come() && !other.has_come());

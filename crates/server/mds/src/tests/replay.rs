@@ -82,7 +82,7 @@ fn an_exclusive_create_is_answered_as_made_and_its_file_can_be_written() {
 fn an_open_is_counted_once() {
     for rights in [Rights::READ, Rights::WRITE, Rights::READ_WRITE] {
         let (mut world, client) = world();
-        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None };
+        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
         let (_, again, client) = retried(&mut world, &client, open);
         assert_eq!(world.status().open_files, 1, "{rights:?}");
         client.close(&again);

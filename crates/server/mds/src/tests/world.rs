@@ -581,6 +581,7 @@ pub fn create(path: &str) -> Create {
         rights: Some(Rights::READ_WRITE),
         wish: LayoutWish { stripe_bytes: Some(4096), ..LayoutWish::none() },
         lease: LeaseMode::None,
+        deny: Deny::NONE,
     }
 }
 
