@@ -12,7 +12,7 @@ use braid_mds::{Mds, MdsConfig};
 use braid_net::{Blocking, Driver, Endpoint, Shared, TlsPolicy, block_on};
 use braid_types::{ByteCount, ClusterUuid, IodId, WriteVerifier};
 use braid_wire::{
-    Call, Credential, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
+    Call, Credential, Deny, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
     message::{
         lease::LeaseMode,
         mds::{

@@ -1,14 +1,18 @@
 //! Between the words of the wire and the records of the namespace.
 
 use braid_meta::{
-    DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, Placement as StoredPlacement,
+    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, OpenMode,
+    Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
-use braid_wire::message::{
-    FileKind,
-    lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
-    types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+use braid_wire::{
+    Deny, Rights,
+    message::{
+        FileKind,
+        lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
+        types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+    },
 };
 
 /// What a wished or returned lease allows; claims have no word on the wire.

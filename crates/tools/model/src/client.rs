@@ -156,7 +156,7 @@ impl World {
         let mut written = true;
         if recalled.held {
             match recalled.of {
-                LeaseOf::Names(_) => self.clients[who].kept = None,
+                LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
                 LeaseOf::Data(_) => {
                     written = self.flush(who);
                     if recalled.keep != LeaseMode::Read || !written {
@@ -182,7 +182,7 @@ impl World {
     /// A lease is given back that nobody wants.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
-            LeaseOf::Names(_) => self.clients[who].kept = None,
+            LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
             LeaseOf::Data(_) => {
                 self.flush(who);
                 self.clients[who].page = None;

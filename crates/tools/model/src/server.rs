@@ -301,6 +301,7 @@ fn wire(number: u64, recall: &PendingRecall) -> Recall {
     let (kind, file) = match recall.of {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
+        LeaseOf::Layout(file) => (LeaseKind::Layout, file),
     };
     Recall { number, kind, file, keep: told(recall.keep) }
 }

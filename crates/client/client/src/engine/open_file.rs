@@ -11,7 +11,7 @@ use std::{
 use braid_net::Driver;
 use braid_types::{FileIndex, LayoutVersion, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         mds::{Opened, ReclaimedOpen},
         types::Attributes,
@@ -66,12 +66,12 @@ impl<D: Driver> OpenFile<D> {
     pub(crate) fn new(
         caller: Caller<D>,
         shown: String,
-        rights: Rights,
+        (rights, deny): (Rights, Deny),
         opened: Opened,
         run: Run,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
-        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights };
+        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.handles;
         let handle = match handles.add(run, Handle::new(run, caller.identity, named)) {
             Ok(handle) => handle,
@@ -124,7 +124,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     pub(crate) fn rights(&self) -> Rights {
-        self.handle.rights
+        self.handle.rights()
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine<D>> {

@@ -2,7 +2,7 @@
 
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, ShardId, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         CommonRequest, FileKind,
         lease::LeaseMode,

@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, Failure, FileIndex, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{

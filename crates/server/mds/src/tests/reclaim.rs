@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, FileIndex, Status, limits::GRACE_MS};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes, Unlink},

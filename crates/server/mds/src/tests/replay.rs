@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, Status};
 use braid_wire::{
-    Call as WireCall, Rights,
+    Call as WireCall, Deny, Rights,
     message::{
         FileKind,
         lease::LeaseMode,
@@ -152,6 +152,7 @@ fn a_closed_handle_is_closed_once() {
             rights: Rights::READ,
             truncate: false,
             lease: LeaseMode::None,
+            deny: Deny::NONE,
         })
         .unwrap();
     assert_ne!(again.open_id, opened.open_id);

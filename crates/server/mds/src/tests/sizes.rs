@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, IodId, Status, Timestamp};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Unlink},

@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat},
