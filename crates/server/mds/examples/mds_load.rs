@@ -102,8 +102,17 @@ fn main() {
                         let at = At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
                         let lease = LeaseMode::None;
-                        let create =
-                            Create { at, mode: 0o644, umask: 0, exclusive: true, truncate: false, rights, wish, lease, deny: Deny::NONE };
+                        let create = Create {
+                            at,
+                            mode: 0o644,
+                            umask: 0,
+                            exclusive: true,
+                            truncate: false,
+                            rights,
+                            wish,
+                            lease,
+                            deny: Deny::NONE,
+                        };
                         let sequence = 10 + 2 * n;
                         let made: CreateReply = line.call(worker as u32, sequence, &create);
                         if let Some(opened) = made.opened {

@@ -45,8 +45,8 @@ mod tx;
 
 pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, List, Named, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
-pub use namespace::{Namespace, Options};
 pub use lease::modes::{Deny, OpenMode};
+pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
     Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, QuotaState,

@@ -255,7 +255,10 @@ impl<'a> Tx<'a> {
         if !self.writer.opens.denied(file).delete {
             return Ok(());
         }
-        Err(Failure::new(Status::SharingViolation, "it is open, and whoever has it open denies that it is moved or removed"))
+        Err(Failure::new(
+            Status::SharingViolation,
+            "it is open, and whoever has it open denies that it is moved or removed",
+        ))
     }
 
     /// Whether anybody but this session has the file open.

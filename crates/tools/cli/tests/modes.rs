@@ -3,7 +3,7 @@
 
 mod harness;
 
-use braid_client::{Client, Config, Credential, Deny, OpenOptions, Rights, Status};
+use braid_client::{Client, Config, Credential, Deny, File, OpenOptions, Rights, Status};
 use harness::Cluster;
 
 fn client(cluster: &Cluster) -> Client {
@@ -31,6 +31,13 @@ fn scene() -> (Cluster, Client, Client) {
     (cluster, one, two)
 }
 
+fn content(file: &File) -> Vec<u8> {
+    let mut bytes = vec![0; 64];
+    let got = file.read_at(&mut bytes, 0).unwrap();
+    bytes.truncate(got);
+    bytes
+}
+
 fn refused<T: std::fmt::Debug>(outcome: Result<T, braid_client::Error>) -> String {
     let error = outcome.unwrap_err();
     assert_eq!(error.status(), Status::SharingViolation, "{error}");
@@ -43,13 +50,15 @@ fn what_one_client_denies_another_does_not_get_until_it_closes() {
     // Its own open for writing, whose close waits here, is not in the way.
     let held = one.open("/f", &reading().deny(Deny::WRITE | Deny::DELETE)).unwrap();
     let why = refused(two.open("/f", &writing()));
-    assert!(why.starts_with("open /f: another open of the file excludes it: session ") && why.contains("; try: "), "{why}");
+    assert!(
+        why.starts_with("open /f: another open of the file excludes it: session ") && why.contains("; try: "),
+        "{why}"
+    );
     refused(two.open("/f", &writing().truncate(true)));
     refused(two.truncate("/f", 1));
     refused(two.unlink("/f"));
     let reads = two.open("/f", &reading()).unwrap();
-    let mut bytes = [0; 32];
-    assert_eq!(&bytes[..reads.read_at(&mut bytes, 0).unwrap()], b"what it was");
+    assert_eq!(content(&reads), b"what it was");
     held.close().unwrap();
     // At once: a close of what denies something waits for nothing.
     two.open("/f", &writing()).unwrap().write_at(b"W", 0).unwrap();
@@ -85,8 +94,7 @@ fn modes_are_changed_while_the_file_is_open() {
     other.set_modes(Rights::READ_WRITE, Deny::NONE).unwrap();
     assert_eq!(other.size().unwrap(), 14);
     other.write_at(b"w", 0).unwrap();
-    let mut bytes = [0; 32];
-    assert_eq!(&bytes[..file.read_at(&mut bytes, 0).unwrap()], b"what it is now");
+    assert_eq!(content(&file), b"what it is now");
 }
 
 #[test]
@@ -99,8 +107,7 @@ fn after_a_restart_of_the_metadata_server_the_same_is_denied() {
     refused(two.open("/f", &writing()));
     refused(two.open("/g", &reading()));
     two.open("/g", &writing()).unwrap().write_at(b"g", 0).unwrap();
-    let mut bytes = [0; 32];
-    assert_eq!(held.read_at(&mut bytes, 0).unwrap(), 11);
+    assert_eq!(content(&held), b"what it was");
     held.close().unwrap();
     two.open("/f", &writing()).unwrap().write_at(b"W", 0).unwrap();
     // What denied in the run before denies in this one: it was taken up, not only remembered.

@@ -91,8 +91,7 @@ impl Handle {
         Deny(self.modes.load(Ordering::Acquire).to_le_bytes()[1])
     }
 
-    /// It is open for something else, and denies something else, from now on.
-    pub(crate) fn set_modes(&self, rights: Rights, deny: Deny) {
+    fn set_modes(&self, rights: Rights, deny: Deny) {
         self.modes.store(packed(rights, deny), Ordering::Release);
     }
 
@@ -141,6 +140,17 @@ impl Handles {
         let handle = Arc::new(handle);
         table.open.insert(handle.key(), Arc::clone(&handle));
         Ok(handle)
+    }
+
+    /// `run` has changed what a file is open for and denies. False when another run has been told meanwhile what is open, with
+    /// the modes of before.
+    pub(crate) fn change(&self, run: Run, handle: &Handle, rights: Rights, deny: Deny) -> bool {
+        let table = lock(&self.0);
+        let known = table.told.is_none_or(|told| told.run == run);
+        if known {
+            handle.set_modes(rights, deny);
+        }
+        known
     }
 
     /// A handle was closed: the server is to learn it.
@@ -260,9 +270,12 @@ mod tests {
     fn a_new_epoch_is_told_the_modes_that_a_file_has_by_then() {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
-        open(&handles, run(1, 1), 1).set_modes(Rights::READ, Deny::WRITE);
+        let file = open(&handles, run(1, 1), 1);
+        assert!(handles.change(run(1, 1), &file, Rights::READ, Deny::WRITE));
         let (_, named) = handles.to_tell(run(1, 2)).unwrap().remove(0);
         assert_eq!((named.rights, named.deny), (Rights::READ, Deny::WRITE));
+        assert!(!handles.change(run(1, 1), &file, Rights::WRITE, Deny::NONE), "the new run was told the other ones");
+        assert_eq!((file.rights(), file.deny()), (Rights::READ, Deny::WRITE));
     }
 
     #[test]

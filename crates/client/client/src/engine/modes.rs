@@ -50,21 +50,26 @@ impl<D: Driver> OpenFile<D> {
         self.caller.make_way(deny).await;
         // A flush may have asked for a fresh capability: only now is nobody else to.
         let _one = self.renewing.acquire(engine.driver(), deadline).await.map_err(|refused| engine.crowded(refused))?;
-        let (had, denied) = (self.rights(), self.handle.deny());
-        let both = Rights(had.0 & rights.0);
-        if both != Rights(0) {
-            // From before the server counts it as less, nothing more is begun. Something is always named in a reclaim.
-            self.handle.set_modes(both, denied);
-        }
+        let had = self.rights();
+        // From before the server counts it as less, nothing more is begun. A reclaim names what it was until it is changed.
+        self.narrow(Rights(had.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
-        match engine.call_in_session(self.handle.session, self.caller.identity, &call, deadline).await {
-            Ok(opened) => {
-                self.handle.set_modes(rights, deny);
+        let changed = loop {
+            let answered = engine.answered_in_session(self.handle.session, self.caller.identity, &call, deadline).await;
+            match answered {
+                // A server that restarted since was told the modes of before: it is asked again.
+                Ok((_, run)) if !engine.handles.change(run, &self.handle, rights, deny) => {}
+                answered => break answered,
+            }
+        };
+        match changed {
+            Ok((opened, _)) => {
+                self.narrow(Rights::READ_WRITE);
                 self.set_grant(opened).map(drop)
             }
             Err(error) => {
                 if !matches!(error.status(), Status::Unreachable | Status::ConnectionLost) {
-                    self.handle.set_modes(had, denied);
+                    self.narrow(Rights::READ_WRITE);
                 }
                 // Why the server does not have it open is known better here.
                 Err(self.handle.check().err().unwrap_or(error))

@@ -261,6 +261,10 @@ impl<D: Driver> Caller<D> {
     /// from its index gave it a name.
     pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        if !options.deny.is_none() {
+            let error = invalid("nobody else reaches a file without a name", "File::set_modes before it is given one");
+            return Err(error.during("create in", show(at)));
+        }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
         let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;

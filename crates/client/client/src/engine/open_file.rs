@@ -4,7 +4,7 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
 
@@ -41,6 +41,8 @@ pub struct OpenFile<D: Driver> {
     pub(crate) renewing: Gate,
     /// A capability that daemons will refuse is not shown to them: set by our own truncate.
     stale: AtomicBool,
+    /// What of its rights may be used: all, unless they are being changed, or it is not known whether they were.
+    usable: AtomicU8,
     pub(crate) unsynced: Unsynced,
     /// A daemon said so (I4): for good.
     fenced: AtomicBool,
@@ -91,6 +93,7 @@ impl<D: Driver> OpenFile<D> {
             grant: Mutex::new(grant),
             renewing: Gate::new(1),
             stale: AtomicBool::new(false),
+            usable: AtomicU8::new(Rights::READ_WRITE.0),
             unsynced: Unsynced::default(),
             fenced: AtomicBool::new(false),
             lease,
@@ -164,7 +167,7 @@ impl<D: Driver> OpenFile<D> {
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Error::new(Status::Fenced, "the cluster took this client for dead and fenced it"));
         }
-        if self.rights().allow(wanted) {
+        if self.rights().allow(wanted) && Rights(self.usable.load(Ordering::Acquire)).allow(wanted) {
             return Ok(());
         }
         let (what, hint) = match wanted {
@@ -173,6 +176,11 @@ impl<D: Driver> OpenFile<D> {
         };
         // POSIX says EBADF; the nearest of our statuses is the one for a call that the handle does not allow.
         Err(Error::new(Status::NotPermitted, what).with_hint(hint))
+    }
+
+    /// From now on only these of its rights are used.
+    pub(super) fn narrow(&self, rights: Rights) {
+        self.usable.store(rights.0, Ordering::Release);
     }
 
     pub(crate) fn mark_fenced(&self) {

@@ -88,7 +88,8 @@ impl MdsCore {
 
     /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
     pub(super) fn count_held(&self, session: SessionId, open: OpenFile, open_id: u64) -> Result<(), Failure> {
-        let held = self.state().sessions.live(session).map(|live| live.held(open.file)).ok_or_else(|| ended(session))?;
+        let held =
+            self.state().sessions.live(session).map(|live| live.held(open.file)).ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
         let counted = self.names.take_up(&change, &held);

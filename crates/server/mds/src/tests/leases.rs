@@ -141,7 +141,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
-    let write = Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let write =
+        Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     assert_eq!(s.recalled_for(write.clone()), [a]);
     assert_eq!(s.recalled_for(write), [], "since the first open for writing nobody keeps its attributes");
     let punch = PunchHole { file: s.f, offset: FileOffset(0), bytes: ByteCount(1) };
@@ -509,7 +510,10 @@ fn a_layout_lease_is_recalled_when_the_files_layout_changes_and_not_when_it_is_c
     assert!(!change.has_come());
     assert_eq!(ask(&second), None, "it is about to change");
     let recalls = holder.recalls();
-    assert_eq!(recalls.iter().map(|recall| (recall.kind, recall.file)).collect::<Vec<_>>(), [(LeaseKind::Layout, file)]);
+    assert_eq!(
+        recalls.iter().map(|recall| (recall.kind, recall.file)).collect::<Vec<_>>(),
+        [(LeaseKind::Layout, file)]
+    );
     holder.give_back(&recalls[0]);
     change.take::<()>().expect("it is done").unwrap();
     let again = ask(&second).expect("it was changed");

@@ -167,7 +167,10 @@ fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_writt
     world.core.sync().unwrap();
     let envelope = braid_wire::message::mds::Envelope { identity: user, ..client.next() };
     let shut = client
-        .call_as(envelope, Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .call_as(
+            envelope,
+            Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+        )
         .unwrap();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();

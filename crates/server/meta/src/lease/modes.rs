@@ -44,11 +44,7 @@ impl Deny {
     }
 
     fn and(self, other: Self) -> Self {
-        Self {
-            read: self.read || other.read,
-            write: self.write || other.write,
-            delete: self.delete || other.delete,
-        }
+        Self { read: self.read || other.read, write: self.write || other.write, delete: self.delete || other.delete }
     }
 }
 
@@ -245,10 +241,7 @@ mod tests {
         let more = mode(Access::BOTH, Deny { read: true, ..DENY_WRITE });
         assert_eq!(excluded(more, &[opens(X, &[own])], Beside::One(X, own)), None);
         let two = [opens(X, &[own, OpenMode::plain(Access::READ)])];
-        assert_eq!(
-            excluded(more, &two, Beside::One(X, own)).map(|excluded| excluded.why),
-            Some(Why::Reads)
-        );
+        assert_eq!(excluded(more, &two, Beside::One(X, own)).map(|excluded| excluded.why), Some(Why::Reads));
         assert_eq!(excluded(more, &two, Beside::Others(X)), None);
         assert!(excluded(more, &two, Beside::Others(Y)).is_some());
     }

@@ -7,8 +7,8 @@ use braid_types::{Failure, FileIndex, SessionId, SizeGeneration, Status, Timesta
 use super::attributes;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
-use crate::namespace::Namespace;
 use crate::lease::modes::{self, Beside, Deny, OpenMode};
+use crate::namespace::Namespace;
 use crate::opens::{Access, OpenFile};
 use crate::record::{FileKind, Inode, Outcome, Parts};
 use crate::tx::{Op, Tx};
