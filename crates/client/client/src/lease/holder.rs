@@ -18,8 +18,9 @@ pub trait LeaseHolder: Send + Sync {
     /// [`LeaseHolder::lost_all`] may be called meanwhile.
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode;
 
-    /// The layout lease of a file is lost: `Leases::still` says so since before this call. When it returns, nothing is read or
-    /// written by the layout that was kept; then the server is told. A layout that nobody was handed needs nothing.
+    /// The layout lease of a file is to go. It is held until this returns: then nothing is read or written by the layout that was
+    /// kept, and the server is told. Nobody is handed it meanwhile. [`LeaseHolder::lost_all`] may be called before it returns. A
+    /// layout that nobody was handed needs nothing.
     fn recall_layout(&self, file: FileIndex) {
         let _ = file;
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   none ──grant──> held ──recall──> recalled ──carried out──> none, or held with less
-//!                    │ one of names or a layout is lost at once; a data lease is its holder's until that is done
+//!                    │ a names lease is lost at once; another is its holder's until that is done
 //!                    ├── LEASE_STOP_MS after the last answered renewal was sent ──┐
 //!                    └── another run of the server, another session ──────────────┴──> none, and all is to be dropped
 //! ```

@@ -238,7 +238,7 @@ impl Holding {
             self.floor = number;
         }
         let held = self.held.get(&of).is_some_and(|held| held.number < recall.number);
-        if held && !matches!(of, LeaseOf::Data(_)) {
+        if held && matches!(of, LeaseOf::Names(_)) {
             self.held.remove(&of);
         }
         Some(Recalled { of, number: recall.number, keep: recall.keep, held })
