@@ -141,6 +141,10 @@ macro_rules! file_calls {
             /// [`crate::Status::UnsyncedDataLost`], once, when it is known, through whatever file of this client, that a
             /// daemon lost writes.
             fn check_loss() -> ();
+            /// Changes what the file is open for, and what it denies to other opens, to exactly this: NFSv4's upgrade of an open
+            /// and its OPEN_DOWNGRADE. [`crate::Status::SharingViolation`] when another open excludes it: then nothing has changed.
+            /// Who gives up writing has what it wrote synced first.
+            fn set_modes(rights: Rights, deny: Deny) -> ();
             /// Cuts the file to `bytes`, or extends it with zeros.
             fn set_len(bytes: u64) -> Attributes;
             /// Makes a range read as zeros; the size stays.

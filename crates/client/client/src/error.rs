@@ -118,6 +118,7 @@ fn hint(status: Status) -> &'static str {
         Status::UnsyncedDataLost => "write the file again from its source",
         Status::NoIods => "braid status; start an I/O daemon with braid iod",
         Status::TryAgain | Status::Busy => "the same again in a moment",
+        Status::SharingViolation => "the same again when the other program has closed it",
         Status::NotEmpty => "braid rm -r",
         Status::IsDirectory => "braid ls, or the same with -r",
         Status::NotDirectory => "braid stat on each part of the path",
@@ -204,7 +205,7 @@ fn io_kind(status: Status) -> io::ErrorKind {
         Status::Unreachable => Kind::TimedOut,
         Status::ConnectionLost => Kind::ConnectionReset,
         Status::TryAgain => Kind::WouldBlock,
-        Status::Busy => Kind::ResourceBusy,
+        Status::Busy | Status::SharingViolation => Kind::ResourceBusy,
         _ => Kind::Other,
     }
 }

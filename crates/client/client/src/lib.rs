@@ -20,7 +20,7 @@ pub use braid_layout::{Distribution, Extent, Layout, Pattern, View};
 pub use braid_net::TlsPolicy;
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
 pub use braid_wire::{
-    Secret, Ticket,
+    Deny, Rights, Secret, Ticket,
     message::{
         self, FileKind,
         lock::{LockHolder, LockRange, LockRequest, LockSpace},

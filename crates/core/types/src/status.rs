@@ -135,6 +135,9 @@ statuses! {
     Deadlock = 49, 35, "the wait would be a deadlock";
     /// The caller ended the wait itself. Never sent on the wire: the client makes it.
     Interrupted = 50, 4, "interrupted";
+    /// Another open of the file denies what is asked for, or has what is to be denied. EBUSY, as Linux tells programs of
+    /// a sharing violation of SMB (`ERRbadshare`, fs/smb/client/netmisc.c); EACCES would send them to look at the mode.
+    SharingViolation = 51, 16, "another open of the file excludes it";
 }
 
 impl fmt::Display for Status {

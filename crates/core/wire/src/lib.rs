@@ -11,6 +11,7 @@
 
 mod capability;
 mod codec;
+mod deny;
 mod frame;
 mod handshake;
 mod key;
@@ -24,6 +25,7 @@ mod tests;
 
 pub use capability::{Capability, Rights};
 pub use codec::{Decoder, Wire, WireError};
+pub use deny::Deny;
 pub use frame::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader, PROTOCOL_VERSION};
 pub use handshake::{
     Auth, AuthReply, CHANNEL_BINDING_BYTES, Credential, Features, Hello, HelloReply, NodeKind, Role, Ticket, Transcript,

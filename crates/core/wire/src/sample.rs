@@ -9,7 +9,7 @@ use braid_types::{
     WriteVerifier,
 };
 
-use crate::{Rights, handshake::Credential};
+use crate::{Deny, Rights, handshake::Credential};
 
 /// A small generator (SplitMix64), so that golden vectors depend on nothing outside this file.
 pub(crate) struct Rng(pub u64);
@@ -133,6 +133,12 @@ impl Sample for Status {
 impl Sample for Rights {
     fn sample(rng: &mut Rng) -> Self {
         Self(1 + rng.below(3) as u8)
+    }
+}
+
+impl Sample for Deny {
+    fn sample(rng: &mut Rng) -> Self {
+        Self(rng.below(8) as u8)
     }
 }
 

@@ -107,6 +107,7 @@ fn messages_page() -> String {
         Made,
         Removed,
         NamesGrant,
+        LayoutGrant,
         Opened,
         AttributeChanges,
         SetTime,

@@ -12,7 +12,7 @@ use braid_mds::{Mds, MdsConfig};
 use braid_net::{Blocking, Driver, Endpoint, Shared, TlsPolicy, block_on};
 use braid_types::{ByteCount, ClusterUuid, IodId, WriteVerifier};
 use braid_wire::{
-    Call, Credential, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
+    Call, Credential, Deny, NodeKind, Rights, Role, Secret, Wire, decode_outcome,
     message::{
         lease::LeaseMode,
         mds::{
@@ -102,8 +102,17 @@ fn main() {
                         let at = At { dir: directory_file, path: format!("f{worker}-{n}").into_bytes() };
                         let (rights, wish) = (open.then_some(Rights::WRITE), LayoutWish::none());
                         let lease = LeaseMode::None;
-                        let create =
-                            Create { at, mode: 0o644, umask: 0, exclusive: true, truncate: false, rights, wish, lease };
+                        let create = Create {
+                            at,
+                            mode: 0o644,
+                            umask: 0,
+                            exclusive: true,
+                            truncate: false,
+                            rights,
+                            wish,
+                            lease,
+                            deny: Deny::NONE,
+                        };
                         let sequence = 10 + 2 * n;
                         let made: CreateReply = line.call(worker as u32, sequence, &create);
                         if let Some(opened) = made.opened {

@@ -1,14 +1,18 @@
 //! Between the words of the wire and the records of the namespace.
 
 use braid_meta::{
-    DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, Placement as StoredPlacement,
+    Access, Deny as StoredDeny, DirectoryDefault, DistributionKind, FileKind as StoredKind, Inode, NewMode, OpenMode,
+    Placement as StoredPlacement,
     lease::{LeaseMode as StoredMode, LeaseOf, PendingRecall},
 };
 use braid_types::{ByteCount, Failure, FileIndex, Status};
-use braid_wire::message::{
-    FileKind,
-    lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
-    types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+use braid_wire::{
+    Deny, Rights,
+    message::{
+        FileKind,
+        lease::{LeaseGrant, LeaseKind, LeaseMode, Recall},
+        types::{Attributes, Identity, LayoutWish, Placement, WishedDistribution},
+    },
 };
 
 /// What a wished or returned lease allows; claims have no word on the wire.
@@ -39,6 +43,7 @@ pub(crate) fn lease_of(kind: LeaseKind, file: FileIndex) -> Result<LeaseOf, Fail
     match kind {
         LeaseKind::Names => Ok(LeaseOf::Names(file)),
         LeaseKind::Data => Ok(LeaseOf::Data(file)),
+        LeaseKind::Layout => Ok(LeaseOf::Layout(file)),
         _ => Err(Status::Unsupported.into()),
     }
 }
@@ -47,8 +52,16 @@ pub(crate) fn recall(number: u64, recall: &PendingRecall) -> Recall {
     let (kind, file) = match recall.of {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
+        LeaseOf::Layout(file) => (LeaseKind::Layout, file),
     };
     Recall { number, kind, file, keep: wire_lease_mode(recall.keep) }
+}
+
+/// What an open has and denies.
+pub(crate) fn open_mode(rights: Rights, deny: Deny) -> OpenMode {
+    let access = Access { read: rights.allow(Rights::READ), write: rights.allow(Rights::WRITE) };
+    let (read, write, delete) = (deny.has(Deny::READ), deny.has(Deny::WRITE), deny.has(Deny::DELETE));
+    OpenMode { access, deny: StoredDeny { read, write, delete } }
 }
 
 /// What a client sees of an inode. Whether it is `shared` is told with care where somebody knows who asks: this errs on

@@ -79,6 +79,7 @@ impl MdsCore {
     }
 
     fn delete_batch(self: &Arc<Self>, batch: Vec<Deletion>, last: FileIndex) {
+        self.forget_layouts(batch.iter().map(|deletion| deletion.file));
         let wanted = by_daemon(&batch);
         let calls = wanted.iter().flat_map(|(iod, objects)| {
             objects.chunks(DELETE_OBJECTS_MAX).map(|some| (*iod, Delete { objects: some.to_vec() }))

@@ -236,11 +236,22 @@ impl MdsCore {
     /// Claims what a call needs, or looks at its claims again. The call comes back when it may go on.
     // A flow is large because a call is, and is handed on at once.
     #[allow(clippy::result_large_err)]
-    pub(crate) fn claim(&self, mut call: Call, needs: &[(LeaseOf, LeaseMode)]) -> Result<Call, Flow> {
+    pub(crate) fn claim(&self, call: Call, needs: &[(LeaseOf, LeaseMode)]) -> Result<Call, Flow> {
+        let session = call.asker();
+        self.claim_as(call, session, needs)
+    }
+
+    /// Claims what a call needs of everybody but this session; of everybody, where it is 0, which is nobody's.
+    #[allow(clippy::result_large_err)]
+    pub(crate) fn claim_as(
+        &self,
+        mut call: Call,
+        session: SessionId,
+        needs: &[(LeaseOf, LeaseMode)],
+    ) -> Result<Call, Flow> {
         if needs.is_empty() {
             return Ok(call);
         }
-        let session = call.asker();
         let now = self.now();
         let of = Things::of(needs);
         let old = call.hold.take();
@@ -332,10 +343,10 @@ impl MdsCore {
         self.on_board(|board| board.users.insert(session));
     }
 
-    /// Grants a names lease, if nothing is in its way.
-    pub(crate) fn grant_names(&self, dir: FileIndex, session: SessionId) -> Option<u64> {
+    /// Grants a lease that all may hold, of names or of a layout, if nothing is in its way.
+    pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
         let now = self.now();
-        self.on_board(|board| board.table.grant_names(LeaseOf::Names(dir), session, now))
+        self.on_board(|board| board.table.grant_shared(of, session, now))
     }
 
     /// Asks for a data lease; the call comes back with its mode and number.
@@ -433,15 +444,24 @@ impl MdsCore {
 
     /// What was told of these files' sizes was lost with a daemon's power: nobody is to keep it. It is not waited for.
     pub(crate) fn forget_kept(&self, inodes: &[Arc<Inode>]) {
-        let now = self.now();
-        let needs: Vec<_> = inodes.iter().filter_map(|inode| names_of(inode)).collect();
+        self.recall_from_all(&inodes.iter().filter_map(|inode| names_of(inode)).collect::<Vec<_>>());
+    }
+
+    /// These files are gone, and their objects go: nobody is to use their layouts. It is not waited for: what is read there
+    /// from now on is refused, and no other file ever has the index (I11).
+    pub(crate) fn forget_layouts(&self, files: impl Iterator<Item = FileIndex>) {
+        self.recall_from_all(&files.map(layout).collect::<Vec<_>>());
+    }
+
+    fn recall_from_all(&self, needs: &[(LeaseOf, LeaseMode)]) {
         if needs.is_empty() {
             return;
         }
+        let now = self.now();
         self.on_board(|board| {
             board.next_claim += 1;
             let id = ClaimId(board.next_claim);
-            board.table.claim(id, SessionId::default(), &needs, now);
+            board.table.claim(id, SessionId::default(), needs, now);
             board.table.unclaim(id, &needs.iter().map(|(of, _)| *of).collect::<Vec<_>>());
         });
     }
@@ -572,6 +592,10 @@ impl MdsCore {
         if inode.is_directory() {
             return inode.nlink == 0;
         }
+        if self.names.denied(inode.file).read {
+            // Who kept them would open the file without a word.
+            return true;
+        }
         if inode.nlink != 1 || inode.linked || self.is_in_doubt() && inode.layout.is_some() {
             return true;
         }
@@ -610,4 +634,9 @@ pub(crate) fn names_of(inode: &Inode) -> Option<(LeaseOf, LeaseMode)> {
 /// What a change of a directory's entries needs.
 pub(crate) fn names(dir: FileIndex) -> (LeaseOf, LeaseMode) {
     (LeaseOf::Names(dir), LeaseMode::Write)
+}
+
+/// What a change of where a file's bytes lie needs.
+pub(crate) fn layout(file: FileIndex) -> (LeaseOf, LeaseMode) {
+    (LeaseOf::Layout(file), LeaseMode::Write)
 }

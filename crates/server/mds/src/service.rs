@@ -139,7 +139,8 @@ impl MdsCore {
         }
     }
 
-    fn answer(&self, call: Call, body: Vec<u8>) {
+    /// Ends a call with the body of its final frame.
+    pub(crate) fn answer(&self, call: Call, body: Vec<u8>) {
         self.end(call, body, true);
     }
 

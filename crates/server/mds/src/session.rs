@@ -13,10 +13,11 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use braid_meta::OpenMode;
 use braid_types::{Failure, FileIndex, IdState, KeyId, MdsEpoch, SessionId, Status};
-use braid_wire::Rights;
+use braid_wire::{Deny, Rights};
 
-use crate::connection::Pulse;
+use crate::{connection::Pulse, convert};
 
 /// Replay slots of a session: as many calls as a client has in flight at once.
 pub const SESSION_SLOTS: u32 = 64;
@@ -43,15 +44,15 @@ pub struct OpenFile {
     pub file: FileIndex,
     /// For what.
     pub rights: Rights,
+    /// What it denies to other opens.
+    pub deny: Deny,
 }
 
-/// How many handles of one file a session has.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Held {
-    /// Without the right to write.
-    pub readers: u32,
-    /// With it.
-    pub writers: u32,
+impl OpenFile {
+    /// What it has and denies, as the store counts it.
+    pub fn mode(self) -> OpenMode {
+        convert::open_mode(self.rights, self.deny)
+    }
 }
 
 /// A session. `W` is what waits for the answer of a call.
@@ -70,16 +71,11 @@ pub struct Session<W> {
     /// It has not told yet all that it had open then.
     pub reclaiming: bool,
     opens: HashMap<u64, OpenFile, IdState>,
-    held: HashMap<FileIndex, Held, IdState>,
+    /// How many handles of each file, by what they have and deny.
+    held: HashMap<FileIndex, braid_meta::OpenFile, IdState>,
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
-}
-
-impl Held {
-    fn of(&mut self, rights: Rights) -> &mut u32 {
-        if rights.allow(Rights::WRITE) { &mut self.writers } else { &mut self.readers }
-    }
 }
 
 #[derive(Debug)]
@@ -202,9 +198,8 @@ impl<W> Session<W> {
     pub fn close(&mut self, id: u64) -> Option<OpenFile> {
         let open = self.opens.remove(&id)?;
         if let Some(held) = self.held.get_mut(&open.file) {
-            let count = held.of(open.rights);
-            *count -= 1;
-            if *held == Held::default() {
+            held.remove(open.mode());
+            if held.is_none() {
                 self.held.remove(&open.file);
             }
         }
@@ -217,13 +212,22 @@ impl<W> Session<W> {
     }
 
     /// Its handles of a file.
-    pub fn held(&self, file: FileIndex) -> Held {
-        self.held.get(&file).copied().unwrap_or_default()
+    pub fn held(&self, file: FileIndex) -> braid_meta::OpenFile {
+        self.held.get(&file).cloned().unwrap_or_else(|| braid_meta::OpenFile::none(file, self.id))
+    }
+
+    /// A handle has, and denies, something else from now on.
+    pub fn change(&mut self, id: u64, rights: Rights, deny: Deny) {
+        if let Some(was) = self.close(id) {
+            self.insert(id, OpenFile { rights, deny, ..was });
+        }
     }
 
     fn insert(&mut self, id: u64, open: OpenFile) {
         self.opens.insert(id, open);
-        *self.held.entry(open.file).or_default().of(open.rights) += 1;
+        let none = || braid_meta::OpenFile::none(open.file, self.id);
+        // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.
+        let _ = self.held.entry(open.file).or_insert_with(none).add(open.mode());
     }
 
     /// Whether one more file may be opened.
@@ -397,7 +401,11 @@ mod tests {
         );
     }
 
-    const OPEN: OpenFile = OpenFile { file: FileIndex(5), rights: Rights::READ };
+    const OPEN: OpenFile = OpenFile { file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
+
+    fn readers(readers: u32) -> braid_meta::OpenFile {
+        braid_meta::OpenFile { readers, ..braid_meta::OpenFile::none(OPEN.file, SessionId(1)) }
+    }
 
     #[test]
     fn a_restarted_server_gives_no_handle_that_an_earlier_run_gave() {
@@ -406,7 +414,7 @@ mod tests {
         let given = after.open(OPEN).unwrap();
         assert!(after.take_up(before, OPEN));
         assert_ne!(before, given);
-        assert_eq!(after.held(OPEN.file), Held { readers: 2, writers: 0 });
+        assert_eq!(after.held(OPEN.file), readers(2));
     }
 
     #[test]
@@ -416,12 +424,12 @@ mod tests {
         assert_eq!(session.close(given), Some(OPEN));
         assert!(!session.take_up(given, OPEN), "this run gave it, and it was closed");
         assert!(session.take_up(41, OPEN) && session.take_up(41, OPEN));
-        assert_eq!(session.held(OPEN.file), Held { readers: 1, writers: 0 });
+        assert_eq!(session.held(OPEN.file), readers(1));
         assert!(!session.take_up(41, OpenFile { rights: Rights::WRITE, ..OPEN }), "it is open for something else");
         session.reclaiming = false;
         assert!(session.take_up(41, OPEN), "a repetition is answered alike");
         assert!(!session.take_up(42, OPEN));
         assert_eq!((session.close(41), session.close(41)), (Some(OPEN), None));
-        assert_eq!(session.held(OPEN.file), Held::default());
+        assert_eq!(session.held(OPEN.file), readers(0));
     }
 }

@@ -121,6 +121,11 @@ impl<'a> Decoder<'a> {
         self.raw(bytes)
     }
 
+    /// Whether nothing is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
     /// Everything that is left.
     pub(crate) fn tail(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.rest)

@@ -20,6 +20,7 @@ pub(crate) enum Kind {
     Inode = b'I',
     ClientKey = b'K',
     Symlink = b'L',
+    Modes = b'M',
     Counter = b'N',
     Orphan = b'O',
     Deletion = b'Q',
@@ -121,6 +122,10 @@ pub(crate) fn intent(file: FileIndex) -> Key {
 
 pub(crate) fn write_open(file: FileIndex, session: SessionId) -> Key {
     of_file(Kind::WriteOpen, file, &session.0.to_be_bytes())
+}
+
+pub(crate) fn modes(file: FileIndex, session: SessionId) -> Key {
+    of_file(Kind::Modes, file, &session.0.to_be_bytes())
 }
 
 pub(crate) fn counter(shard: ShardId) -> Key {

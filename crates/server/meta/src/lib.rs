@@ -45,6 +45,7 @@ mod tx;
 
 pub use acl::{ACL_ENTRIES_MAX, AccessList, Acl, List, Named, NewMode};
 pub use identity::{Call, Identity, Replay, Want, permit};
+pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
@@ -19,7 +19,7 @@ use crate::layouts::Layouts;
 use crate::names::DirectoryNames;
 use crate::opens::{OpenFile, Opens};
 use crate::quota::{self, Ledger, Recount};
-use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded};
+use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded, decode_modes};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx};
 
@@ -47,6 +47,8 @@ pub struct Namespace {
     pub(crate) shards: u16,
     /// Whether anybody has limits: lets every open pass without the writer's lock where nobody has.
     pub(crate) limited: AtomicBool,
+    /// As [`Opens::denying`]: lets everybody pass without the writer's lock where nobody denies anything.
+    pub(crate) denying: AtomicUsize,
     writer: Mutex<Writer>,
 }
 
@@ -123,6 +125,7 @@ impl Namespace {
         let opens = load_opens(&*store, cluster.shards)?;
         let ledger = load_ledger(&*store, cluster.shards)?;
         let limited = AtomicBool::new(ledger.has_limits());
+        let denying = AtomicUsize::new(opens.denying());
         let (counters, replays) = (HashMap::default(), HashMap::default());
         let writer =
             Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster, ledger, recount: None };
@@ -135,6 +138,7 @@ impl Namespace {
             fence,
             shards: cluster.shards,
             limited,
+            denying,
             writer: Mutex::new(writer),
         })
     }
@@ -295,18 +299,24 @@ fn load_opens(store: &dyn MetaStore, shards: u16) -> Result<Opens, Failure> {
     let mut opens = Opens::default();
     let view = store.view()?;
     for shard in 0..shards {
-        let range = key::all(ShardId(shard), Kind::WriteOpen);
         let mut broken = false;
-        view.scan(&range.from, &range.end, &mut |key, value| {
-            match (key::file_of(key), key::number_of(key), value) {
-                (Some(file), Some(session), [1, writers @ ..]) if writers.len() == 4 => {
-                    let writers = u32::from_le_bytes(writers.try_into().unwrap_or_default());
-                    opens.set(OpenFile { file, session: SessionId(session), readers: 0, writers });
+        let mut load = |kind, take: &mut dyn FnMut(OpenFile, &[u8]) -> Option<OpenFile>| {
+            let range = key::all(ShardId(shard), kind);
+            view.scan(&range.from, &range.end, &mut |key, value| {
+                let of = key::file_of(key).zip(key::number_of(key));
+                let open = of.and_then(|(file, session)| take(opens.of(file, SessionId(session)), value));
+                match open {
+                    Some(open) => opens.set(open),
+                    None => broken = true,
                 }
-                _ => broken = true,
-            }
-            ControlFlow::Continue(())
+                ControlFlow::Continue(())
+            })
+        };
+        load(Kind::WriteOpen, &mut |open, value| {
+            let writers = value.strip_prefix(&[1])?;
+            Some(OpenFile { writers: u32::from_le_bytes(writers.try_into().ok()?), ..open })
         })?;
+        load(Kind::Modes, &mut |open, value| open.denying_too(decode_modes(value).ok()?))?;
         if broken {
             return Err(StoreError::Corrupted("a record of an open file makes no sense".into()).into());
         }

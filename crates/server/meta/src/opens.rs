@@ -1,12 +1,14 @@
-//! Which session has which file open, and how often. Opens for writing are also records, so that a restarted server
-//! knows them (I4, I5); opens for reading are not: clients tell them again.
+//! Which session has which file open, how often, and with which modes. Opens for writing, and those that deny something, are
+//! also records, so that a restarted server knows them (I4, I5); others for reading are not: clients tell them again.
 
 use std::collections::HashMap;
 
-use braid_types::{FileIndex, IdState, SessionId};
+use braid_types::{FileIndex, IdState, SessionId, Status};
+
+use crate::lease::modes::{self, Counted, Deny, OpenMode};
 
 /// What a file is opened for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Access {
     /// Its bytes are read.
     pub read: bool,
@@ -24,7 +26,7 @@ impl Access {
 }
 
 /// One session's opens of one file.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OpenFile {
     /// The file.
     pub file: FileIndex,
@@ -34,57 +36,164 @@ pub struct OpenFile {
     pub readers: u32,
     /// Opens with writing.
     pub writers: u32,
+    /// Of these, those without reading.
+    pub write_only: u32,
+    /// Of all, those that deny something.
+    pub denying: Counted,
+}
+
+impl OpenFile {
+    /// None.
+    pub fn none(file: FileIndex, session: SessionId) -> Self {
+        Self { file, session, readers: 0, writers: 0, write_only: 0, denying: Counted::default() }
+    }
+
+    /// One more.
+    ///
+    /// # Errors
+    /// [`Status::TooManyOpen`].
+    pub fn add(&mut self, mode: OpenMode) -> Result<(), Status> {
+        let count = if mode.access.write { &mut self.writers } else { &mut self.readers };
+        *count = count.checked_add(1).ok_or(Status::TooManyOpen)?;
+        self.write_only += u32::from(!mode.access.read);
+        if !mode.deny.is_none() {
+            self.denying.add(mode);
+        }
+        Ok(())
+    }
+
+    /// One less.
+    pub fn remove(&mut self, mode: OpenMode) {
+        let count = if mode.access.write { &mut self.writers } else { &mut self.readers };
+        *count = count.saturating_sub(1);
+        if !mode.access.read {
+            self.write_only = self.write_only.saturating_sub(1);
+        }
+        if !mode.deny.is_none() {
+            self.denying.remove(mode);
+        }
+    }
+
+    /// As a record of those that write, and one of those that deny something, have it. `None` when they disagree.
+    pub(crate) fn denying_too(self, denying: Counted) -> Option<Self> {
+        let readers = denying.count(|access| !access.write);
+        let write_only = denying.count(|access| !access.read);
+        let agree = denying.count(|access| access.write) <= self.writers;
+        agree.then_some(Self { readers, write_only, denying, ..self })
+    }
+
+    /// Whether there is none.
+    pub fn is_none(&self) -> bool {
+        self.readers + self.writers == 0
+    }
+
+    /// All of them by their modes. Those that deny nothing are counted as readers, writers, and writers that do not read.
+    pub fn modes(&self) -> Counted {
+        let mut all = self.denying.clone();
+        let readers = self.denying.count(|access| !access.write);
+        let write_only = self.denying.count(|access| !access.read);
+        let both = self.denying.count(|access| access.read && access.write);
+        all.set(OpenMode::plain(Access::READ), self.readers.saturating_sub(readers));
+        all.set(OpenMode::plain(Access::WRITE), self.write_only.saturating_sub(write_only));
+        all.set(OpenMode::plain(Access::BOTH), self.writers.saturating_sub(self.write_only).saturating_sub(both));
+        all
+    }
+
+    /// Whether `held` has as many of each mode, or more.
+    pub fn is_within(&self, held: &Self) -> bool {
+        self.at_most(held) == *self
+    }
+
+    /// What is left when there are to be no more than `held`.
+    pub(crate) fn at_most(&self, held: &Self) -> Self {
+        let mut left = self.clone();
+        left.readers = self.readers.min(held.readers);
+        left.writers = self.writers.min(held.writers);
+        left.write_only = self.write_only.min(held.write_only);
+        left.denying.at_most(&held.denying);
+        left
+    }
+
+    /// What there are when they are at least `held`.
+    pub(crate) fn at_least(&self, held: &Self) -> Self {
+        let mut all = self.clone();
+        all.readers = self.readers.max(held.readers);
+        all.writers = self.writers.max(held.writers);
+        all.write_only = self.write_only.max(held.write_only);
+        for (mode, count) in held.denying.iter() {
+            all.denying.set(mode, self.denying.of(mode).max(count));
+        }
+        all
+    }
 }
 
 /// The table. A file is in it while anybody has it open.
 #[derive(Default)]
-pub(crate) struct Opens(HashMap<FileIndex, Vec<OpenFile>, IdState>);
+pub(crate) struct Opens {
+    files: HashMap<FileIndex, Vec<OpenFile>, IdState>,
+    /// How many entries deny something: with none, nothing is looked at.
+    denying: usize,
+}
 
 impl Opens {
     pub(crate) fn of(&self, file: FileIndex, session: SessionId) -> OpenFile {
-        let held = self.0.get(&file).and_then(|opens| opens.iter().find(|open| open.session == session));
-        held.copied().unwrap_or(OpenFile { file, session, readers: 0, writers: 0 })
+        let held = self.files.get(&file).and_then(|opens| opens.iter().find(|open| open.session == session));
+        held.cloned().unwrap_or_else(|| OpenFile::none(file, session))
     }
 
     /// Replaces one session's opens of one file.
     pub(crate) fn set(&mut self, open: OpenFile) {
-        let opens = self.0.entry(open.file).or_default();
-        opens.retain(|other| other.session != open.session);
-        if open.readers + open.writers > 0 {
+        let (file, opens) = (open.file, self.files.entry(open.file).or_default());
+        if let Some(at) = opens.iter().position(|other| other.session == open.session) {
+            let before = opens.remove(at);
+            self.denying -= usize::from(!before.denying.is_empty());
+        }
+        if !open.is_none() {
+            self.denying += usize::from(!open.denying.is_empty());
             opens.push(open);
         }
         if opens.is_empty() {
-            self.0.remove(&open.file);
+            self.files.remove(&file);
         }
     }
 
+    /// How many sessions deny something of a file, over all files.
+    pub(crate) fn denying(&self) -> usize {
+        self.denying
+    }
+
+    /// What is denied of a file.
+    pub(crate) fn denied(&self, file: FileIndex) -> Deny {
+        if self.denying == 0 { Deny::NONE } else { modes::denied(self.of_file(file)) }
+    }
+
     pub(crate) fn is_open(&self, file: FileIndex) -> bool {
-        self.0.contains_key(&file)
+        self.files.contains_key(&file)
     }
 
     pub(crate) fn is_open_elsewhere(&self, file: FileIndex, session: SessionId) -> bool {
-        self.0.get(&file).is_some_and(|opens| opens.iter().any(|open| open.session != session))
+        self.files.get(&file).is_some_and(|opens| opens.iter().any(|open| open.session != session))
     }
 
     pub(crate) fn writers(&self, file: FileIndex) -> Vec<SessionId> {
-        let opens = self.0.get(&file).into_iter().flatten();
+        let opens = self.files.get(&file).into_iter().flatten();
         opens.filter(|open| open.writers > 0).map(|open| open.session).collect()
     }
 
     pub(crate) fn of_file(&self, file: FileIndex) -> &[OpenFile] {
-        self.0.get(&file).map(Vec::as_slice).unwrap_or_default()
+        self.files.get(&file).map(Vec::as_slice).unwrap_or_default()
     }
 
     pub(crate) fn files_of(&self, session: SessionId) -> Vec<OpenFile> {
-        self.0.values().flatten().filter(|open| open.session == session).copied().collect()
+        self.files.values().flatten().filter(|open| open.session == session).cloned().collect()
     }
 
     pub(crate) fn all(&self) -> Vec<OpenFile> {
-        self.0.values().flatten().copied().collect()
+        self.files.values().flatten().cloned().collect()
     }
 
     /// Files that anybody has open.
     pub(crate) fn files(&self) -> usize {
-        self.0.len()
+        self.files.len()
     }
 }

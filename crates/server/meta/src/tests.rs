@@ -4,6 +4,7 @@ mod acl;
 mod basics;
 mod crash;
 mod engine;
+mod modes;
 mod names;
 mod opens;
 mod permissions;

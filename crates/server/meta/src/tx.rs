@@ -12,6 +12,7 @@ use braid_types::{Failure, FileIndex, SessionId, ShardId, Status, Timestamp};
 
 use crate::identity::Replay;
 use crate::key;
+use crate::lease::modes::{self, Beside, OpenMode};
 use crate::namespace::{COUNTERS_RESERVED, Counter, Namespace, Writer};
 use crate::opens::OpenFile;
 use crate::quota::{Delta, Mark, note};
@@ -219,7 +220,7 @@ impl<'a> Tx<'a> {
     /// One session's opens of a file, as this transaction leaves them.
     pub(crate) fn open_of(&self, file: FileIndex, session: SessionId) -> OpenFile {
         let mine = self.opens.iter().rfind(|open| open.file == file && open.session == session);
-        mine.copied().unwrap_or_else(|| self.writer.opens.of(file, session))
+        mine.cloned().unwrap_or_else(|| self.writer.opens.of(file, session))
     }
 
     pub(crate) fn set_open(&mut self, open: OpenFile) {
@@ -231,7 +232,33 @@ impl<'a> Tx<'a> {
                 writers => self.batch.put(key, encode_writers(writers)),
             }
         }
+        if before.denying != open.denying {
+            let key = key::modes(open.file, open.session);
+            match open.denying.is_empty() {
+                true => self.batch.remove(key),
+                false => self.batch.put(key, record::encode_modes(&open.denying)),
+            }
+        }
         self.opens.push(open);
+    }
+
+    /// Refuses an open with this mode where another one excludes it.
+    pub(crate) fn check_mode(&self, file: FileIndex, mode: OpenMode, beside: Beside) -> Result<(), Failure> {
+        if mode.deny.is_none() && self.writer.opens.denying() == 0 {
+            return Ok(());
+        }
+        modes::excluded(mode, self.writer.opens.of_file(file), beside).map_or(Ok(()), |excluded| Err(excluded.into()))
+    }
+
+    /// Refuses to take a name of a file away that somebody denies to be taken.
+    pub(crate) fn check_delete(&self, file: FileIndex) -> Result<(), Failure> {
+        if !self.writer.opens.denied(file).delete {
+            return Ok(());
+        }
+        Err(Failure::new(
+            Status::SharingViolation,
+            "it is open, and whoever has it open denies that it is moved or removed",
+        ))
     }
 
     /// Whether anybody but this session has the file open.
@@ -317,7 +344,10 @@ impl<'a> Tx<'a> {
         }
         self.forgotten.iter().for_each(|(directory, name)| self.ns.directory_names.forget(*directory, name));
         self.writer.counters.extend(self.counters);
-        self.opens.into_iter().for_each(|open| self.writer.opens.set(open));
+        if !self.opens.is_empty() {
+            self.opens.into_iter().for_each(|open| self.writer.opens.set(open));
+            self.ns.denying.store(self.writer.opens.denying(), Ordering::Release);
+        }
         if let Some(cluster) = self.cluster {
             self.writer.cluster = cluster;
         }

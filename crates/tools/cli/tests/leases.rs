@@ -13,8 +13,8 @@ use std::{
 };
 
 use braid_client::{
-    Attributes, Client, Config, Credential, FileIndex, LeaseHolder, LeaseMode, LeaseOf, Leases, OpenOptions,
-    RenameMode, Status,
+    Attributes, Client, Config, Credential, FileIndex, LayoutWish, LeaseHolder, LeaseMode, LeaseOf, Leases,
+    OpenOptions, RenameMode, Status,
 };
 use harness::Cluster;
 
@@ -35,6 +35,7 @@ struct Cache {
     asked: AtomicU64,
     lost: AtomicU64,
     recalled: AtomicU64,
+    layouts: AtomicU64,
 }
 
 impl LeaseHolder for Cache {
@@ -47,6 +48,10 @@ impl LeaseHolder for Cache {
     fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
         self.recalled.fetch_add(1, Ordering::SeqCst);
         LeaseMode::None
+    }
+
+    fn recall_layout(&self, _: FileIndex) {
+        self.layouts.fetch_add(1, Ordering::SeqCst);
     }
 
     fn lost_all(&self) {
@@ -68,6 +73,7 @@ impl Cache {
             asked: AtomicU64::new(0),
             lost: AtomicU64::new(0),
             recalled: AtomicU64::new(0),
+            layouts: AtomicU64::new(0),
         });
         cache.leases.serve(Arc::downgrade(&cache) as Weak<dyn LeaseHolder>).unwrap();
         cache
@@ -197,4 +203,27 @@ fn who_never_serves_recalls_is_granted_nothing() {
     let cache = Cache::new(&cluster, "/");
     let second = cache.leases.serve(Arc::downgrade(&cache) as Weak<dyn LeaseHolder>);
     assert_eq!(second.unwrap_err().status(), Status::Exists);
+}
+
+#[test]
+fn who_was_given_a_files_layout_is_told_before_it_changes() {
+    let cluster = Cluster::up(2);
+    let one = client(&cluster);
+    one.mkdir("/d", 0o755).unwrap();
+    let file = one.touch("/d/f", 0o644, true, LayoutWish::none()).unwrap().attributes.file;
+    let caches = [Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d")];
+    let given = caches.each_ref().map(|cache| cache.leases.ask_layout(file).unwrap().expect("nothing is in the way"));
+    assert_eq!(given[0].1, one.layout("/d/f").unwrap().layout.unwrap());
+    one.truncate("/d/f", 0).unwrap();
+    one.chmod("/d/f", 0o600).unwrap();
+    assert!(caches[0].leases.still(&given[0].0) && caches[1].leases.still(&given[1].0), "that is not its layout");
+    one.set_layout("/d/f", LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() }).unwrap();
+    for (cache, (ticket, layout)) in caches.iter().zip(&given) {
+        assert!(!cache.leases.still(ticket));
+        assert_eq!(cache.layouts.load(Ordering::SeqCst), 1);
+        let (_, now) = cache.leases.ask_layout(file).unwrap().expect("it was changed");
+        assert!(now.version > layout.version);
+    }
+    caches[0].leases.give_back(LeaseOf::Layout(file)).unwrap();
+    assert_eq!(caches[0].leases.layout_ticket(file), None);
 }

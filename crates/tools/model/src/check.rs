@@ -1,15 +1,9 @@
 //! What must hold in every state. The numbers are those of the invariants of ADR 0009.
 
-use braid_client::lease::LeaseOf;
 use braid_meta::lease::LeaseMode as Mode;
 use braid_wire::message::lease::LeaseMode;
 
-use crate::{
-    client::Client,
-    event::Event,
-    scenario::Variant,
-    world::{DIR, FILE, World},
-};
+use crate::{client::Client, event::Event, scenario::Variant, world::World};
 
 /// Ticks in which every call must have come to its end, whatever died: 45 s, of which a call's own bound is 30.
 const TICKS_BOUNDED: usize = 9;
@@ -19,15 +13,15 @@ const ROUNDS: usize = 40;
 impl World {
     /// What is wrong with this state.
     pub fn check(&self) -> Option<String> {
-        self.broken.clone().or_else(|| self.names_are_true()).or_else(|| self.data_is_true())
+        self.broken.clone().or_else(|| self.what_is_kept_is_true()).or_else(|| self.data_is_true())
     }
 
     /// 1, 4, 5: what a client keeps is what is there; nobody changes what another believes.
-    fn names_are_true(&self) -> Option<String> {
+    fn what_is_kept_is_true(&self) -> Option<String> {
         let value = self.server.value;
         let stale = |client: &&Client| !client.dead && client.kept.is_some_and(|kept| kept != value);
         let client = self.clients.iter().find(stale)?;
-        Some(format!("client {} keeps {:?}, the directory has {value}", client.number, client.kept))
+        Some(format!("client {} keeps {:?}, the server has {value}", client.number, client.kept))
     }
 
     /// 1, 3, 4: no two believe what conflicts; what was acknowledged is there before another reads.
@@ -109,6 +103,3 @@ fn mode(mode: LeaseMode) -> Mode {
         _ => Mode::None,
     }
 }
-
-/// The leases of the world.
-pub const LEASES: [LeaseOf; 2] = [LeaseOf::Names(DIR), LeaseOf::Data(FILE)];

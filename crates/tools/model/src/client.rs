@@ -8,7 +8,7 @@ use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use crate::{
     scenario::Variant,
-    world::{Answer, DIR, FILE, Message, START, Want, World},
+    world::{Answer, FILE, Message, START, Want, World},
 };
 
 /// A call that is under way.
@@ -93,7 +93,7 @@ impl Client {
     }
 
     /// Whether it has something to do that takes no time: no clock goes on before it is done. To give names back is to
-    /// tell the kernel; to write what was gathered may take its time.
+    /// tell the kernel; to write what was gathered, or to have a layout back from others, may take its time.
     pub fn is_busy(&self) -> bool {
         let names = self.recalled.iter().any(|recalled| recalled.held && matches!(recalled.of, LeaseOf::Names(_)));
         self.owes_dropping() || names && !self.dead
@@ -103,11 +103,12 @@ impl Client {
 impl World {
     /// Sends the next call.
     pub fn call(&mut self, who: usize) {
+        let of = self.of;
         let client = &mut self.clients[who];
         let Some(want) = client.wants.pop_front() else { return };
-        let asks = matches!(want, Want::Names | Want::Data(_));
+        let asks = matches!(want, Want::Shared | Want::Data(_));
         let ask = asks.then(|| client.holding.ask(client.clock));
-        let ticket = client.ticket(LeaseOf::Names(DIR));
+        let ticket = client.ticket(of);
         if want == Want::Change {
             // Its own change: the kernel forgets what it kept of it.
             client.kept = None;
@@ -156,7 +157,7 @@ impl World {
         let mut written = true;
         if recalled.held {
             match recalled.of {
-                LeaseOf::Names(_) => self.clients[who].kept = None,
+                LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
                 LeaseOf::Data(_) => {
                     written = self.flush(who);
                     if recalled.keep != LeaseMode::Read || !written {
@@ -182,7 +183,7 @@ impl World {
     /// A lease is given back that nobody wants.
     pub fn give_back(&mut self, who: usize, of: LeaseOf) {
         match of {
-            LeaseOf::Names(_) => self.clients[who].kept = None,
+            LeaseOf::Names(_) | LeaseOf::Layout(_) => self.clients[who].kept = None,
             LeaseOf::Data(_) => {
                 self.flush(who);
                 self.clients[who].page = None;
@@ -280,13 +281,14 @@ impl World {
     }
 
     fn answered(&mut self, who: usize, number: u32, answer: Answer, variant: Variant) {
+        let kept_of = self.of;
         let client = &mut self.clients[who];
         let Some(at) = client.calling.iter().position(|calling| calling.number == number) else { return };
         let calling = client.calling.remove(at);
         match answer {
             Answer::Grant(grant) => {
                 let number = if variant == Variant::NoNumbers { grant.number | 1 << 31 } else { grant.number };
-                let of = if calling.want == Want::Names { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                let of = if calling.want == Want::Shared { kept_of } else { LeaseOf::Data(FILE) };
                 let (run, clock) = (client.run(), client.clock);
                 if let Some(ask) = calling.ask {
                     let grant = LeaseGrant { number, ..grant };
@@ -296,7 +298,7 @@ impl World {
             Answer::Value(value) => {
                 // The rule of the vfs: held from before the call until its answer is taken in.
                 let held = calling.ticket.is_some_and(|ticket| client.holding.still(&ticket, client.clock));
-                let careless = variant == Variant::NoContinuity && client.ticket(LeaseOf::Names(DIR)).is_some();
+                let careless = variant == Variant::NoContinuity && client.ticket(kept_of).is_some();
                 if held || careless {
                     client.kept = Some(value);
                 }

@@ -4,9 +4,8 @@ use braid_client::lease::LeaseOf;
 use braid_wire::message::lease::LeaseMode;
 
 use crate::{
-    check::LEASES,
     scenario::Variant,
-    world::{CLIENTS, Message, TICK, World},
+    world::{CLIENTS, FILE, Message, TICK, World},
 };
 
 /// One step of the world.
@@ -103,7 +102,10 @@ impl World {
             events.push(Event::ReturnAgain(who));
         }
         if self.budget.returns > 0 {
-            events.extend(LEASES.iter().filter(|of| client.ticket(**of).is_some()).map(|of| Event::GiveBack(who, *of)));
+            let leases = [self.of, LeaseOf::Data(FILE)];
+            events.extend(
+                leases.into_iter().filter(|of| client.ticket(*of).is_some()).map(|of| Event::GiveBack(who, of)),
+            );
         }
         if client.uses > 0 {
             let mode = client.data_mode();

@@ -273,27 +273,27 @@ mod tests {
 
     #[test]
     fn without_numbers_a_late_grant_is_believed() {
-        catches(Variant::NoNumbers, "names: grants and recalls cross", "the directory has");
+        catches(Variant::NoNumbers, "names: grants and recalls cross", "the server has");
     }
 
     #[test]
     fn a_lease_that_is_granted_while_a_change_is_being_done_is_stale() {
-        catches(Variant::GrantWhileDone, "names: grants and recalls cross", "the directory has");
+        catches(Variant::GrantWhileDone, "names: grants and recalls cross", "the server has");
     }
 
     #[test]
     fn with_one_clock_a_client_that_is_cut_off_answers_from_what_it_keeps() {
-        catches(Variant::OneClock, "names: a holder is cut off, the clocks go on", "the directory has");
+        catches(Variant::OneClock, "names: a holder is cut off, the clocks go on", "the server has");
     }
 
     #[test]
     fn without_grace_a_change_after_a_restart_is_not_seen() {
-        catches(Variant::NoGrace, "names: the server restarts", "the directory has");
+        catches(Variant::NoGrace, "names: the server restarts", "the server has");
     }
 
     #[test]
     fn an_answer_that_is_kept_without_the_lease_having_been_held_all_the_time_is_stale() {
-        catches(Variant::NoContinuity, "names: grants and recalls cross", "the directory has");
+        catches(Variant::NoContinuity, "names: grants and recalls cross", "the server has");
     }
 
     #[test]

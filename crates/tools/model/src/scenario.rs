@@ -1,14 +1,17 @@
 //! The worlds that are explored, and the ways in which the protocol is broken to see that it is noticed.
 
+use braid_client::lease::LeaseOf;
 use braid_wire::message::lease::LeaseMode;
 
-use crate::world::{Budget, CLIENTS, Want};
+use crate::world::{Budget, CLIENTS, DIR, FILE, Want};
 
 /// A world to explore.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     /// Its name.
     pub name: &'static str,
+    /// What the lease that all may hold is of: the directory's names, or the file's layout.
+    pub of: LeaseOf,
     /// What the first client has got before anything is explored; of a write lease it has made use.
     pub before: &'static [Want],
     /// What each client wants, in order.
@@ -37,6 +40,8 @@ pub enum Variant {
 }
 
 const NOTHING: Budget = Budget { losses: 0, repeats: 0, ticks: 0, drifts: 0, restarts: 0, deaths: 0, returns: 0 };
+const NAMES: LeaseOf = LeaseOf::Names(DIR);
+const LAYOUT: LeaseOf = LeaseOf::Layout(FILE);
 const READ: Want = Want::Data(LeaseMode::Read);
 const WRITE: Want = Want::Data(LeaseMode::Write);
 
@@ -44,55 +49,87 @@ const WRITE: Want = Want::Data(LeaseMode::Write);
 pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "names: grants and recalls cross",
+        of: NAMES,
         before: &[],
-        wants: [&[Want::Names, Want::Look, Want::Names], &[Want::Change]],
+        wants: [&[Want::Shared, Want::Look, Want::Shared], &[Want::Change]],
         at_once: 2,
         budget: Budget { returns: 1, ..NOTHING },
     },
     Scenario {
         name: "names: messages are lost",
+        of: NAMES,
         before: &[],
-        wants: [&[Want::Names, Want::Look], &[Want::Change, Want::Change]],
+        wants: [&[Want::Shared, Want::Look], &[Want::Change, Want::Change]],
         at_once: 1,
         budget: Budget { losses: 2, ..NOTHING },
     },
     Scenario {
         name: "names: messages are repeated",
+        of: NAMES,
         before: &[],
-        wants: [&[Want::Names, Want::Look], &[Want::Change]],
+        wants: [&[Want::Shared, Want::Look], &[Want::Change]],
         at_once: 1,
         budget: Budget { repeats: 2, ..NOTHING },
     },
     Scenario {
         name: "names: both keep, both change",
+        of: NAMES,
         before: &[],
-        wants: [&[Want::Names, Want::Look, Want::Change], &[Want::Names, Want::Look, Want::Change]],
+        wants: [&[Want::Shared, Want::Look, Want::Change], &[Want::Shared, Want::Look, Want::Change]],
         at_once: 1,
         budget: Budget { losses: 1, ..NOTHING },
     },
     Scenario {
         name: "names: a holder is cut off, the clocks go on",
-        before: &[Want::Names, Want::Look],
+        of: NAMES,
+        before: &[Want::Shared, Want::Look],
         wants: [&[], &[Want::Change]],
         at_once: 1,
         budget: Budget { ticks: 4, drifts: 1, ..NOTHING },
     },
     Scenario {
         name: "names: a holder dies, the clocks go on",
-        before: &[Want::Names, Want::Look],
+        of: NAMES,
+        before: &[Want::Shared, Want::Look],
         wants: [&[Want::Look], &[Want::Change]],
         at_once: 1,
         budget: Budget { ticks: 3, deaths: 1, ..NOTHING },
     },
     Scenario {
         name: "names: the server restarts",
-        before: &[Want::Names, Want::Look],
-        wants: [&[Want::Names], &[Want::Change]],
+        of: NAMES,
+        before: &[Want::Shared, Want::Look],
+        wants: [&[Want::Shared], &[Want::Change]],
+        at_once: 1,
+        budget: Budget { ticks: 2, restarts: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "layout: grants and recalls cross, beside data",
+        of: LAYOUT,
+        before: &[],
+        wants: [&[Want::Shared, READ, Want::Look], &[Want::Change, WRITE]],
+        at_once: 1,
+        budget: Budget { ..NOTHING },
+    },
+    Scenario {
+        name: "layout: a holder takes its time, the clocks go on",
+        of: LAYOUT,
+        before: &[Want::Shared, Want::Look],
+        wants: [&[], &[Want::Change]],
+        at_once: 1,
+        budget: Budget { ticks: 3, drifts: 1, ..NOTHING },
+    },
+    Scenario {
+        name: "layout: the server restarts",
+        of: LAYOUT,
+        before: &[Want::Shared, Want::Look],
+        wants: [&[Want::Shared], &[Want::Change]],
         at_once: 1,
         budget: Budget { ticks: 2, restarts: 1, ..NOTHING },
     },
     Scenario {
         name: "data: grants and recalls cross",
+        of: NAMES,
         before: &[],
         wants: [&[WRITE, READ], &[READ, WRITE]],
         at_once: 1,
@@ -100,6 +137,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "data: messages are lost and repeated",
+        of: NAMES,
         before: &[],
         wants: [&[WRITE], &[READ]],
         at_once: 1,
@@ -107,6 +145,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "data: leases are given back unasked",
+        of: NAMES,
         before: &[WRITE],
         wants: [&[WRITE], &[WRITE]],
         at_once: 1,
@@ -114,6 +153,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "data: a holder is cut off, the clocks go on",
+        of: NAMES,
         before: &[WRITE],
         wants: [&[], &[READ]],
         at_once: 1,
@@ -121,6 +161,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "data: a holder dies, the clocks go on",
+        of: NAMES,
         before: &[WRITE],
         wants: [&[], &[WRITE]],
         at_once: 1,
@@ -128,6 +169,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "data: the server restarts",
+        of: NAMES,
         before: &[WRITE],
         wants: [&[], &[READ]],
         at_once: 1,

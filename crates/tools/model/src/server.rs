@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use braid_client::lease::LeaseOf as Held;
 use braid_meta::lease::{Asked, ClaimId, LeaseMode as Mode, LeaseOf, PendingRecall, Table};
 use braid_types::{
     MdsEpoch, SessionId,
@@ -14,7 +15,7 @@ use braid_wire::message::lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, Retur
 
 use crate::{
     scenario::Variant,
-    world::{Answer, CLIENTS, DIR, FILE, Message, START, Want, World},
+    world::{Answer, CLIENTS, FILE, Message, START, Want, World},
 };
 
 /// A call that the server knows of and has not answered.
@@ -119,7 +120,11 @@ impl World {
             Message::Return { session, lease } if self.is_heard(usize::MAX, session) => {
                 let number = if variant == Variant::NoNumbers { u64::MAX } else { lease.number };
                 let ReturnedLease { kind, file, keep, .. } = lease;
-                let of = if kind == LeaseKind::Names { LeaseOf::Names(file) } else { LeaseOf::Data(file) };
+                let of = match kind {
+                    LeaseKind::Names => LeaseOf::Names(file),
+                    LeaseKind::Layout => LeaseOf::Layout(file),
+                    _ => LeaseOf::Data(file),
+                };
                 self.server.table.returned(SessionId(session), of, number, stored(keep));
             }
             _ => {}
@@ -143,12 +148,21 @@ impl World {
         }
     }
 
+    /// What the value is of, as the table names it.
+    fn shared(&self) -> LeaseOf {
+        match self.of {
+            Held::Names(dir) => LeaseOf::Names(dir),
+            Held::Data(file) => LeaseOf::Data(file),
+            Held::Layout(file) => LeaseOf::Layout(file),
+        }
+    }
+
     fn called(&mut self, client: usize, session: u64, number: u32, want: Want, variant: Variant) {
-        let (id, clock) = (SessionId(session), self.server.clock);
+        let (id, clock, of) = (SessionId(session), self.server.clock, self.shared());
         match want {
             Want::Look => self.answer(client, session, number, Answer::Value(self.server.value)),
-            Want::Names => {
-                let granted = self.server.table.grant_names(LeaseOf::Names(DIR), id, clock);
+            Want::Shared => {
+                let granted = self.server.table.grant_shared(of, id, clock);
                 let grant = granted.map_or(LeaseGrant::NONE, |number| LeaseGrant { mode: LeaseMode::Read, number });
                 self.answer(client, session, number, Answer::Grant(grant));
             }
@@ -165,13 +179,14 @@ impl World {
     fn try_again(&mut self, number: u32, variant: Variant) {
         let Some(pending) = self.server.pending.get(&number).cloned() else { return };
         let (id, clock, claim) = (SessionId(pending.session), self.server.clock, ClaimId(u64::from(number)));
+        let of = self.shared();
         match pending.want {
             _ if pending.doing => {}
             Want::Change => {
-                let needs = [(LeaseOf::Names(DIR), Mode::Write)];
+                let needs = [(of, Mode::Write)];
                 let waits = self.server.table.claim(claim, id, &needs, clock).is_some();
                 if !waits && variant == Variant::GrantWhileDone {
-                    self.server.table.unclaim(claim, &[LeaseOf::Names(DIR)]);
+                    self.server.table.unclaim(claim, &[of]);
                 }
                 if !waits && let Some(pending) = self.server.pending.get_mut(&number) {
                     pending.doing = true;
@@ -186,7 +201,7 @@ impl World {
                     self.answer(pending.client, pending.session, number, Answer::Grant(grant));
                 }
             }
-            Want::Look | Want::Names => {}
+            Want::Look | Want::Shared => {}
         }
     }
 
@@ -195,7 +210,8 @@ impl World {
         let Some(pending) = self.server.pending.remove(&number) else { return };
         self.server.value += 1;
         self.server.done.insert(number);
-        self.server.table.unclaim(ClaimId(u64::from(number)), &[LeaseOf::Names(DIR)]);
+        let of = self.shared();
+        self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
         self.answer(pending.client, pending.session, number, Answer::Done);
         self.follow(variant);
     }
@@ -231,8 +247,9 @@ impl World {
                 self.server.broken.insert(session, until);
                 self.server.awaiting.remove(&session);
                 let of_it = |pending: &Pending| pending.session == session && !pending.doing;
+                let shared = self.shared();
                 for (number, pending) in self.server.pending.extract_if(.., |_, pending| of_it(pending)) {
-                    let of = if pending.want == Want::Change { LeaseOf::Names(DIR) } else { LeaseOf::Data(FILE) };
+                    let of = if pending.want == Want::Change { shared } else { LeaseOf::Data(FILE) };
                     self.server.table.unclaim(ClaimId(u64::from(number)), &[of]);
                 }
             }
@@ -301,6 +318,7 @@ fn wire(number: u64, recall: &PendingRecall) -> Recall {
     let (kind, file) = match recall.of {
         LeaseOf::Names(file) => (LeaseKind::Names, file),
         LeaseOf::Data(file) => (LeaseKind::Data, file),
+        LeaseOf::Layout(file) => (LeaseKind::Layout, file),
     };
     Recall { number, kind, file, keep: told(recall.keep) }
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use braid_client::lease::LeaseOf;
 use braid_types::{FileIndex, limits::LEASE_STOP_MS};
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
@@ -28,11 +29,11 @@ pub const CLIENTS: usize = 2;
 /// What a client wants.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Want {
-    /// The names lease.
-    Names,
-    /// The directory's value, to be kept.
+    /// The lease that all may hold: of the directory's names, or of the file's layout.
+    Shared,
+    /// The value that it covers, to be kept.
     Look,
-    /// A change of the directory.
+    /// A change of that value.
     Change,
     /// The data lease.
     Data(LeaseMode),
@@ -60,7 +61,7 @@ pub enum Message {
 pub enum Answer {
     /// A lease, or none.
     Grant(LeaseGrant),
-    /// The directory's value.
+    /// The value.
     Value(u8),
     /// The change is done.
     Done,
@@ -88,6 +89,8 @@ pub struct Budget {
 /// Everything.
 #[derive(Clone, Hash, Debug)]
 pub struct World {
+    /// What the value is of.
+    pub of: LeaseOf,
     pub server: Server,
     pub clients: [Client; CLIENTS],
     /// Sorted by nothing but arrival: the order is part of no decision.
@@ -105,7 +108,7 @@ pub struct World {
 impl World {
     /// The beginning of a scenario.
     pub fn new(scenario: &Scenario) -> Self {
-        let mut world = Self::empty(scenario.budget, scenario.at_once);
+        let mut world = Self::empty(scenario.of, scenario.budget, scenario.at_once);
         world.clients[0].wants = scenario.before.iter().copied().collect();
         world.rounds(Variant::Sound);
         if world.clients[0].data_mode() == LeaseMode::Write {
@@ -118,10 +121,11 @@ impl World {
         world
     }
 
-    fn empty(budget: Budget, at_once: usize) -> Self {
+    fn empty(of: LeaseOf, budget: Budget, at_once: usize) -> Self {
         let clients = [0, 1].map(|number| Client::new(number, at_once));
         let server = Server::new();
-        Self { server, clients, network: Vec::new(), budget, daemon: 0, acknowledged: 0, next_number: 1, broken: None }
+        let (network, broken) = (Vec::new(), None);
+        Self { of, server, clients, network, budget, daemon: 0, acknowledged: 0, next_number: 1, broken }
     }
 
     /// Puts a message on its way; one that is there already is one with it, since repeating is an event of its own.

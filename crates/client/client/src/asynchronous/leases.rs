@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use braid_layout::Layout;
 use braid_net::{Driver, Tokio};
 use braid_types::FileIndex;
 
@@ -38,6 +39,14 @@ impl<D: Driver> Client<D> {
     /// As any call; `TryAgain` with the name of a client that does not give it back.
     pub async fn ask_data(&self, file: FileIndex, mode: LeaseMode, alone: bool) -> Result<Option<LeaseTicket>> {
         self.caller().ask_data(file, mode, alone).await
+    }
+
+    /// Asks for the layout lease of a file, with the layout, which may be kept under it; `None` when something is in its way.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
+        self.caller().ask_layout(file).await
     }
 
     /// Gives a lease back that is of no more use: first forget what was kept under it.
@@ -86,6 +95,10 @@ fn tell(holder: &dyn LeaseHolder, recalled: &Recalled) -> LeaseMode {
     match recalled.of {
         LeaseOf::Names(dir) => {
             holder.recall_names(dir);
+            LeaseMode::None
+        }
+        LeaseOf::Layout(file) => {
+            holder.recall_layout(file);
             LeaseMode::None
         }
         LeaseOf::Data(file) => holder.recall_data(file, recalled.keep),

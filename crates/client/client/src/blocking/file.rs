@@ -8,7 +8,7 @@ use std::{
 use braid_layout::{Extent, Layout, View};
 use braid_net::Blocking;
 use braid_types::FileIndex;
-use braid_wire::message::types::Attributes;
+use braid_wire::{Deny, Rights, message::types::Attributes};
 
 use super::{block_on, client::Farewell};
 use crate::{

@@ -6,6 +6,7 @@ use std::{
     thread,
 };
 
+use braid_layout::Layout;
 use braid_net::Blocking;
 use braid_types::{FileIndex, Status};
 use braid_wire::message::types::Attributes;
@@ -17,7 +18,7 @@ use crate::{
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
 
-/// Threads that carry out recalls of data at a time: each may wait for I/O daemons to take what was gathered, and one
+/// Threads that carry out recalls of data and layouts at a time: each may wait for I/O daemons to take what was gathered, and one
 /// that is away must not hold up every other file's.
 const DATA_LANES_MAX: usize = 4;
 
@@ -114,6 +115,21 @@ impl Leases {
         block_on(self.caller.ask_data(file, mode, alone))
     }
 
+    /// The layout lease of a file, if it is held now.
+    pub fn layout_ticket(&self, file: FileIndex) -> Option<LeaseTicket> {
+        self.caller.engine().ticket(LeaseOf::Layout(file))
+    }
+
+    /// Asks for the layout lease of a file, with the layout, which may be kept and used while [`Leases::still`] says yes:
+    /// before it changes, [`LeaseHolder::recall_layout`] is called. `None` when something is in its way. A truncate changes
+    /// the size generation, not the layout; what a program of this client changes itself it knows.
+    ///
+    /// # Errors
+    /// As any call.
+    pub fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
+        block_on(self.caller.ask_layout(file))
+    }
+
     /// As [`Leases::give_back`], but the server learns of it a little later, together with closes.
     pub fn give_back_later(&self, of: LeaseOf) {
         self.caller.engine().give_back_later(of);
@@ -175,7 +191,7 @@ impl Lanes {
 
     fn take(self: &Arc<Self>, engine: &Arc<Engine<Blocking>>, recalled: Recalled) {
         match recalled.of {
-            LeaseOf::Data(_) if recalled.held => self.queue(recalled),
+            LeaseOf::Data(_) | LeaseOf::Layout(_) if recalled.held => self.queue(recalled),
             _ => self.carry_out(engine, &recalled),
         }
     }
@@ -214,6 +230,10 @@ impl Lanes {
         let keep = match (self.holder.upgrade().filter(|_| recalled.held), recalled.of) {
             (Some(holder), LeaseOf::Names(dir)) => {
                 holder.recall_names(dir);
+                LeaseMode::None
+            }
+            (Some(holder), LeaseOf::Layout(file)) => {
+                holder.recall_layout(file);
                 LeaseMode::None
             }
             (Some(holder), LeaseOf::Data(file)) => holder.recall_data(file, recalled.keep),

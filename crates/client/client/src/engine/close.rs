@@ -63,7 +63,12 @@ impl<D: Driver> OpenFile<D> {
             if self.rights().allow(Rights::WRITE) {
                 self.handle.check().map_err(|error| error.during("close", self.path()))?;
             }
-            self.engine().flush_closes_when_due().await;
+            if self.handle.deny().is_none() {
+                self.engine().flush_closes_when_due().await;
+            } else {
+                // What it denies is denied no longer than the file is open. What fails stays in the queue.
+                let _ = self.engine().flush_closes().await;
+            }
         }
         self.told_loss()
     }

@@ -15,12 +15,12 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU16, Ordering},
     },
 };
 
 use braid_types::{FileIndex, MdsEpoch, SessionId, Status};
-use braid_wire::{Rights, message::mds::ReclaimedOpen};
+use braid_wire::{Deny, Rights, message::mds::ReclaimedOpen};
 
 use super::gate::lock;
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub struct Run {
 pub(crate) struct Handle {
     pub(crate) open_id: u64,
     pub(crate) file: FileIndex,
-    pub(crate) rights: Rights,
+    modes: AtomicU16,
     pub(crate) identity: u32,
     pub(crate) session: SessionId,
     refused: OnceLock<&'static str>,
@@ -75,9 +75,24 @@ struct Told {
 
 impl Handle {
     pub(crate) fn new(run: Run, identity: u32, named: ReclaimedOpen) -> Self {
-        let ReclaimedOpen { open_id, file, rights } = named;
+        let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
-        Self { open_id, file, rights, identity, session: run.session, refused, closed }
+        let modes = AtomicU16::new(packed(rights, deny));
+        Self { open_id, file, modes, identity, session: run.session, refused, closed }
+    }
+
+    /// What it is open for.
+    pub(crate) fn rights(&self) -> Rights {
+        Rights(self.modes.load(Ordering::Acquire).to_le_bytes()[0])
+    }
+
+    /// What it denies to other opens.
+    pub(crate) fn deny(&self) -> Deny {
+        Deny(self.modes.load(Ordering::Acquire).to_le_bytes()[1])
+    }
+
+    fn set_modes(&self, rights: Rights, deny: Deny) {
+        self.modes.store(packed(rights, deny), Ordering::Release);
     }
 
     /// Fails once the server does not have it open any more.
@@ -102,8 +117,13 @@ impl Handle {
     }
 
     fn named(&self) -> ReclaimedOpen {
-        ReclaimedOpen { open_id: self.open_id, file: self.file, rights: self.rights }
+        ReclaimedOpen { open_id: self.open_id, file: self.file, rights: self.rights(), deny: self.deny() }
     }
+}
+
+/// Both together, so that a reclaim never names what the file was not open for.
+fn packed(rights: Rights, deny: Deny) -> u16 {
+    u16::from_le_bytes([rights.0, deny.0])
 }
 
 impl Handles {
@@ -120,6 +140,17 @@ impl Handles {
         let handle = Arc::new(handle);
         table.open.insert(handle.key(), Arc::clone(&handle));
         Ok(handle)
+    }
+
+    /// `run` has changed what a file is open for and denies. False when another run has been told meanwhile what is open, with
+    /// the modes of before.
+    pub(crate) fn change(&self, run: Run, handle: &Handle, rights: Rights, deny: Deny) -> bool {
+        let table = lock(&self.0);
+        let known = table.told.is_none_or(|told| told.run == run);
+        if known {
+            handle.set_modes(rights, deny);
+        }
+        known
     }
 
     /// A handle was closed: the server is to learn it.
@@ -213,7 +244,7 @@ mod tests {
     }
 
     fn open(handles: &Handles, run: Run, open_id: u64) -> Arc<Handle> {
-        let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE };
+        let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
         handles.add(run, Handle::new(run, 0, named)).unwrap()
     }
 
@@ -233,6 +264,18 @@ mod tests {
         assert_eq!(named(handles.to_tell(run(1, 2))), [1, 2, 3], "the answer was lost");
         handles.told_all(run(1, 2));
         assert!(handles.to_tell(run(1, 2)).is_none());
+    }
+
+    #[test]
+    fn a_new_epoch_is_told_the_modes_that_a_file_has_by_then() {
+        let handles = Handles::default();
+        handles.to_tell(run(1, 1));
+        let file = open(&handles, run(1, 1), 1);
+        assert!(handles.change(run(1, 1), &file, Rights::READ, Deny::WRITE));
+        let (_, named) = handles.to_tell(run(1, 2)).unwrap().remove(0);
+        assert_eq!((named.rights, named.deny), (Rights::READ, Deny::WRITE));
+        assert!(!handles.change(run(1, 1), &file, Rights::WRITE, Deny::NONE), "the new run was told the other ones");
+        assert_eq!((file.rights(), file.deny()), (Rights::READ, Deny::WRITE));
     }
 
     #[test]
@@ -267,7 +310,7 @@ mod tests {
         let handles = Handles::default();
         handles.to_tell(run(1, 1));
         handles.to_tell(run(1, 2));
-        let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ };
+        let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
         let error = handles.add(run(1, 1), Handle::new(run(1, 1), 0, late)).unwrap_err();
         assert_eq!(error.status(), Status::ConnectionLost);
     }

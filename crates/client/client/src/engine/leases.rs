@@ -11,11 +11,12 @@ use std::{
     time::Duration,
 };
 
+use braid_layout::Layout;
 use braid_net::Driver;
 use braid_types::{FileIndex, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
-    mds::{LeaseData, LeaseNames, NamesGrant, ReturnLeases},
+    mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
     types::{At, Attributes},
 };
 
@@ -208,6 +209,21 @@ impl<D: Driver> Caller<D> {
         let grant = LeaseGrant { mode: LeaseMode::Read, number };
         let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
         Ok(ticket.map(|ticket| (ticket, attributes)))
+    }
+
+    /// Asks for the layout lease of a file; told as well is the layout, which may be kept under the ticket. `None`: something
+    /// is in its way; it is not waited for.
+    ///
+    /// # Errors
+    /// As any call.
+    pub async fn ask_layout(&self, file: FileIndex) -> Result<Option<(LeaseTicket, Layout)>> {
+        let Some(asking) = self.engine.asking() else { return Ok(None) };
+        let (at, call) = (At::file(file), LeaseLayout { file });
+        let (granted, run) = self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
+        let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
+        let grant = LeaseGrant { mode: LeaseMode::Read, number };
+        let ticket = asking.answered(run, LeaseOf::Layout(file), grant, self.engine.driver.now());
+        Ok(ticket.map(|ticket| (ticket, layout)))
     }
 
     /// Asks for the data lease of a file, and waits while it is recalled from others. What comes may be less than what

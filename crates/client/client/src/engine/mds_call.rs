@@ -122,8 +122,22 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.answered_in_session(session, identity, call, deadline).await.map(|(reply, _)| reply)
+    }
+
+    /// As `call_in_session`, with who answered it.
+    pub(crate) async fn answered_in_session<C: Call + Sync>(
+        self: &Arc<Self>,
+        session: SessionId,
+        identity: u32,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<(C::Reply, Run)>
+    where
+        C::Reply: Send,
+    {
         self.check_process()?;
-        self.call_free(identity, call, Some(session), deadline).await.map(|(reply, _)| reply)
+        self.call_free(identity, call, Some(session), deadline).await
     }
 
     async fn call_free<C: Call + Sync>(

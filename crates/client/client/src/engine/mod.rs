@@ -33,6 +33,7 @@ mod link;
 mod list;
 mod lock;
 mod mds_call;
+mod modes;
 mod names;
 mod open;
 mod open_file;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_net::Driver;
 use braid_types::Status;
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, Open, Opened},
@@ -44,6 +44,7 @@ pub struct OpenOptions {
     mode: u32,
     wish: LayoutWish,
     lease: LeaseMode,
+    deny: Deny,
 }
 
 impl Default for OpenOptions {
@@ -64,6 +65,7 @@ impl OpenOptions {
             mode: MODE_DEFAULT,
             wish: LayoutWish::none(),
             lease: LeaseMode::None,
+            deny: Deny::NONE,
         }
     }
 
@@ -145,6 +147,22 @@ impl OpenOptions {
         self
     }
 
+    /// What every other open of the file is denied for as long as this one is open, as share modes of SMB and share
+    /// reservations of NFSv4 have it: also those of a mount, which deny nothing themselves. An open that another excludes fails
+    /// with [`Status::SharingViolation`], and is not waited for.
+    ///
+    /// ```no_run
+    /// # use braid_client::{Client, Deny, OpenOptions};
+    /// # fn example(client: &Client) -> braid_client::Result<()> {
+    /// // Nobody writes the file while it is copied.
+    /// let source = client.open("/database", &OpenOptions::new().read(true).deny(Deny::WRITE))?;
+    /// # Ok(()) }
+    /// ```
+    pub fn deny(mut self, deny: Deny) -> Self {
+        self.deny = deny;
+        self
+    }
+
     fn rights(&self) -> Result<Rights> {
         match (self.read, self.write) {
             (true, true) => Ok(Rights::READ_WRITE),
@@ -171,6 +189,14 @@ impl<D: Driver> Caller<D> {
     /// Opens a file, or makes it.
     pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("open", show(at)))?;
+        self.make_way(options.deny).await;
+        match self.open_once(at, options, rights).await {
+            Err(error) if self.may_be_in_its_own_way(&error).await => self.open_once(at, options, rights).await,
+            opened => opened,
+        }
+    }
+
+    async fn open_once(&self, at: &At, options: &OpenOptions, rights: Rights) -> Result<Arc<OpenFile<D>>> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
@@ -179,7 +205,7 @@ impl<D: Driver> Caller<D> {
         } else {
             self.open_existing(at, options, rights, lease).await?
         };
-        self.opened(at, rights, opened, run, asking)
+        self.opened(at, (rights, options.deny), opened, run, asking)
     }
 
     /// Opens a file, or makes it; tells whether this call made it.
@@ -195,10 +221,23 @@ impl<D: Driver> Caller<D> {
         options: &OpenOptions,
     ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let rights = options.check().map_err(|error| error.during("create", show(at)))?;
+        self.make_way(options.deny).await;
+        match self.create_once(at, options, rights).await {
+            Err(error) if self.may_be_in_its_own_way(&error).await => self.create_once(at, options, rights).await,
+            created => created,
+        }
+    }
+
+    async fn create_once(
+        &self,
+        at: &At,
+        options: &OpenOptions,
+        rights: Rights,
+    ) -> Result<(Arc<OpenFile<D>>, bool, Option<Attributes>)> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, created, directory, run) = self.open_creating(at, options, rights, lease).await?;
-        Ok((self.opened(at, rights, opened, run, asking)?, created, directory))
+        Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
 
     fn asking_with_open(&self, options: &OpenOptions) -> Option<Asking<'_, D>> {
@@ -208,25 +247,29 @@ impl<D: Driver> Caller<D> {
     fn opened(
         &self,
         at: &At,
-        rights: Rights,
+        modes: (Rights, Deny),
         opened: Opened,
         run: Run,
         asking: Option<Asking<'_, D>>,
     ) -> Result<Arc<OpenFile<D>>> {
         let (of, grant) = (LeaseOf::Data(opened.attributes.file), opened.lease.clone());
         let lease = asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
-        OpenFile::new(self.clone(), show(at), rights, opened, run, lease).map(Arc::new)
+        OpenFile::new(self.clone(), show(at), modes, opened, run, lease).map(Arc::new)
     }
 
     /// Makes a file without a name, as if in the directory `at`. It goes when it is closed, unless [`Caller::hard_link`]
     /// from its index gave it a name.
     pub async fn create_unnamed(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
         let rights = options.check().map_err(|error| error.during("create in", show(at)))?;
+        if !options.deny.is_none() {
+            let error = invalid("nobody else reaches a file without a name", "File::set_modes before it is given one");
+            return Err(error.during("create in", show(at)));
+        }
         let (mode, umask, wish) = (options.mode, self.umask, options.wish.clone());
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
         let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
         let path = format!("unnamed file {}", opened.attributes.file);
-        OpenFile::new(self.clone(), path, rights, opened, run, None).map(Arc::new)
+        OpenFile::new(self.clone(), path, (rights, Deny::NONE), opened, run, None).map(Arc::new)
     }
 
     async fn open_creating(
@@ -245,6 +288,7 @@ impl<D: Driver> Caller<D> {
             rights: Some(rights),
             wish: options.wish.clone(),
             lease,
+            deny: options.deny,
         };
         let (reply, run) = self.answered("create", at, call, Kind::Once).await?;
         let CreateReply { created, opened, directory, .. } = reply;
@@ -260,16 +304,17 @@ impl<D: Driver> Caller<D> {
         rights: Rights,
         lease: LeaseMode,
     ) -> Result<(Opened, Run)> {
-        let call = Open { at: at.clone(), rights, truncate: options.truncate, lease };
-        // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record.
-        let kind = if options.write { Kind::Once } else { Kind::Free };
+        let call = Open { at: at.clone(), rights, truncate: options.truncate, lease, deny: options.deny };
+        // Opening for reading leaves nothing on the server's disk: a repetition costs a handle, not a record. Unless it denies
+        // something: then it would exclude itself.
+        let kind = if options.write || !options.deny.is_none() { Kind::Once } else { Kind::Free };
         self.answered("open", at, call, kind).await
     }
 
     /// Makes a file without opening it. Unless `exclusive` an existing one is left as it is.
     pub async fn touch(&self, at: &At, mode: u32, exclusive: bool, wish: LayoutWish) -> Result<CreateReply> {
-        let (lease, umask) = (LeaseMode::None, self.umask);
-        let call = Create { at: at.clone(), mode, umask, exclusive, truncate: false, rights: None, wish, lease };
+        let (lease, deny, umask) = (LeaseMode::None, Deny::NONE, self.umask);
+        let call = Create { at: at.clone(), mode, umask, exclusive, truncate: false, rights: None, wish, lease, deny };
         self.change("create", at, call).await
     }
 }

@@ -4,14 +4,14 @@ use std::{
     fmt,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
 };
 
 use braid_net::Driver;
 use braid_types::{FileIndex, LayoutVersion, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         mds::{Opened, ReclaimedOpen},
         types::Attributes,
@@ -41,6 +41,8 @@ pub struct OpenFile<D: Driver> {
     pub(crate) renewing: Gate,
     /// A capability that daemons will refuse is not shown to them: set by our own truncate.
     stale: AtomicBool,
+    /// What of its rights may be used: all, unless they are being changed, or it is not known whether they were.
+    usable: AtomicU8,
     pub(crate) unsynced: Unsynced,
     /// A daemon said so (I4): for good.
     fenced: AtomicBool,
@@ -66,12 +68,12 @@ impl<D: Driver> OpenFile<D> {
     pub(crate) fn new(
         caller: Caller<D>,
         shown: String,
-        rights: Rights,
+        (rights, deny): (Rights, Deny),
         opened: Opened,
         run: Run,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
-        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights };
+        let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.handles;
         let handle = match handles.add(run, Handle::new(run, caller.identity, named)) {
             Ok(handle) => handle,
@@ -91,6 +93,7 @@ impl<D: Driver> OpenFile<D> {
             grant: Mutex::new(grant),
             renewing: Gate::new(1),
             stale: AtomicBool::new(false),
+            usable: AtomicU8::new(Rights::READ_WRITE.0),
             unsynced: Unsynced::default(),
             fenced: AtomicBool::new(false),
             lease,
@@ -124,7 +127,7 @@ impl<D: Driver> OpenFile<D> {
     }
 
     pub(crate) fn rights(&self) -> Rights {
-        self.handle.rights
+        self.handle.rights()
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine<D>> {
@@ -164,7 +167,7 @@ impl<D: Driver> OpenFile<D> {
         if self.fenced.load(Ordering::Relaxed) {
             return Err(Error::new(Status::Fenced, "the cluster took this client for dead and fenced it"));
         }
-        if self.rights().allow(wanted) {
+        if self.rights().allow(wanted) && Rights(self.usable.load(Ordering::Acquire)).allow(wanted) {
             return Ok(());
         }
         let (what, hint) = match wanted {
@@ -173,6 +176,11 @@ impl<D: Driver> OpenFile<D> {
         };
         // POSIX says EBADF; the nearest of our statuses is the one for a call that the handle does not allow.
         Err(Error::new(Status::NotPermitted, what).with_hint(hint))
+    }
+
+    /// From now on only these of its rights are used.
+    pub(super) fn narrow(&self, rights: Rights) {
+        self.usable.store(rights.0, Ordering::Release);
     }
 
     pub(crate) fn mark_fenced(&self) {

@@ -5,7 +5,7 @@ use braid_types::FileIndex;
 use super::LeaseMode;
 
 /// Who caches under leases. It is told on threads that serve nobody else: a recall of names never waits behind one of
-/// data.
+/// data or of a layout.
 ///
 /// A callback may make calls of the client. What takes longer than `RECALL_MS`, for data `RECALL_DATA_MS`, costs the session.
 pub trait LeaseHolder: Send + Sync {
@@ -17,6 +17,13 @@ pub trait LeaseHolder: Send + Sync {
     /// which is `keep` or nothing; then the server is told. Nothing is kept when what was gathered could not be written.
     /// [`LeaseHolder::lost_all`] may be called meanwhile.
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode;
+
+    /// The layout lease of a file is to go. It is held until this returns: then nothing is read or written by the layout that was
+    /// kept, and the server is told. Nobody is handed it meanwhile. [`LeaseHolder::lost_all`] may be called before it returns. A
+    /// layout that nobody was handed needs nothing.
+    fn recall_layout(&self, file: FileIndex) {
+        let _ = file;
+    }
 
     /// Every lease is lost: the server was not heard of in time, has ended the session, or has restarted. When this
     /// returns, nothing that was kept is used any more; then leases are asked for again.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   none ──grant──> held ──recall──> recalled ──carried out──> none, or held with less
-//!                    │ a names lease is lost at once; a data lease is its holder's until that is done
+//!                    │ a names lease is lost at once; another is its holder's until that is done
 //!                    ├── LEASE_STOP_MS after the last answered renewal was sent ──┐
 //!                    └── another run of the server, another session ──────────────┴──> none, and all is to be dropped
 //! ```
@@ -35,6 +35,8 @@ pub enum LeaseOf {
     Names(FileIndex),
     /// A file's bytes.
     Data(FileIndex),
+    /// Where a file's bytes lie.
+    Layout(FileIndex),
 }
 
 impl LeaseOf {
@@ -42,6 +44,7 @@ impl LeaseOf {
         match self {
             Self::Names(_) => LeaseKind::Names,
             Self::Data(_) => LeaseKind::Data,
+            Self::Layout(_) => LeaseKind::Layout,
         }
     }
 
@@ -49,13 +52,14 @@ impl LeaseOf {
         match kind {
             LeaseKind::Names => Some(Self::Names(file)),
             LeaseKind::Data => Some(Self::Data(file)),
+            LeaseKind::Layout => Some(Self::Layout(file)),
             _ => None,
         }
     }
 
     /// The directory or file.
     pub fn file(self) -> FileIndex {
-        let (Self::Names(file) | Self::Data(file)) = self;
+        let (Self::Names(file) | Self::Data(file) | Self::Layout(file)) = self;
         file
     }
 }

@@ -53,13 +53,15 @@ wire_enum! {
         Names = 1,
         /// A file's bytes.
         Data = 2,
+        /// Where a file's bytes lie.
+        Layout = 3,
     }
 
     /// What a lease allows.
     pub enum LeaseMode {
         /// Nothing.
         None = 0,
-        /// To keep what was read. The only mode of names.
+        /// To keep what was read. The only mode of names and of layouts.
         Read = 1,
         /// To be the only one: to gather writes, and to answer for size and times.
         Write = 2,

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     capability::Rights,
     codec::{wire_enum, wire_struct},
+    deny::Deny,
     key::KEY_BYTES,
 };
 
@@ -128,6 +129,8 @@ calls! {
         wish: LayoutWish,
         /// The data lease that is wished with it, if nothing conflicts.
         lease: LeaseMode,
+        /// What it denies to other opens, where it is opened.
+        deny: Deny,
     } -> CreateReply;
     /// Open an existing file.
     Open = 0x0121 {
@@ -139,6 +142,8 @@ calls! {
         truncate: bool,
         /// The data lease that is wished with it, if nothing conflicts.
         lease: LeaseMode,
+        /// What it denies to other opens. Not nothing: the call has a slot.
+        deny: Deny,
     } -> Opened;
     /// Close handles. Unknown ones are ignored.
     Close = 0x0122 {
@@ -177,6 +182,18 @@ calls! {
         rights: Rights,
         /// Wishes about its layout.
         wish: LayoutWish,
+    } -> Opened;
+    /// Change what an open file is open for, and what it denies: to exactly this. Refused where another open excludes it;
+    /// then it stays as it was. A repetition changes nothing.
+    SetOpenModes = 0x0127 {
+        /// The handle.
+        open_id: u64,
+        /// Its file.
+        file: FileIndex,
+        /// What it is open for from now on.
+        rights: Rights,
+        /// What it denies from now on.
+        deny: Deny,
     } -> Opened;
 
     /// Make a directory.
@@ -451,6 +468,11 @@ calls! {
         /// At most `LEASES_RETURNED_MAX`.
         leases: Vec<ReturnedLease>,
     } -> ();
+    /// Ask for the layout lease of a file; `None` when something is in its way: it is never waited for.
+    LeaseLayout = 0x01b4 {
+        /// The file.
+        file: FileIndex,
+    } -> Option<LayoutGrant>;
     /// Ask to write a file past the write end that came with it; the new one, at or past what is asked for, or `None` where
     /// nothing bounds it any more. A repetition changes nothing.
     ExtendWriteEnd = 0x01c0 {
@@ -535,6 +557,8 @@ wire_struct! {
         file: FileIndex,
         /// What it was opened for.
         rights: Rights,
+        /// What it denies to other opens.
+        deny: Deny,
     }
 
     /// What changed since.
@@ -595,6 +619,14 @@ wire_struct! {
         number: u64,
         /// The directory's own attributes, as they are under the lease.
         attributes: Attributes,
+    }
+
+    /// The layout lease of a file.
+    pub struct LayoutGrant {
+        /// The grant's number.
+        number: u64,
+        /// The layout, as it is under the lease.
+        layout: Layout,
     }
 
     /// An open file.

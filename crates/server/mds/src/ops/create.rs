@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use braid_layout::Layout;
-use braid_meta::{CreateArgs, Created, DirectoryDefault, OpenArgs, lease::LeaseOf};
+use braid_meta::{CreateArgs, Created, DirectoryDefault, lease::LeaseOf};
 use braid_types::{Failure, FileIndex, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
-        lease::LeaseMode,
         mds::{Create, CreateReply, CreateUnnamed, MdsRequest},
         types::{Attributes, LayoutWish},
     },
 };
 
-use super::open::{access, may_open, session_of};
+use super::open::{args, may_open, session_of};
 use crate::{
     call::{Call, Flow},
     convert,
@@ -45,7 +44,7 @@ impl MdsCore {
                 // Nobody else knows of it.
                 let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
-                self.created(call, &made, attributes, (r.rights, r.lease), directory)
+                self.created(call, &made, attributes, r, directory)
             }
             Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
             Err(failure) => Flow::Fail(call, failure),
@@ -55,7 +54,9 @@ impl MdsCore {
     /// The name is taken: the file that has it is opened, once its size is known.
     fn find_file(&self, call: Call, slot: (FileIndex, Vec<u8>), r: &Create) -> Flow {
         let known = self.names.lookup(&call.who, slot.0, &slot.1).and_then(|inode| match r.rights {
-            Some(rights) => may_open(&call, inode, rights),
+            Some(rights) => {
+                may_open(&call, inode, rights).and_then(|inode| self.may_share(&inode, rights, r.deny).map(|()| inode))
+            }
             None => Ok(inode),
         });
         let inode = match known {
@@ -67,10 +68,11 @@ impl MdsCore {
             None if r.truncate => self.needs_of_open(&call, &inode, Rights::WRITE, true),
             None => Vec::new(),
         };
-        let call = claimed!(self.claim(call, &needs));
+        let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
+        let call = claimed!(self.claim_to_open(call, &inode, needs, deny));
         let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
         let go_on = move |core: &Self, call: Call, attributes| match core.make_file(&call, &slot, &request, false) {
-            Ok(made) => core.created(call, &made, attributes, (request.rights, request.lease), None),
+            Ok(made) => core.created(call, &made, attributes, &request, None),
             Err(failure) => Flow::Fail(call, failure),
         };
         if r.truncate {
@@ -91,7 +93,7 @@ impl MdsCore {
         exclusive: bool,
     ) -> Result<Created, Failure> {
         let session = call.session.unwrap_or_default();
-        let open = r.rights.map(|rights| OpenArgs { session, access: access(rights) });
+        let open = r.rights.map(|rights| args(session, rights, r.deny));
         // Taken before: the closure runs under the namespace's lock, and must not take ours.
         let iods = self.state().cluster.candidates();
         let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
@@ -107,11 +109,11 @@ impl MdsCore {
                 return Err(Failure::new(Status::Invalid, "a file without a name is opened for writing"));
             }
             let directory = self.file_at(&call, &r.at, true)?;
-            let open = OpenArgs { session, access: access(r.rights) };
+            let open = args(session, r.rights, Deny::NONE);
             let place = |default: Option<&DirectoryDefault>, _| self.place(&iods, default, &r.wish, call.who.uid);
             let mode = convert::mode(r.mode, r.umask);
             let inode = self.names.create_unnamed(&self.change(&call), directory.file, mode, open, place)?;
-            self.opened(session, &inode, convert::attributes(&inode), r.rights)
+            self.opened(session, &inode, convert::attributes(&inode), r.rights, Deny::NONE)
         });
         Flow::from(call, opened)
     }
@@ -121,21 +123,23 @@ impl MdsCore {
         call: Call,
         made: &Created,
         known: Attributes,
-        (rights, lease): (Option<Rights>, LeaseMode),
+        r: &Create,
         directory: Option<Attributes>,
     ) -> Flow {
         let now = convert::attributes(&made.inode);
         let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
-        let shared = if made.created { false } else { self.is_shared(&call, &made.inode, settled) };
+        let denied = r.rights.is_some() && r.deny.has(Deny::READ);
+        let shared = if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
         let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
-        let opened = rights.map(|rights| {
+        let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
-            let opened = self.opened(session, &made.inode, attributes.clone(), rights)?;
-            Ok(self.with_lease(&call, opened, lease))
+            let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
+            Ok(self.with_lease(&call, opened, r.lease))
         });
         let opened: Result<_, Failure> = opened.transpose();
         let reply = opened.map(|opened| CreateReply { attributes, created: made.created, opened, directory });
-        Flow::from(call, reply)
+        let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
+        self.on_record(Flow::from(call, reply), deny)
     }
 
     /// The layout of a new file.

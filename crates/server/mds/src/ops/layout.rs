@@ -13,7 +13,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
-    lease::{claimed, names_of},
+    lease::{claimed, layout, names_of},
     placement,
 };
 
@@ -41,7 +41,9 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
+        needs.extend(inode.layout.as_ref().map(|_| layout(inode.file)));
+        let call = claimed!(self.claim(call, &needs));
         let set = Ok(inode).and_then(|inode| {
             if inode.is_directory() {
                 self.set_default(&call, &inode, &r.wish)

@@ -1,7 +1,11 @@
 //! Leases: ask, give back, and hear what is wanted back. ADR 0009.
 
-use braid_types::{Failure, SessionId, Status, limits::LEASES_RETURNED_MAX};
-use braid_wire::message::mds::{AwaitRecalls, LeaseData, LeaseNames, MdsRequest, NamesGrant, ReturnLeases};
+use braid_layout::Layout;
+use braid_meta::lease::LeaseOf;
+use braid_types::{Failure, FileIndex, SessionId, Status, limits::LEASES_RETURNED_MAX};
+use braid_wire::message::mds::{
+    AwaitRecalls, LayoutGrant, LeaseData, LeaseLayout, LeaseNames, MdsRequest, NamesGrant, ReturnLeases,
+};
 
 use super::open::session_of;
 use crate::{
@@ -18,7 +22,7 @@ impl MdsCore {
         };
         let granted = self.file_named(&call, r.dir).and_then(|inode| match inode.is_directory() {
             true if inode.nlink > 0 => {
-                let Some(number) = self.grant_names(r.dir, session) else { return Ok(None) };
+                let Some(number) = self.grant_shared(LeaseOf::Names(r.dir), session) else { return Ok(None) };
                 // Read after the grant: whoever changes them from now on recalls it.
                 let attributes = convert::attributes(&*self.file_named(&call, r.dir)?);
                 Ok(Some(NamesGrant { number, attributes }))
@@ -27,6 +31,25 @@ impl MdsCore {
             false => Err(Status::NotDirectory.into()),
         });
         Flow::from(call, granted)
+    }
+
+    pub(super) fn lease_layout(&self, call: Call, r: &LeaseLayout) -> Flow {
+        let (call, session) = match self.as_user(call, || MdsRequest::LeaseLayout(r.clone())) {
+            Ok(known) => known,
+            Err(flow) => return flow,
+        };
+        let granted = self.layout_of(&call, r.file).and_then(|_| {
+            let Some(number) = self.grant_shared(LeaseOf::Layout(r.file), session) else { return Ok(None) };
+            // Read after the grant: whoever changes it from now on recalls it.
+            Ok(Some(LayoutGrant { number, layout: self.layout_of(&call, r.file)? }))
+        });
+        Flow::from(call, granted)
+    }
+
+    fn layout_of(&self, call: &Call, file: FileIndex) -> Result<Layout, Failure> {
+        let inode = self.file_named(call, file)?;
+        let layout = inode.layout.as_deref().cloned();
+        layout.ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))
     }
 
     pub(super) fn lease_data(&self, call: Call, r: &LeaseData) -> Flow {

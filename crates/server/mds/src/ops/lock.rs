@@ -118,11 +118,7 @@ impl MdsCore {
             return Ok(wanted);
         }
         let held = self.state().sessions.live(wanted.owner.session).map(|live| live.held(lock.file));
-        if held.is_some_and(|held| held != crate::session::Held::default()) {
-            Ok(wanted)
-        } else {
-            may(read).map(|()| wanted)
-        }
+        if held.is_some_and(|held| !held.is_none()) { Ok(wanted) } else { may(read).map(|()| wanted) }
     }
 
     /// Once every client of before the restart has told its locks, others are given.

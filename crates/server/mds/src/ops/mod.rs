@@ -13,6 +13,7 @@ mod lease;
 mod list;
 mod lock;
 mod look;
+mod modes;
 mod names;
 mod open;
 mod punch;
@@ -69,13 +70,21 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Stat(_) | R::ReadLink(_) | R::ReadDirectory(_) | R::Access(_) => Needs::plain(USERS),
         R::GetXattr(_) | R::ListXattrs(_) | R::StatFs(_) | R::LayoutShow(_) => Needs::plain(USERS),
         R::CloseSession(_) | R::Renew(_) | R::AgentCheck(_) | R::Reclaim(_) => Needs::session(),
+        // Who denies something to others changes something for them, and a repetition must not exclude itself.
+        R::Open(open) if !open.deny.is_none() => Needs::change(),
+        R::SetOpenModes(to) if !to.deny.is_none() || to.rights.allow(braid_wire::Rights::WRITE) => {
+            Needs { change: true, ..Needs::session() }
+        }
+        R::SetOpenModes(_) => Needs::session(),
         R::Open(open) if open.truncate || open.rights.allow(braid_wire::Rights::WRITE) => {
             Needs { change: true, ..Needs::session() }
         }
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
         R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
-        R::LeaseNames(_) | R::LeaseData(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => Needs::session(),
+        R::LeaseNames(_) | R::LeaseData(_) | R::LeaseLayout(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => {
+            Needs::session()
+        }
         R::FsyncFile(_) | R::FsyncDirectory(_) => Needs::plain(USERS),
         R::Create(_)
         | R::CreateUnnamed(_)
@@ -111,6 +120,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::CreateUnnamed(r) => core.create_unnamed(call, r),
         R::Open(r) => core.open_file(call, r),
         R::Close(r) => core.close(call, r),
+        R::SetOpenModes(r) => core.set_open_modes(call, r),
         R::RenewCapability(r) => core.renew_capability(call, r),
         R::FsyncFile(r) => core.fsync_file(call, r),
         R::FsyncDirectory(r) => core.fsync_directory(call, r),
@@ -158,6 +168,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::LockReclaim(r) => core.lock_reclaim(call, r),
         R::LeaseNames(r) => core.lease_names(call, r),
         R::LeaseData(r) => core.lease_data(call, r),
+        R::LeaseLayout(r) => core.lease_layout(call, r),
         R::AwaitRecalls(r) => core.await_recalls(call, r),
         R::ReturnLeases(r) => core.return_leases(call, r),
         _ => common::not_understood(call),

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use braid_meta::{Access, Inode, OpenArgs, Want, lease::LeaseMode as StoredMode};
+use braid_meta::{Inode, OpenArgs, OpenMode, Want, lease::LeaseMode as StoredMode};
 use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
-    Capability, Rights,
+    Capability, Deny, Rights,
     message::{
         lease::{LeaseGrant, LeaseMode},
         mds::{Close, MdsRequest, Open, Opened, RenewCapability},
@@ -24,47 +24,58 @@ use crate::{
 /// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too long.
 const CLOSE_HANDLES_MAX: usize = 4096;
 
-pub(super) fn access(rights: Rights) -> Access {
-    Access { read: rights.allow(Rights::READ), write: rights.allow(Rights::WRITE) }
+/// How a file is opened.
+#[derive(Clone, Copy)]
+pub(super) struct How {
+    pub(super) rights: Rights,
+    pub(super) deny: Deny,
+    pub(super) lease: LeaseMode,
+}
+
+/// An open as the store counts it.
+pub(super) fn args(session: SessionId, rights: Rights, deny: Deny) -> OpenArgs {
+    let OpenMode { access, deny } = convert::open_mode(rights, deny);
+    OpenArgs { session, access, deny }
 }
 
 impl MdsCore {
     pub(super) fn open_file(&self, call: Call, r: &Open) -> Flow {
-        let inode = match self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights)) {
+        let found = self.file_at(&call, &r.at, true).and_then(|inode| may_open(&call, inode, r.rights));
+        let inode = match found.and_then(|inode| self.may_share(&inode, r.rights, r.deny).map(|()| inode)) {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
         let needs = self.needs_of_open(&call, &inode, r.rights, r.truncate);
-        let call = claimed!(self.claim(call, &needs));
-        let (rights, again) = (r.rights, r.clone());
-        let lease = r.lease;
+        let call = claimed!(self.claim_to_open(call, &inode, needs, r.deny));
+        let how = How { rights: r.rights, deny: r.deny, lease: r.lease };
+        let again = r.clone();
         if r.truncate {
             let file = inode.file;
             return self.make_empty(call, file, MdsRequest::Open(again), move |core, call, inode| {
-                core.open_known(call, convert::attributes(&inode), rights, lease)
+                core.open_known(call, convert::attributes(&inode), how)
             });
         }
         self.with_true_size(
             call,
             inode,
             || MdsRequest::Open(again),
-            move |core, call, attributes| core.open_known(call, attributes, rights, lease),
+            move |core, call, attributes| core.open_known(call, attributes, how),
         )
     }
 
     /// Opens a file whose true size is known.
-    fn open_known(&self, call: Call, known: Attributes, rights: Rights, lease: LeaseMode) -> Flow {
+    fn open_known(&self, call: Call, known: Attributes, how: How) -> Flow {
+        let How { rights, deny, lease } = how;
         let opened = session_of(&call).and_then(|session| {
-            let args = OpenArgs { session, access: access(rights) };
-            let inode = self.names.open_file(&self.change(&call), known.file, args)?;
+            let inode = self.names.open_file(&self.change(&call), known.file, args(session, rights, deny))?;
             let now = convert::attributes(&inode);
             let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
             let shared = self.is_shared(&call, &inode, settled);
             let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
-            let opened = self.opened(session, &inode, attributes, rights)?;
+            let opened = self.opened(session, &inode, attributes, rights, deny)?;
             Ok(self.with_lease(&call, opened, lease))
         });
-        Flow::from(call, opened)
+        self.on_record(Flow::from(call, opened), deny)
     }
 
     /// Adds the data lease that was wished with an open.
@@ -84,8 +95,9 @@ impl MdsCore {
         inode: &Arc<Inode>,
         attributes: Attributes,
         rights: Rights,
+        deny: Deny,
     ) -> Result<Opened, Failure> {
-        let open = OpenFile { file: inode.file, rights };
+        let open = OpenFile { file: inode.file, rights, deny };
         let given = {
             let mut state = self.state();
             if rights.allow(Rights::WRITE) {
@@ -110,7 +122,7 @@ impl MdsCore {
         self.with_capability(session, inode, attributes, rights, open_id)
     }
 
-    fn with_capability(
+    pub(super) fn with_capability(
         &self,
         session: SessionId,
         inode: &Inode,
@@ -141,7 +153,7 @@ impl MdsCore {
     fn close_again(&self, session: SessionId, open: OpenFile) {
         let who = braid_meta::Identity::root();
         let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
-        let args = OpenArgs { session, access: access(open.rights) };
+        let args = args(session, open.rights, open.deny);
         if let Err(failure) = self.names.close_file(&change, open.file, args) {
             crate::core::report("taking back an open", &failure);
         }
@@ -166,7 +178,7 @@ impl MdsCore {
         let mut to_collect = Vec::new();
         let mut failed = None;
         for open in opens {
-            let args = OpenArgs { session, access: access(open.rights) };
+            let args = args(session, open.rights, open.deny);
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => to_collect.push(open.file),
                 Ok(false) => {}

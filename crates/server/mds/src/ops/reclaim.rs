@@ -21,7 +21,7 @@ use super::open::{ended, session_of};
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
-    session::{Held, OpenFile},
+    session::OpenFile,
 };
 
 impl MdsCore {
@@ -51,7 +51,7 @@ impl MdsCore {
 
     /// Takes an open file up; false when the client may not have it any more, an error when that is not known.
     fn take_up(&self, call: &Call, session: SessionId, named: &ReclaimedOpen) -> Result<bool, Failure> {
-        let open = OpenFile { file: named.file, rights: named.rights };
+        let open = OpenFile { file: named.file, rights: named.rights, deny: named.deny };
         let taken = self.check_right(call, open).and_then(|()| {
             let mut state = self.state();
             if open.rights.allow(Rights::WRITE) {
@@ -88,10 +88,11 @@ impl MdsCore {
 
     /// Lets the store count at least the handles that the session has of a file. Without that a handle is none.
     pub(super) fn count_held(&self, session: SessionId, open: OpenFile, open_id: u64) -> Result<(), Failure> {
-        let held = self.state().sessions.live(session).map(|live| live.held(open.file)).unwrap_or_default();
+        let held =
+            self.state().sessions.live(session).map(|live| live.held(open.file)).ok_or_else(|| ended(session))?;
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let counted = self.names.take_up(&change, recorded(session, open, held));
+        let counted = self.names.take_up(&change, &held);
         if counted.is_err()
             && let Some(live) = self.state().sessions.live_mut(session)
         {
@@ -113,12 +114,11 @@ impl MdsCore {
         }
         let excess = self.names.open_files_of(session).into_iter().filter_map(|counted| {
             let held = live.held(counted.file);
-            let more = counted.readers > held.readers || counted.writers > held.writers;
-            more.then_some(braid_meta::OpenFile { readers: held.readers, writers: held.writers, ..counted })
+            (!counted.is_within(&held)).then_some(held)
         });
         let excess: Vec<braid_meta::OpenFile> = excess.collect();
         for open in excess {
-            if self.names.keep_open(&change, open)? {
+            if self.names.keep_open(&change, &open)? {
                 state.collector.add(open.file);
             }
         }
@@ -130,14 +130,15 @@ impl MdsCore {
     }
 }
 
-fn recorded(session: SessionId, open: OpenFile, held: Held) -> braid_meta::OpenFile {
-    braid_meta::OpenFile { file: open.file, session, readers: held.readers, writers: held.writers }
-}
-
 /// Whether a failure is about the file and the right to it, not about the server.
 fn is_refusal(status: Status) -> bool {
     matches!(
         status,
-        Status::StaleHandle | Status::NotFound | Status::PermissionDenied | Status::NotPermitted | Status::ReadOnly
+        Status::StaleHandle
+            | Status::NotFound
+            | Status::PermissionDenied
+            | Status::NotPermitted
+            | Status::ReadOnly
+            | Status::SharingViolation
     )
 }

@@ -2,7 +2,7 @@
 
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, ShardId, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         CommonRequest, FileKind,
         lease::LeaseMode,
@@ -81,7 +81,13 @@ fn layouts_follow_the_directory_and_can_be_set_while_nothing_was_written() {
     client.call(LayoutSet { at: At::file(file), wish: four.clone() }).unwrap();
     assert_eq!(client.call(LayoutShow { at: At::file(file) }).unwrap().layout.unwrap().components[0].parts.len(), 4);
     let opened = client
-        .call(Open { at: At::file(file), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None })
+        .call(Open {
+            at: At::file(file),
+            rights: Rights::WRITE,
+            truncate: false,
+            lease: LeaseMode::None,
+            deny: Deny::NONE,
+        })
         .unwrap();
     world.write(&opened, 10).unwrap();
     assert_eq!(client.call(LayoutSet { at: At::file(file), wish: four }).unwrap_err().status, Status::Busy);

@@ -7,7 +7,7 @@ use braid_types::{
     limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS},
 };
 use braid_wire::{
-    Call as WireCall, Rights,
+    Call as WireCall, Deny, Rights,
     message::{
         FileKind,
         lease::{LeaseGrant, LeaseKind, LeaseMode, Recall, ReturnedLease},
@@ -141,7 +141,8 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
     assert_eq!(s.recalled_for(RemoveXattr { at: at("a/f"), name: b"user.x".to_vec() }), [a]);
     let wish = LayoutWish { parts: Some(1), ..LayoutWish::none() };
     assert_eq!(s.recalled_for(LayoutSet { at: at("b"), wish }), [b]);
-    let write = Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None };
+    let write =
+        Open { at: at("a/f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     assert_eq!(s.recalled_for(write.clone()), [a]);
     assert_eq!(s.recalled_for(write), [], "since the first open for writing nobody keeps its attributes");
     let punch = PunchHole { file: s.f, offset: FileOffset(0), bytes: ByteCount(1) };
@@ -154,7 +155,7 @@ fn every_change_recalls_the_names_leases_that_it_touches_and_no_others() {
 fn what_changes_nothing_recalls_nothing() {
     let mut s = scene();
     assert_eq!(s.recalled_for(Stat { at: at("a/f"), follow: true }), []);
-    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None };
+    let read = Open { at: at("a/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     assert_eq!(s.recalled_for(read), []);
     assert_eq!(s.recalled_for(Create { exclusive: false, rights: None, ..create("a/f") }), [], "it is there already");
     assert_eq!(s.recalled_for(ReadDirectory { dir: s.a, cookie: 0, bytes_max: 4096, with_attributes: true }), []);
@@ -410,7 +411,7 @@ fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     let plain = world.client();
     let file = holder.client.create("f").attributes.file;
     grant(&holder.data(file, LeaseMode::Write));
-    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None };
+    let open = |rights| Open { at: at("f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
     let reading = plain.begin(1, open(Rights::READ));
     assert!(!reading.has_come(), "it would not see what is gathered");
     assert_eq!(holder.give_way(), [file]);
@@ -434,7 +435,7 @@ fn a_lease_comes_with_an_open_where_nothing_conflicts() {
     let (quiet, other) = (one.listen(), two.listen());
     let made = one.client.call(Create { lease: LeaseMode::Read, ..create("f") }).unwrap();
     assert_eq!(made.opened.unwrap().lease.mode, LeaseMode::Read);
-    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write };
+    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
     let opened = two.client.call(open).unwrap();
     assert_eq!(opened.lease, LeaseGrant::NONE, "nor is anything recalled for it");
     assert!(!quiet.has_come() && !other.has_come());
@@ -509,4 +510,105 @@ fn leases_are_of_directories_and_of_files() {
     assert_eq!(file_at(&s.one, "a/f"), s.f);
     let gone = At::file(FileIndex(99_999_999));
     assert!(s.holder.client.call_as(Envelope::PLAIN, LeaseNames { dir: gone.dir }).is_err());
+}
+
+#[test]
+fn a_layout_lease_is_recalled_when_the_files_layout_changes_and_not_when_it_is_cut() {
+    let mut world = World::new(2);
+    let one = world.client();
+    let made = one.create("f");
+    one.close(&made);
+    world.settle();
+    let file = made.attributes.file;
+    let (mut holder, second) = (Holder::new(&mut world), Holder::new(&mut world));
+    let ask = |holder: &Holder| holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap();
+    let granted = ask(&holder).expect("nothing is in the way");
+    assert_eq!(granted.layout, made.layout);
+    one.truncate("f", 0).unwrap();
+    assert!(holder.recalls().is_empty(), "the size generation is not the layout");
+    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
+    let change = one.begin(1, LayoutSet { at: at("f"), wish });
+    assert!(!change.has_come());
+    assert_eq!(ask(&second), None, "it is about to change");
+    let recalls = holder.recalls();
+    assert_eq!(
+        recalls.iter().map(|recall| (recall.kind, recall.file)).collect::<Vec<_>>(),
+        [(LeaseKind::Layout, file)]
+    );
+    holder.give_back(&recalls[0]);
+    change.take::<()>().expect("it is done").unwrap();
+    let again = ask(&second).expect("it was changed");
+    assert_ne!(again.layout, granted.layout);
+    assert!(again.number > granted.number);
+}
+
+#[test]
+fn who_does_not_give_a_layout_back_is_fenced_and_the_change_is_made() {
+    let mut world = World::new(2);
+    let one = world.client();
+    let made = one.create("f");
+    one.close(&made);
+    world.settle();
+    let holder = Holder::new(&mut world);
+    let file = made.attributes.file;
+    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
+    let set = || LayoutSet { at: at("f"), wish: wish.clone() };
+    let mut waited = 0;
+    let mut change = one.begin(1, set());
+    loop {
+        match change.take::<()>() {
+            Some(Ok(())) => break,
+            Some(Err(failure)) => {
+                assert_eq!(failure.status, Status::TryAgain);
+                change = one.begin(1, set());
+            }
+            None => {
+                world.pass(1000);
+                waited += 1000;
+            }
+        }
+        assert!(waited <= RECALL_MS + LEASE_BROKEN_MS + 2000, "it is given up");
+        one.call_as(Envelope::PLAIN, Renew {}).unwrap();
+    }
+    assert!(waited >= RECALL_MS);
+    assert_eq!(holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
+}
+
+#[test]
+fn a_layout_is_wanted_back_when_its_objects_go_and_nobody_waits_for_that() {
+    let mut world = World::new(2);
+    let one = world.client();
+    let made = one.create("f");
+    world.write(&made, 100).unwrap();
+    one.close(&made);
+    world.settle();
+    let file = made.attributes.file;
+    let mut holder = Holder::new(&mut world);
+    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    one.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.objects_of(file), 0);
+    assert_eq!(holder.give_way(), [file]);
+    let gone = holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap_err();
+    assert_eq!(gone.status, Status::StaleHandle);
+}
+
+#[test]
+fn after_a_restart_a_layout_changes_when_those_that_may_hold_it_have_let_go() {
+    let mut world = World::new(2);
+    let one = world.client();
+    let made = one.create("f");
+    one.close(&made);
+    world.settle();
+    let holder = Holder::new(&mut world);
+    let file = made.attributes.file;
+    holder.client.call_as(Envelope::PLAIN, LeaseLayout { file }).unwrap().expect("nothing is in the way");
+    world.restart();
+    let one = one.reclaim(&mut world).unwrap();
+    let wish = LayoutWish { stripe_bytes: Some(65_536), ..LayoutWish::none() };
+    let change = one.begin(1, LayoutSet { at: at("f"), wish });
+    assert!(!change.has_come(), "the holder may believe in it");
+    holder.client.reclaim(&mut world).unwrap();
+    change.take::<()>().expect("it has let go").unwrap();
 }

@@ -7,6 +7,7 @@ mod grace;
 mod iods;
 mod leases;
 mod locks;
+mod modes;
 mod quota;
 mod reclaim;
 mod replay;

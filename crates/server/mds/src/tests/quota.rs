@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, Failure, FileIndex, Status};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{
@@ -47,7 +47,7 @@ fn alices(client: &Client, path: &str) -> Opened {
 
 fn open(client: &Client, path: &str) -> Opened {
     let (rights, truncate, lease) = (Rights::READ_WRITE, false, LeaseMode::None);
-    client.call(Open { at: at(path), rights, truncate, lease }).unwrap()
+    client.call(Open { at: at(path), rights, truncate, lease, deny: Deny::NONE }).unwrap()
 }
 
 fn extend(client: &Client, opened: &Opened, end: u64) -> Result<Option<u64>, Failure> {

@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, FileIndex, Status, limits::GRACE_MS};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, Close, Open, Opened, ReadDirectory, RenewCapability, SetAttributes, Unlink},
@@ -13,7 +13,7 @@ use braid_wire::{
 use super::world::{Client, World, at};
 
 fn open(client: &Client, path: &str, rights: Rights) -> Opened {
-    client.call(Open { at: at(path), rights, truncate: false, lease: LeaseMode::None }).unwrap()
+    client.call(Open { at: at(path), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE }).unwrap()
 }
 
 /// A client with a file of 5,000 bytes of which everything is forced and nothing open, and whose mark has ended.
@@ -167,7 +167,10 @@ fn a_handle_is_refused_for_a_file_that_is_gone_and_for_one_that_may_not_be_writt
     world.core.sync().unwrap();
     let envelope = braid_wire::message::mds::Envelope { identity: user, ..client.next() };
     let shut = client
-        .call_as(envelope, Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None })
+        .call_as(
+            envelope,
+            Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+        )
         .unwrap();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();

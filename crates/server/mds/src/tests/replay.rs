@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, Status};
 use braid_wire::{
-    Call as WireCall, Rights,
+    Call as WireCall, Deny, Rights,
     message::{
         FileKind,
         lease::LeaseMode,
@@ -82,7 +82,7 @@ fn an_exclusive_create_is_answered_as_made_and_its_file_can_be_written() {
 fn an_open_is_counted_once() {
     for rights in [Rights::READ, Rights::WRITE, Rights::READ_WRITE] {
         let (mut world, client) = world();
-        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None };
+        let open = Open { at: at("d/f"), rights, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
         let (_, again, client) = retried(&mut world, &client, open);
         assert_eq!(world.status().open_files, 1, "{rights:?}");
         client.close(&again);
@@ -152,6 +152,7 @@ fn a_closed_handle_is_closed_once() {
             rights: Rights::READ,
             truncate: false,
             lease: LeaseMode::None,
+            deny: Deny::NONE,
         })
         .unwrap();
     assert_ne!(again.open_id, opened.open_id);

@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, IodId, Status, Timestamp};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Unlink},
@@ -48,8 +48,9 @@ fn stat_open_and_list_of_a_heard_file_ask_no_daemon() {
     assert_eq!(world.status().sizes_in_objects, 1, "the mark stands");
     world.iods.state().log.clear();
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(20_000));
-    let reader =
-        client.call(Open { at: at("f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None }).unwrap();
+    let reader = client
+        .call(Open { at: at("f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .unwrap();
     assert_eq!(reader.attributes.bytes, ByteCount(20_000));
     let listed = client.call(list_root()).unwrap().entries.remove(0).attributes.unwrap();
     assert_eq!(listed.bytes, ByteCount(20_000));
@@ -165,8 +166,9 @@ fn a_writer_that_comes_and_goes_while_a_file_is_settled_is_not_forgotten() {
     world.iods.hold();
     world.pass(SETTLE_MS);
     assert_eq!(world.iods.waiting(), 1, "the daemon is asked to flush");
-    let reopened =
-        client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None }).unwrap();
+    let reopened = client
+        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .unwrap();
     assert_eq!(reopened.attributes.bytes, ByteCount(100), "heard");
     world.iods.release();
     world.write(&reopened, 9000).unwrap();
@@ -219,8 +221,9 @@ fn mark_is_kept_while_another_writer_has_the_file_open() {
     let mut world = World::new(2);
     let (one, two) = (world.client(), world.client());
     let first = one.create("f");
-    let second =
-        two.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None }).unwrap();
+    let second = two
+        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE })
+        .unwrap();
     one.close(&first);
     world.pass(500);
     world.write(&second, 5000).unwrap();
@@ -240,8 +243,10 @@ fn a_writer_that_comes_and_goes_during_a_collection_is_not_forgotten() {
     world.core.tick();
     world.core.tick();
     assert_eq!(world.iods.waiting(), 1, "the collection is on its way");
-    let reopened =
-        client.begin(1, Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None });
+    let reopened = client.begin(
+        1,
+        Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+    );
     // First the collection is answered, then the size that the open asks for.
     let daemon_answered_before_the_write = world.iods.waiting();
     assert_eq!(daemon_answered_before_the_write, 2);

@@ -2,7 +2,7 @@
 
 use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
 use braid_wire::{
-    Rights,
+    Deny, Rights,
     message::{
         lease::LeaseMode,
         mds::{AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat},
@@ -48,7 +48,10 @@ fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_giv
     let truncate = client.begin(1, set_size("f", 10));
     assert!(world.iods.step(), "one daemon has cut, two have not");
     let stat = other.begin(1, Stat { at: at("f"), follow: true });
-    let open = other.begin(2, Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None });
+    let open = other.begin(
+        2,
+        Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE },
+    );
     let (open_id, file) = (opened.open_id, opened.attributes.file);
     let renew = client.begin(2, RenewCapability { open_id, file, rights: Rights::READ_WRITE });
     assert!(!truncate.has_come() && !stat.has_come() && !open.has_come() && !renew.has_come());
@@ -81,8 +84,15 @@ fn killed_after_any_number_of_daemons_it_is_finished_after_the_restart_and_not_d
         assert_eq!(client.call_as(Envelope::PLAIN, stat).unwrap().bytes, ByteCount(5000), "after {steps} daemons");
         // Somebody makes it longer; the retry must not cut it again.
         let other = world.client();
-        let longer =
-            other.call(Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None }).unwrap();
+        let longer = other
+            .call(Open {
+                at: at("f"),
+                rights: Rights::WRITE,
+                truncate: false,
+                lease: LeaseMode::None,
+                deny: Deny::NONE,
+            })
+            .unwrap();
         world.write(&longer, 6000).unwrap();
         let again = client.begin_as(envelope, set_size("f", 5000)).take();
         let again: braid_wire::message::types::Attributes = again.unwrap().unwrap();
@@ -168,8 +178,9 @@ fn two_truncates_of_one_file_are_done_one_after_the_other() {
 #[test]
 fn opening_with_truncation_empties_what_is_there() {
     let (world, client, _) = written();
-    let opened =
-        client.call(Open { at: at("f"), rights: Rights::WRITE, truncate: true, lease: LeaseMode::None }).unwrap();
+    let opened = client
+        .call(Open { at: at("f"), rights: Rights::WRITE, truncate: true, lease: LeaseMode::None, deny: Deny::NONE })
+        .unwrap();
     assert_eq!(opened.attributes.bytes, ByteCount(0));
     world.write(&opened, 77).unwrap();
     let again = braid_wire::message::mds::Create { exclusive: false, truncate: true, ..create("f") };

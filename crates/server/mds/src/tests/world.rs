@@ -18,7 +18,7 @@ use braid_types::{
     ByteCount, ClusterUuid, Failure, FileIndex, IodId, MdsEpoch, ObjectId, SessionId, Status, Timestamp, WriteVerifier,
 };
 use braid_wire::{
-    Call as WireCall, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome, encode_failure,
+    Call as WireCall, Capability, Credential, Deny, Rights, Role, Secret, Wire, decode_outcome, encode_failure,
     encode_success,
     message::{
         iod::{CollectReply, IodRequest},
@@ -516,9 +516,21 @@ impl Client {
 
     /// As [`Client::tell`], of an identity.
     pub fn tell_as(&self, identity: u32, open: &[&Opened], complete: bool) -> Result<Vec<u64>, Failure> {
+        self.tell_denying(identity, open, Deny::NONE, complete)
+    }
+
+    /// As [`Client::tell_as`], of opens that deny something.
+    pub fn tell_denying(
+        &self,
+        identity: u32,
+        open: &[&Opened],
+        deny: Deny,
+        complete: bool,
+    ) -> Result<Vec<u64>, Failure> {
         let named = |opened: &&Opened| {
             let capability = Capability::verify(&opened.capability, &Secret::from_bytes(KEY)).expect("signed");
-            ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights: capability.rights }
+            let (open_id, file, rights) = (opened.open_id, opened.attributes.file, capability.rights);
+            ReclaimedOpen { open_id, file, rights, deny }
         };
         let envelope = Envelope { identity, ..Envelope::PLAIN };
         self.call_as(envelope, Reclaim { opens: open.iter().map(named).collect(), complete, leases: false })
@@ -581,6 +593,7 @@ pub fn create(path: &str) -> Create {
         rights: Some(Rights::READ_WRITE),
         wish: LayoutWish { stripe_bytes: Some(4096), ..LayoutWish::none() },
         lease: LeaseMode::None,
+        deny: Deny::NONE,
     }
 }
 

@@ -15,8 +15,9 @@ use super::{
 const RECALLS_SHARED: u8 = 4;
 
 impl Table {
-    /// Grants the names lease of a directory; its number. `None` when somebody else changes it now, or waits to.
-    pub fn grant_names(&mut self, of: LeaseOf, session: SessionId, now: Duration) -> Option<u64> {
+    /// Grants a lease that all may hold who ask: the names of a directory, the layout of a file; its number. `None` when
+    /// somebody else changes that now, or waits to.
+    pub fn grant_shared(&mut self, of: LeaseOf, session: SessionId, now: Duration) -> Option<u64> {
         let held = self.holder(of, session).copied();
         let refused = self.is_claimed(of, session, LeaseMode::Read, None) || held.is_some_and(|held| held.recalled);
         if refused || held.is_none() && !self.make_room(now) {

@@ -23,6 +23,7 @@
 mod claim;
 mod ending;
 mod grant;
+pub mod modes;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -40,6 +41,8 @@ pub enum LeaseOf {
     Names(FileIndex),
     /// A file's bytes.
     Data(FileIndex),
+    /// Where a file's bytes lie.
+    Layout(FileIndex),
 }
 
 /// What a lease allows, or a claim needs.

@@ -27,24 +27,24 @@ fn recall(table: &Table, session: SessionId) -> (u64, LeaseMode) {
 #[test]
 fn a_change_waits_until_the_names_lease_of_another_is_returned() {
     let mut table = table();
-    let granted = table.grant_names(D, X, NOW).unwrap();
+    let granted = table.grant_shared(D, X, NOW).unwrap();
     assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), Some(Wait::For(D)));
-    assert_eq!((table.take_told(), table.grant_names(D, X, NOW)), (vec![X], None), "nor is it granted anew meanwhile");
+    assert_eq!((table.take_told(), table.grant_shared(D, X, NOW)), (vec![X], None), "nor is it granted anew meanwhile");
     let (number, _) = recall(&table, X);
     assert!(number > granted);
     table.returned(X, D, number, LeaseMode::None);
     assert_eq!(table.take_freed(), [Wait::For(D)]);
     assert_eq!(table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW), None);
-    assert_eq!(table.grant_names(D, X, NOW), None, "the change is being done");
-    assert!(table.grant_names(D, Y, NOW).is_some(), "its own lease is not in its way");
+    assert_eq!(table.grant_shared(D, X, NOW), None, "the change is being done");
+    assert!(table.grant_shared(D, Y, NOW).is_some(), "its own lease is not in its way");
     table.unclaim(ClaimId(1), &[D]);
-    assert!(table.grant_names(D, X, NOW).is_some());
+    assert!(table.grant_shared(D, X, NOW).is_some());
 }
 
 #[test]
 fn a_change_of_the_only_holder_recalls_nothing() {
     let mut table = table();
-    table.grant_names(D, X, NOW).unwrap();
+    table.grant_shared(D, X, NOW).unwrap();
     assert_eq!(table.claim(ClaimId(1), X, &[(D, LeaseMode::Write)], NOW), None);
     assert!(table.take_told().is_empty());
 }
@@ -52,8 +52,8 @@ fn a_change_of_the_only_holder_recalls_nothing() {
 #[test]
 fn a_return_that_was_sent_before_a_grant_does_not_end_it() {
     let mut table = table();
-    let first = table.grant_names(D, X, NOW).unwrap();
-    let second = table.grant_names(D, X, NOW).unwrap();
+    let first = table.grant_shared(D, X, NOW).unwrap();
+    let second = table.grant_shared(D, X, NOW).unwrap();
     table.returned(X, D, first, LeaseMode::None);
     assert_eq!(table.held(D, X), LeaseMode::Read);
     table.returned(X, D, second, LeaseMode::None);
@@ -64,7 +64,7 @@ fn a_return_that_was_sent_before_a_grant_does_not_end_it() {
 #[test]
 fn a_recall_is_told_until_it_is_returned() {
     let mut table = table();
-    table.grant_names(D, X, NOW).unwrap();
+    table.grant_shared(D, X, NOW).unwrap();
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
     table.claim(ClaimId(1), Y, &[(D, LeaseMode::Write)], NOW);
     let told = table.recalls(X, 0, 10);
@@ -181,7 +181,7 @@ fn with_an_open_a_lease_comes_only_if_nothing_is_in_its_way() {
 #[test]
 fn the_end_of_a_session_frees_all_that_it_held() {
     let mut table = table();
-    table.grant_names(D, X, NOW).unwrap();
+    table.grant_shared(D, X, NOW).unwrap();
     assert!(matches!(table.ask_data(ClaimId(1), X, F, (LeaseMode::Write, false), NOW), Asked::Granted(..)));
     assert_eq!(table.claim(ClaimId(2), Y, &[(D, LeaseMode::Write), (F, LeaseMode::Look)], NOW), Some(Wait::For(D)));
     table.end_session(X);
@@ -195,15 +195,15 @@ fn beyond_the_limit_what_was_granted_first_is_recalled() {
     let mut table = Table::with_room(MdsEpoch(1), 128);
     let dir = |n: u64| LeaseOf::Names(FileIndex(n));
     for n in 0..128 {
-        assert!(table.grant_names(dir(n), X, NOW).is_some());
+        assert!(table.grant_shared(dir(n), X, NOW).is_some());
     }
-    assert_eq!(table.grant_names(dir(128), Y, NOW), None);
+    assert_eq!(table.grant_shared(dir(128), Y, NOW), None);
     let recalled: Vec<LeaseOf> = table.recalls(X, 0, 1000).into_iter().map(|(_, recall)| recall.of).collect();
     assert_eq!(recalled, [dir(0), dir(1), dir(2)]);
     for (number, recall) in table.recalls(X, 0, 1000) {
         table.returned(X, recall.of, number, LeaseMode::None);
     }
-    assert!(table.grant_names(dir(128), Y, NOW).is_some());
+    assert!(table.grant_shared(dir(128), Y, NOW).is_some());
     assert_eq!(table.count(), 126);
 }
 
@@ -216,7 +216,7 @@ fn a_lease_takes_about_a_hundred_bytes() {
 #[test]
 fn what_a_session_held_that_was_given_up_stands_until_it_is_fenced_and_cannot_believe() {
     let mut table = table();
-    table.grant_names(D, X, NOW).unwrap();
+    table.grant_shared(D, X, NOW).unwrap();
     let needs = [(D, LeaseMode::Write)];
     let second = Duration::from_secs(1);
     table.break_session(X, NOW);
@@ -242,4 +242,20 @@ fn after_a_restart_others_wait_for_those_that_may_believe() {
     assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), Some(Wait::Restart));
     table.age(NOW);
     assert_eq!(table.claim(ClaimId(3), X, &[(F, LeaseMode::Look)], NOW), None);
+}
+
+#[test]
+fn layout_leases_are_shared_and_recalled_for_a_change_of_the_layout_alone() {
+    let mut table = table();
+    let layout = LeaseOf::Layout(FileIndex(11));
+    let (first, second) = (table.grant_shared(layout, X, NOW).unwrap(), table.grant_shared(layout, Y, NOW).unwrap());
+    assert!(second > first && table.take_told().is_empty(), "any number may hold it");
+    assert_eq!(table.claim(ClaimId(1), Y, &[(F, LeaseMode::Shared)], NOW), None, "bytes are another thing");
+    assert_eq!(table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW), Some(Wait::For(layout)));
+    assert_eq!((table.take_told(), table.grant_shared(layout, SessionId(3), NOW)), (vec![X], None));
+    let (number, keep) = recall(&table, X);
+    table.returned(X, layout, number, keep);
+    assert_eq!(table.claim(ClaimId(2), Y, &[(layout, LeaseMode::Write)], NOW), None, "its own is not in its way");
+    table.unclaim(ClaimId(2), &[layout]);
+    assert!(table.grant_shared(layout, X, NOW).is_some());
 }

@@ -16,7 +16,9 @@ use braid_types::{Failure, FileIndex, ShardId, SizeGeneration, Status};
 use super::attributes::{self, Changes};
 use crate::identity::{Call, Want, permit};
 use crate::key::{self, Kind};
+use crate::lease::modes::{Beside, OpenMode};
 use crate::namespace::Namespace;
+use crate::opens::Access;
 use crate::quota::Mark;
 use crate::record::{FileKind, Inode, Intent, IntentKind, Outcome, Parts, RecordError};
 use crate::tx::{Op, Tx};
@@ -49,6 +51,8 @@ impl Namespace {
             check(&inode, kind)?;
             if !opened {
                 permit(call.who, &inode, Want::WRITE)?;
+                // Who has the file open for writing is denied nothing, or could not have it open.
+                tx.check_mode(file, OpenMode::plain(Access::WRITE), Beside::All)?;
             }
             if inode.size_generation.0 != 0 && tx.get(&key::intent(file))?.is_some() {
                 return Err(Failure::new(Status::TryAgain, "another truncate of the file is under way"));

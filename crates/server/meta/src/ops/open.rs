@@ -1,12 +1,13 @@
 //! Open and close. The first open for writing commits the mark of I5 with it, before any capability is given out.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use braid_types::{Failure, FileIndex, SessionId, SizeGeneration, Status, Timestamp};
 
 use super::attributes;
 use crate::identity::{Call, Identity, Want, permit};
 use crate::key;
+use crate::lease::modes::{self, Beside, Deny, OpenMode};
 use crate::namespace::Namespace;
 use crate::opens::{Access, OpenFile};
 use crate::record::{FileKind, Inode, Outcome, Parts};
@@ -19,6 +20,19 @@ pub struct OpenArgs {
     pub session: SessionId,
     /// What for.
     pub access: Access,
+    /// What it denies to other opens.
+    pub deny: Deny,
+}
+
+impl OpenArgs {
+    /// An open that denies nothing, as POSIX has it.
+    pub const fn plain(session: SessionId, access: Access) -> Self {
+        Self { session, access, deny: Deny::NONE }
+    }
+
+    fn mode(self) -> OpenMode {
+        OpenMode { access: self.access, deny: self.deny }
+    }
 }
 
 /// What the I/O daemons said of a file's objects: collected by the server when the last writer is gone, or for `fsync`.
@@ -47,16 +61,22 @@ impl Namespace {
     /// Takes up what a session had open before this server started: from now on it counts for at least `open`. No
     /// permission is asked here, the file may have been made unreadable or unlinked since. With a writer the file gets
     /// its mark again, should that have gone with the power (I5). Doing it twice is doing it once.
-    pub fn take_up(&self, call: &Call<'_>, open: OpenFile) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`Status::SharingViolation`] when it denies what is not on record that it denies, and another session has that.
+    pub fn take_up(&self, call: &Call<'_>, open: &OpenFile) -> Result<(), Failure> {
         self.change(call, Op::Open, open.file, |tx| {
             let inode = tx.inode(open.file)?;
             let held = tx.open_of(open.file, open.session);
-            let (readers, writers) = (held.readers.max(open.readers), held.writers.max(open.writers));
-            if writers > 0 && !inode.size_in_objects {
+            for (mode, _) in open.denying.iter().filter(|(mode, count)| held.denying.of(*mode) < *count) {
+                tx.check_mode(open.file, mode, Beside::Others(open.session))?;
+            }
+            let taken = held.at_least(open);
+            if taken.writers > 0 && !inode.size_in_objects {
                 mark(tx, &inode);
             }
-            if (readers, writers) != (held.readers, held.writers) {
-                tx.set_open(OpenFile { readers, writers, ..open });
+            if taken != held {
+                tx.set_open(taken);
             }
             Ok(Outcome::Done)
         })
@@ -65,11 +85,10 @@ impl Namespace {
 
     /// Leaves a session no more opens of a file than `open` has: the client did not name the rest after a restart.
     /// Returns whether the file's size is to be collected now, as [`Namespace::close_file`] does.
-    pub fn keep_open(&self, call: &Call<'_>, open: OpenFile) -> Result<bool, Failure> {
+    pub fn keep_open(&self, call: &Call<'_>, open: &OpenFile) -> Result<bool, Failure> {
         self.change(call, Op::Close, open.file, |tx| {
             let held = tx.open_of(open.file, open.session);
-            let (readers, writers) = (held.readers.min(open.readers), held.writers.min(open.writers));
-            release(tx, OpenFile { readers, writers, ..open })?;
+            release(tx, held.at_most(open))?;
             Ok(Outcome::Done)
         })?;
         self.needs_collecting(open.file)
@@ -98,12 +117,62 @@ impl Namespace {
     pub fn close_file(&self, call: &Call<'_>, file: FileIndex, args: OpenArgs) -> Result<bool, Failure> {
         self.change(call, Op::Close, file, |tx| {
             let mut open = tx.open_of(file, args.session);
-            let count = if args.access.write { &mut open.writers } else { &mut open.readers };
-            *count = count.saturating_sub(1);
+            open.remove(args.mode());
             release(tx, open)?;
             Ok(Outcome::Done)
         })?;
         self.needs_collecting(file)
+    }
+
+    /// Changes one open of a session to other modes. What it has more than before is asked of the file's mode. Returns the
+    /// file, and whether its size is to be collected now, as [`Namespace::close_file`] does.
+    ///
+    /// # Errors
+    /// [`Status::SharingViolation`] when another open excludes it: it stays as it was.
+    pub fn change_open(
+        &self,
+        call: &Call<'_>,
+        file: FileIndex,
+        was: OpenArgs,
+        to: OpenMode,
+    ) -> Result<(Arc<Inode>, bool), Failure> {
+        let outcome = self.change(call, Op::Open, file, |tx| {
+            let inode = tx.inode(file)?;
+            let had = was.access;
+            let more = Access { read: to.access.read && !had.read, write: to.access.write && !had.write };
+            let mut new = (*inode).clone();
+            may(call.who, &inode, more)?;
+            tx.check_mode(file, to, Beside::One(was.session, was.mode()))?;
+            let mut open = tx.open_of(file, was.session);
+            open.remove(was.mode());
+            open.add(to)?;
+            if more.write {
+                mark_for_writer(tx, &mut new);
+                clear_set_ids(call.who, &mut new);
+            }
+            tx.set_open(open);
+            Ok(Outcome::File(if new == *inode { inode } else { tx.put_inode(new) }))
+        })?;
+        let inode = outcome.inode().ok_or(Status::Internal)?;
+        let ends = was.access.write && !to.access.write && self.needs_collecting(file)?;
+        Ok((inode, ends))
+    }
+
+    /// Whether an open with this mode would be refused now.
+    ///
+    /// # Errors
+    /// [`Status::SharingViolation`].
+    pub fn check_open(&self, file: FileIndex, mode: OpenMode) -> Result<(), Failure> {
+        if mode.deny.is_none() && self.denying.load(Ordering::Acquire) == 0 {
+            return Ok(());
+        }
+        let found = modes::excluded(mode, self.writer().opens.of_file(file), Beside::All);
+        found.map_or(Ok(()), |excluded| Err(excluded.into()))
+    }
+
+    /// What the opens of a file deny together.
+    pub fn denied(&self, file: FileIndex) -> Deny {
+        if self.denying.load(Ordering::Acquire) == 0 { Deny::NONE } else { self.writer().opens.denied(file) }
     }
 
     /// Whether a file has the mark of I5 and nobody who may write it.
@@ -183,15 +252,18 @@ pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: Op
     if !read && !write {
         return Err(Status::Invalid.into());
     }
-    let want = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
-    permit(who, inode, want(read, Want::READ).and(want(write, Want::WRITE)))?;
+    may(who, inode, args.access)?;
     let mut new = (**inode).clone();
     note(tx, &mut new, args)?;
-    if write && !who.is_unheld() {
-        // POSIX write(): suid and sgid may go when somebody writes; here when it gets the right to.
-        attributes::clear_set_ids(&mut new);
+    if write {
+        clear_set_ids(who, &mut new);
     }
     if new == **inode { Ok(inode.clone()) } else { Ok(tx.put_inode(new)) }
+}
+
+fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
+    let want = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
+    permit(who, inode, want(access.read, Want::READ).and(want(access.write, Want::WRITE)))
 }
 
 fn mark(tx: &mut Tx<'_>, inode: &Inode) {
@@ -203,26 +275,41 @@ fn mark(tx: &mut Tx<'_>, inode: &Inode) {
 
 /// Notes an open in the table, and the mark in the inode. The caller puts the inode.
 pub(super) fn note(tx: &mut Tx<'_>, inode: &mut Inode, args: OpenArgs) -> Result<(), Failure> {
+    tx.check_mode(inode.file, args.mode(), Beside::All)?;
     let mut open = tx.open_of(inode.file, args.session);
-    let count = if args.access.write { &mut open.writers } else { &mut open.readers };
-    *count = count.checked_add(1).ok_or(Status::TooManyOpen)?;
-    if args.access.write && !inode.size_in_objects {
-        inode.size_in_objects = true;
-        inode.touch(tx.now);
+    open.add(args.mode())?;
+    if args.access.write {
+        mark_for_writer(tx, inode);
     }
     tx.set_open(open);
     Ok(())
 }
 
+/// Somebody may write from now on. The caller puts the inode.
+fn mark_for_writer(tx: &Tx<'_>, inode: &mut Inode) {
+    if !inode.size_in_objects {
+        inode.size_in_objects = true;
+        inode.touch(tx.now);
+    }
+}
+
+/// POSIX write(): suid and sgid may go when somebody writes; here when it gets the right to.
+fn clear_set_ids(who: &Identity, inode: &mut Inode) {
+    if !who.is_unheld() {
+        attributes::clear_set_ids(inode);
+    }
+}
+
 /// Sets a session's opens of a file to fewer; an orphan goes with the last.
 pub(super) fn release(tx: &mut Tx<'_>, open: OpenFile) -> Result<(), Failure> {
+    let (file, session, gone) = (open.file, open.session, open.is_none());
     tx.set_open(open);
-    if open.readers + open.writers > 0 || tx.writer.keep_orphans || tx.open_elsewhere(open.file, open.session) {
+    if !gone || tx.writer.keep_orphans || tx.open_elsewhere(file, session) {
         return Ok(());
     }
-    match tx.find_inode(open.file)? {
+    match tx.find_inode(file)? {
         Some(inode) if inode.nlink == 0 => {
-            tx.batch.remove(key::orphan(open.file));
+            tx.batch.remove(key::orphan(file));
             tx.delete_inode(&inode)
         }
         _ => Ok(()),

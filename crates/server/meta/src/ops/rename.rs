@@ -50,6 +50,7 @@ impl Namespace {
             permit_end(tx, call.who, from.0, Some(&source.inode))?;
             permit_end(tx, call.who, to.0, target.as_ref().map(|end| &end.inode))?;
             check_loop(tx, &source.inode, to.0)?;
+            check_delete(tx, &source, target.as_ref())?;
             match (target, mode) {
                 (None, RenameMode::Exchange) => Err(Status::NotFound.into()),
                 // POSIX rename(): two names of one file stay as they are.
@@ -78,6 +79,15 @@ fn permit_end(tx: &Tx<'_>, who: &Identity, directory: FileIndex, target: Option<
     let directory = tx.directory(directory)?;
     permit(who, &directory, Want::CHANGE_ENTRIES)?;
     target.map_or(Ok(()), |target| permit_sticky(who, &directory, target))
+}
+
+/// An open that denies deleting denies both ends: the one that moves, and the one that is replaced or exchanged.
+fn check_delete(tx: &Tx<'_>, source: &End<'_>, target: Option<&End<'_>>) -> Result<(), Failure> {
+    if target.is_some_and(|target| target.inode.file == source.inode.file) {
+        return Ok(());
+    }
+    tx.check_delete(source.inode.file)?;
+    target.map_or(Ok(()), |target| tx.check_delete(target.inode.file))
 }
 
 /// A directory must not come to lie in itself: no directory from `into` up to the root may be it.

@@ -79,7 +79,7 @@ impl Namespace {
         let mut to_collect = Vec::new();
         for open in self.open_files_of(session) {
             self.change(&call, Op::Close, open.file, |tx| {
-                open::release(tx, OpenFile { readers: 0, writers: 0, ..open })?;
+                open::release(tx, OpenFile::none(open.file, session))?;
                 Ok(Outcome::Done)
             })?;
             if self.needs_collecting(open.file)? {

@@ -28,6 +28,7 @@ impl Namespace {
                 // POSIX allows EPERM; Linux says EISDIR.
                 return Err(Status::IsDirectory.into());
             }
+            tx.check_delete(target.file)?;
             make::remove_name(tx, &directory, name, &entry);
             drop_name(tx, &target)?;
             Ok(Outcome::Done)

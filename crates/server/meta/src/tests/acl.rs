@@ -196,7 +196,7 @@ fn a_default_list_is_inherited_and_takes_the_place_of_the_umask() {
     assert_eq!((sub.mode, get(&ns, sub.file, DEFAULT)), (0o775, get(&ns, dir, DEFAULT)), "handed on");
     let node = NodeArgs { kind: FileKind::Fifo, mode: mode(0o666), rdev: 0 };
     assert_eq!(ns.mknod(&call(&root), sub.file, b"p", node).unwrap().mode, 0o664);
-    let open = crate::OpenArgs { session: SessionId(9), access: crate::Access::BOTH };
+    let open = crate::OpenArgs::plain(SessionId(9), crate::Access::BOTH);
     let unnamed = ns.create_unnamed(&call(&root), sub.file, mode(0o666), open, place).unwrap();
     assert_eq!(unnamed.mode, 0o664);
     assert_eq!(ns.symlink(&call(&root), dir, b"l", b"x").unwrap().acl, None);

@@ -51,7 +51,7 @@ fn churn(ns: &Namespace, state: &mut u64, steps: usize) {
             ns.lookup(&root, ROOT, &name).map_or(ROOT, |inode| if inode.is_directory() { inode.file } else { ROOT })
         });
         let mode = [RenameMode::Replace, RenameMode::Exchange][draw(2) as usize];
-        let args = OpenArgs { session: SessionId(1), access: Access::WRITE };
+        let args = OpenArgs::plain(SessionId(1), Access::WRITE);
         let open = (draw(2) == 0).then_some(args);
         let created = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
         let _refused_or_done = match draw(7) {

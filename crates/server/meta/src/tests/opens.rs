@@ -6,7 +6,11 @@ use crate::{Access, Fetch, IntentKind, OpenArgs, Parts};
 const SESSION: SessionId = SessionId(9);
 
 fn args(access: Access) -> OpenArgs {
-    OpenArgs { session: SESSION, access }
+    OpenArgs::plain(SESSION, access)
+}
+
+fn held(file: FileIndex, readers: u32, writers: u32) -> crate::OpenFile {
+    crate::OpenFile { readers, writers, ..crate::OpenFile::none(file, SESSION) }
 }
 
 fn fetch(ns: &Namespace, file: FileIndex, size: u64) -> Fetch {
@@ -32,7 +36,7 @@ fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_
     let reading = ns.open_file(&call(&root), file, args(Access::READ)).unwrap();
     assert!(!reading.size_in_objects);
     assert!(ns.open_file(&call(&root), file, args(Access::BOTH)).unwrap().size_in_objects);
-    ns.open_file(&call(&root), file, OpenArgs { session: SessionId(8), access: Access::WRITE }).unwrap();
+    ns.open_file(&call(&root), file, OpenArgs::plain(SessionId(8), Access::WRITE)).unwrap();
 
     let restarted = open(Arc::new(store.kill()));
     assert!(restarted.getattr(file).unwrap().size_in_objects);
@@ -61,7 +65,7 @@ fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids()
     assert_eq!(store.committed().0, before.0 + 1);
     assert!(made.size_in_objects);
     assert_eq!(ns.writers(made.file), [SESSION]);
-    let again = OpenArgs { session: SESSION, access: Access::WRITE };
+    let again = OpenArgs::plain(SESSION, Access::WRITE);
     assert_eq!(status(ns.open_file(&call(&user), made.file, again)), Status::PermissionDenied);
 }
 
@@ -99,7 +103,7 @@ fn an_orphan_whose_opener_died_with_the_server_is_reaped() {
     let ns = open(Arc::new(store.kill()));
     assert!(ns.reap_orphan(&call(&root), reader).unwrap());
     assert!(!ns.reap_orphan(&call(&root), writer).unwrap(), "its opener is on record");
-    ns.take_up(&call(&root), crate::OpenFile { file: writer, session: SESSION, readers: 0, writers: 1 }).unwrap();
+    ns.take_up(&call(&root), &held(writer, 0, 1)).unwrap();
     ns.end_session(SESSION, at(1)).unwrap();
     assert!(ns.orphans().unwrap().is_empty());
     let mut files: Vec<_> = ns.deletions(None, 10).unwrap().into_iter().map(|deletion| deletion.file).collect();
@@ -181,12 +185,12 @@ fn what_is_taken_up_twice_counts_once_and_what_is_not_named_is_closed() {
         ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
     }
     let ns = open(Arc::new(store.kill()));
-    let named = |readers, writers| crate::OpenFile { file: twice, session: SESSION, readers, writers };
+    let named = |readers, writers| held(twice, readers, writers);
     for held in [named(0, 1), named(0, 2), named(1, 2), named(1, 2)] {
-        ns.take_up(&call(&root), held).unwrap();
+        ns.take_up(&call(&root), &held).unwrap();
     }
-    assert!(!ns.keep_open(&call(&root), named(1, 2)).unwrap());
-    assert!(ns.keep_open(&call(&root), crate::OpenFile { file: gone, ..named(0, 0) }).unwrap());
+    assert!(!ns.keep_open(&call(&root), &named(1, 2)).unwrap());
+    assert!(ns.keep_open(&call(&root), &held(gone, 0, 0)).unwrap());
     assert_eq!(ns.open_files(), [named(1, 2)]);
     assert!(!ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap(), "one writer is left");
     assert!(ns.close_file(&call(&root), twice, args(Access::WRITE)).unwrap());
@@ -201,7 +205,7 @@ fn taking_up_a_writer_brings_the_mark_back_that_went_with_the_power() {
     ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
     let ns = open(Arc::new(store.lose_power(0)));
     assert!(!ns.getattr(file).unwrap().size_in_objects);
-    ns.take_up(&call(&root), crate::OpenFile { file, session: SESSION, readers: 0, writers: 1 }).unwrap();
+    ns.take_up(&call(&root), &held(file, 0, 1)).unwrap();
     assert!(ns.getattr(file).unwrap().size_in_objects);
     assert_eq!(ns.writers(file), [SESSION]);
 }
@@ -211,12 +215,12 @@ fn a_file_whose_last_name_goes_is_kept_while_somebody_may_still_say_that_it_is_o
     let (_, ns) = memory();
     let root = Identity::root();
     let (open, idle) = (written(&ns, b"open"), written(&ns, b"idle"));
-    ns.open_file(&call(&root), open, OpenArgs { session: SessionId(8), access: Access::READ }).unwrap();
+    ns.open_file(&call(&root), open, OpenArgs::plain(SessionId(8), Access::READ)).unwrap();
     ns.keep_orphans(true);
     ns.unlink(&call(&root), ROOT, b"open").unwrap();
     ns.unlink(&call(&root), ROOT, b"idle").unwrap();
     ns.end_session(SessionId(8), at(1)).unwrap();
-    ns.take_up(&call(&root), crate::OpenFile { file: open, session: SESSION, readers: 1, writers: 0 }).unwrap();
+    ns.take_up(&call(&root), &held(open, 1, 0)).unwrap();
     ns.keep_orphans(false);
     assert!(!ns.reap_orphan(&call(&root), open).unwrap());
     assert!(ns.reap_orphan(&call(&root), idle).unwrap());

@@ -156,12 +156,12 @@ fn opening_asks_for_what_it_is_opened_for() {
     let (root, owner, other) = (Identity::root(), user(5), user(6));
     let dir = directory(&ns, 7, 0o777);
     let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
-    let open = |who, access| ns.open_file(&call(who), file, OpenArgs { session: SessionId(1), access });
+    let open = |who, access| ns.open_file(&call(who), file, OpenArgs::plain(SessionId(1), access));
     open(&other, Access::READ).unwrap();
     assert_eq!(status(open(&other, Access::BOTH)), Status::PermissionDenied);
     open(&owner, Access::BOTH).unwrap();
     open(&root, Access::WRITE).unwrap();
-    let dir_open = ns.open_file(&call(&root), dir, OpenArgs { session: SessionId(1), access: Access::READ });
+    let dir_open = ns.open_file(&call(&root), dir, OpenArgs::plain(SessionId(1), Access::READ));
     assert_eq!(status(dir_open), Status::IsDirectory);
 }
 
@@ -197,7 +197,7 @@ fn who_was_checked_elsewhere_is_refused_nothing_and_owns_what_it_makes() {
     let chown = Changes { owner: Some(Principal::posix(8)), mode: Some(0o4755), ..Changes::default() };
     let changed = ns.setattr(&call(&who), other.file, &chown).unwrap();
     assert_eq!((changed.owner, changed.mode), (Principal::posix(8), 0o4755), "the kernel said that it may");
-    let open = OpenArgs { session: SessionId(1), access: Access::BOTH };
+    let open = OpenArgs::plain(SessionId(1), Access::BOTH);
     assert_eq!(ns.open_file(&call(&who), other.file, open).unwrap().mode, 0o4755, "the kernel clears set-ids at write");
     assert_eq!(status(ns.setattr(&call(&user(5)), other.file, &chown)), Status::NotPermitted, "not checked: refused");
 }

@@ -49,14 +49,14 @@ fn recount(ns: &Namespace, mend: bool) -> Vec<UsageDifference> {
 
 /// A file of a user, open for writing.
 fn open_new(ns: &Namespace, who: &Identity, directory: FileIndex, name: &[u8], session: SessionId) -> FileIndex {
-    let open = Some(OpenArgs { session, access: Access::WRITE });
+    let open = Some(OpenArgs::plain(session, Access::WRITE));
     let args = CreateArgs { mode: 0o644.into(), exclusive: true, open, place };
     ns.create(&call(who), directory, name, args).unwrap().inode.file
 }
 
 fn close(ns: &Namespace, file: FileIndex, session: SessionId) {
     let root = Identity::root();
-    ns.close_file(&call(&root), file, OpenArgs { session, access: Access::WRITE }).unwrap();
+    ns.close_file(&call(&root), file, OpenArgs::plain(session, Access::WRITE)).unwrap();
 }
 
 fn collect(ns: &Namespace, file: FileIndex, size: u64) {
@@ -217,7 +217,7 @@ fn a_client_that_leaves_while_others_write_leaves_what_it_may_have_written_count
     set(&ns, QuotaOwner::User(7), hard(Some(1 << 40), None));
     let (first, second) = (SessionId(1), SessionId(2));
     let file = open_new(&ns, &alice, dir, b"f", first);
-    ns.open_file(&call(&alice), file, OpenArgs { session: second, access: Access::WRITE }).unwrap();
+    ns.open_file(&call(&alice), file, OpenArgs::plain(second, Access::WRITE)).unwrap();
     let end = extend(&ns, file, first, MIB).unwrap().unwrap();
     assert!(end > MIB);
     close(&ns, file, first);
@@ -469,7 +469,7 @@ fn step(ns: &Namespace, step: &Step) {
     let dir = |pick: u8| directories[usize::from(pick) % directories.len()];
     let at = |(pick, name): (u8, u8)| (dir(pick), NAMES[usize::from(name)]);
     let file = |pick, name| ns.lookup(&root, dir(pick), NAMES[usize::from(name)]).map(|inode| inode.file);
-    let args = OpenArgs { session: SESSION, access: Access::WRITE };
+    let args = OpenArgs::plain(SESSION, Access::WRITE);
     let _ = (|| -> Result<(), Failure> {
         match *step {
             Step::Create { user: id, dir, name } => {

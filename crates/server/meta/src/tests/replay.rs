@@ -19,7 +19,7 @@ fn found(ns: &Namespace, name: &[u8]) -> FileIndex {
 
 /// Every operation that changes something, in an order in which each succeeds.
 fn every_operation() -> Vec<Step> {
-    const OPEN: OpenArgs = OpenArgs { session: SessionId(9), access: Access::BOTH };
+    const OPEN: OpenArgs = OpenArgs::plain(SessionId(9), Access::BOTH);
     let file = found(&setup().1, b"f");
     let dir = found(&setup().1, b"d");
     vec![
@@ -121,7 +121,7 @@ fn a_retried_open_for_reading_counts_once() {
     let (_, ns) = setup();
     let root = Identity::root();
     let file = found(&ns, b"f");
-    let args = OpenArgs { session: SessionId(9), access: Access::READ };
+    let args = OpenArgs::plain(SessionId(9), Access::READ);
     for _ in 0..3 {
         ns.open_file(&replayed(&root, 1, 1), file, args).unwrap();
     }

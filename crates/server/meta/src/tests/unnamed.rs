@@ -4,7 +4,7 @@ use super::*;
 use crate::{Access, OpenArgs, Principal};
 
 const SESSION: SessionId = SessionId(9);
-const OPEN: OpenArgs = OpenArgs { session: SESSION, access: Access::BOTH };
+const OPEN: OpenArgs = OpenArgs::plain(SESSION, Access::BOTH);
 
 fn unnamed(ns: &Namespace, call: &Call<'_>, directory: FileIndex) -> Result<Arc<Inode>, Failure> {
     ns.create_unnamed(call, directory, 0o640, OPEN, place)

@@ -1,0 +1,153 @@
+//! Open modes: what an open denies to others, and what excludes it. The rules are [`braid_meta::lease::modes`]; ADR 0009.
+//!
+//! ```text
+//!   open, deny ─> excluded now? refused ─> deny read: names lease of its directory recalled ─> excluded by then? refused
+//!              ─> noted in one batch with the open ─> forced to disk ─> answered
+//! ```
+//!
+//! Invariants: (1) what is excluded is refused, never waited for; (2) while reading is denied, nobody has the file open without
+//! the server knowing: its attributes are `shared`, and who kept them has let go before the denial was noted; (3) what is
+//! denied survives the loss of power before it is told, so that a restarted server refuses what it excludes.
+
+use std::sync::Arc;
+
+use braid_meta::{
+    Inode,
+    lease::{LeaseMode, LeaseOf},
+};
+use braid_types::{Failure, SessionId, Status};
+use braid_wire::{
+    Deny, Rights,
+    message::{
+        mds::{MdsRequest, Opened, SetOpenModes},
+        types::Attributes,
+    },
+};
+
+use super::open::{args, ended, session_of};
+use crate::{
+    call::{Call, Flow},
+    convert,
+    core::MdsCore,
+    lease::{claimed, names_of},
+    session::OpenFile,
+};
+
+impl MdsCore {
+    /// Refuses an open that another one excludes, before anything is done for it.
+    pub(super) fn may_share(&self, inode: &Inode, rights: Rights, deny: Deny) -> Result<(), Failure> {
+        self.may_deny(deny)?;
+        self.names.check_open(inode.file, convert::open_mode(rights, deny))
+    }
+
+    /// After a restart those that only read are not known until they have told: nothing is denied to them before.
+    fn may_deny(&self, deny: Deny) -> Result<(), Failure> {
+        if deny.is_none() || !self.is_in_doubt() {
+            return Ok(());
+        }
+        let why = "after a restart the metadata server waits for clients to tell what they have open";
+        Err(Failure::new(Status::TryAgain, why))
+    }
+
+    /// Claims what an open needs. One that denies reading needs besides that nobody has the file open without the server
+    /// knowing, its own client included, which may keep attributes for many users.
+    #[allow(clippy::result_large_err)]
+    pub(super) fn claim_to_open(
+        &self,
+        call: Call,
+        inode: &Inode,
+        mut needs: Vec<(LeaseOf, LeaseMode)>,
+        deny: Deny,
+    ) -> Result<Call, Flow> {
+        if !deny.has(Deny::READ) {
+            return self.claim(call, &needs);
+        }
+        needs.extend(names_of(inode).filter(|need| !needs.contains(need)));
+        self.claim_as(call, SessionId::default(), &needs)
+    }
+
+    /// Holds an answer back until what its call denies is on the disk.
+    pub(super) fn on_record(&self, flow: Flow, deny: Deny) -> Flow {
+        let (call, body) = match flow {
+            Flow::Answer(call, body) if !deny.is_none() => (call, body),
+            flow => return flow,
+        };
+        let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
+        me.force(move |core, forced| match forced {
+            Ok(()) => core.answer(call, body),
+            Err(failure) => core.fail(call, &failure),
+        });
+        Flow::Later
+    }
+
+    pub(super) fn set_open_modes(&self, call: Call, r: &SetOpenModes) -> Flow {
+        let open = session_of(&call).and_then(|session| {
+            let open = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
+            handle(open, r)
+        });
+        let found = open.and_then(|open| {
+            let denies = Deny(r.deny.0 & !open.deny.0);
+            self.may_deny(denies)?;
+            Ok((open, denies, self.file_named(&call, r.file)?))
+        });
+        let (open, denies, inode) = match found {
+            Ok(found) => found,
+            Err(failure) => return Flow::Fail(call, failure),
+        };
+        if self.is_gated(r.file) {
+            return Flow::Gate(call, r.file);
+        }
+        let more = Rights(r.rights.0 & !open.rights.0);
+        let needs = if more == Rights(0) { Vec::new() } else { self.needs_of_open(&call, &inode, more, false) };
+        let call = claimed!(self.claim_to_open(call, &inode, needs, denies));
+        let (to, again) = (r.clone(), r.clone());
+        self.with_true_size(
+            call,
+            inode,
+            || MdsRequest::SetOpenModes(again),
+            move |core, call, known| {
+                let changed = core.change_open(&call, &to, known);
+                core.on_record(Flow::from(call, changed), to.deny)
+            },
+        )
+    }
+
+    /// Changes a handle and what the store counts of it together. Without a record: done twice it is done once.
+    fn change_open(&self, call: &Call, to: &SetOpenModes, known: Attributes) -> Result<Opened, Failure> {
+        let session = session_of(call)?;
+        let change = braid_meta::Call { replay: None, ..self.change(call) };
+        let inode: Arc<Inode> = {
+            let mut state = self.state();
+            let live = state.sessions.live(session).ok_or_else(|| ended(session))?;
+            let open = handle(live.opened(to.open_id), to)?;
+            let was = args(session, open.rights, open.deny);
+            let mode = convert::open_mode(to.rights, to.deny);
+            let (inode, ends) = self.names.change_open(&change, to.file, was, mode)?;
+            if let Some(live) = state.sessions.live_mut(session) {
+                live.change(to.open_id, to.rights, to.deny);
+            }
+            if to.rights.allow(Rights::WRITE) {
+                state.collector.disturb(to.file);
+            }
+            if ends {
+                state.collector.add(to.file);
+            }
+            inode
+        };
+        let now = convert::attributes(&inode);
+        let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+        let shared = self.is_shared(call, &inode, settled);
+        let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+        self.with_capability(session, &inode, attributes, to.rights, to.open_id)
+    }
+}
+
+/// The open file that a change of modes is about.
+fn handle(open: Option<OpenFile>, r: &SetOpenModes) -> Result<OpenFile, Failure> {
+    match open {
+        Some(open) if open.file == r.file => Ok(open),
+        Some(_) => Err(Failure::new(Status::Invalid, format!("handle {} is of another file", r.open_id))),
+        // It was closed, or not named in a reclaim.
+        None => Err(Failure::new(Status::StaleHandle, format!("handle {} is not open", r.open_id))),
+    }
+}
