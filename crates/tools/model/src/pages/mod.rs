@@ -18,6 +18,8 @@ mod check;
 mod client;
 mod drops;
 mod event;
+mod gather;
+mod plain;
 mod program;
 mod scenario;
 mod server;
@@ -30,6 +32,7 @@ pub use scenario::{SCENARIOS, Scenario, Variant};
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
+    world.lessens_held = variant == Variant::LessensHeld;
     search(&world, variant, states_max)
 }
 
