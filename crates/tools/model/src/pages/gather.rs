@@ -68,7 +68,7 @@ impl Client {
         self.kept_size = None;
         for program in &mut self.programs {
             match &mut program.at {
-                At::Looks(looking) | At::LooksNow(looking) | At::Calls(Asking { looks: Some(looking), .. }) => {
+                At::LooksNow(looking) | At::Calls(Asking { looks: Some(looking), .. }) => {
                     looking.fresh = false;
                 }
                 _ => {}
@@ -249,11 +249,22 @@ impl World {
 
     /// A program asks how long the file is.
     pub fn looks(&mut self, who: usize) -> At {
-        let looking = Looking { at_least: self.returned_size, fresh: true };
+        let looking = Looking { at_least: self.returned_size, fresh: false };
         match self.clients[who].kept_size {
             Some(kept) => self.has_looked(who, looking, kept),
             None => At::Looks(looking),
         }
+    }
+
+    /// What was gathered before the note is written, or is a change of after it.
+    pub fn looks_now(&mut self, who: usize, looking: Looking, variant: Variant) -> At {
+        let is_gathered = self.clients[who].run.is_some();
+        if !matches!(variant, Variant::NoLookSettles | Variant::MarksAfter) {
+            self.write_out(who);
+        }
+        let fresh = looking.fresh && (!is_gathered || variant == Variant::MarksAfter);
+        let number = self.call(who, Call::Look);
+        At::Calls(Asking { looks: Some(Looking { fresh, ..looking }), ..Asking::new(number, None) })
     }
 
     /// It is told.

@@ -76,8 +76,9 @@ pub enum At {
     EndIs(u8, bool),
     /// They could not be written.
     WriteFails(Use),
-    /// It is about to ask how long the file is; what is gathered is at the daemons.
+    /// It is about to ask how long the file is; what was gathered is at the daemons; it is noted when that was.
     Looks(Looking),
+    Settled(Looking),
     LooksNow(Looking),
     /// They are written: what is kept of them is dropped.
     Written(Use, usize, u8),
@@ -345,12 +346,10 @@ impl World {
             At::Looks(looking) => {
                 // Whoever wrote what cannot be written is told.
                 _ = variant == Variant::NoLookSettles || self.write_out(who);
-                At::LooksNow(Looking { fresh: looking.fresh || variant == Variant::MarksAfter, ..looking })
+                At::Settled(looking)
             }
-            At::LooksNow(looking) => {
-                let number = self.call(who, Call::Look);
-                At::Calls(Asking { looks: Some(looking), ..Asking::new(number, None) })
-            }
+            At::Settled(looking) => At::LooksNow(Looking { fresh: true, ..looking }),
+            At::LooksNow(looking) => self.looks_now(who, looking, variant),
             At::Writes(page, gathers) => self.writes((who, program), (Use::Write, page), gathers, variant),
             At::Appends(gathers) => {
                 let known = self.clients[who].end;

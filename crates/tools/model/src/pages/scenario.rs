@@ -125,7 +125,7 @@ pub enum Variant {
     EndsBefore,
     /// A write that may not be gathered leaves what is.
     NoWriteSettles,
-    /// It is noted after settling what may be kept of an answer.
+    /// What is gathered between settling and the note of what may be kept of an answer stays.
     MarksAfter,
     /// The server lessens a lease that was held already.
     LessensHeld,
@@ -185,7 +185,7 @@ pub const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "pages: wanted back twice",
-        before: &[(0, &[OpenWriting, Store(0), Close]), (1, &[OpenWriting])],
+        before: &[(1, &[OpenWriting]), (0, &[OpenWriting, Store(0), Close])],
         programs: [&[&[Read(0)]], &[&[Look], &[Write(0)]]],
         size: 1,
         pages: 1,
@@ -242,6 +242,14 @@ pub const SCENARIOS: &[Scenario] = &[
         ..NOTHING
     },
     Scenario {
+        name: "gather: sizes that are kept",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(1)], &[Look, Look]], &[&[Look, OpenWriting]]],
+        gathers: true,
+        pages: 2,
+        ..NOTHING
+    },
+    Scenario {
         name: "gather: two write on one mount, a third elsewhere",
         before: &[(0, &[OpenWriting])],
         programs: [&[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]], &[&[OpenWriting, WriteSmall(0)]]],
@@ -279,6 +287,15 @@ pub const SCENARIOS: &[Scenario] = &[
         plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Read(0)],
         gathers: true,
         size: 1,
+        pages: 3,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: opened beside a client without leases",
+        before: &[],
+        programs: [&[&[Append], &[OpenWriting]], &[&[Write(0)]]],
+        plain: &[PlainAct::Open],
+        gathers: true,
         pages: 3,
         ..NOTHING
     },
