@@ -193,8 +193,11 @@ impl Holder {
         if let Some(Under { data, gathers, .. }) = under {
             let mut state = lock(&data.gathered.state);
             let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
-            if *gathers && self.gather(open, (data, &mut state), follows, (offset, bytes))? {
-                return Ok(());
+            match gathers {
+                true if self.gather(open, (data, &mut state), follows, (offset, bytes))? => return Ok(()),
+                true => {}
+                // Others may have gathered what this one writes over, before it was asked for more than the lease that they had.
+                false => self.write_out(data, &mut state)?,
             }
         }
         open.file.get()?.write_at(bytes, offset)?;

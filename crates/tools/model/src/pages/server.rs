@@ -84,7 +84,7 @@ impl World {
 
     /// `MdsCore::try_data`.
     fn try_data(&mut self, session: SessionId, wish: Mode) -> Option<(Mode, u64)> {
-        let holds = self.table.holders(OF).any(|(holder, mode)| holder == session && mode == Mode::Write);
+        let holds = self.table.holders(OF).any(|(holder, mode)| holder == session && mode != Mode::Shared);
         if holds && self.plain.is_open && !self.lessens_held {
             return None;
         }
