@@ -11,7 +11,11 @@ use super::{
 impl World {
     /// What is wrong with this state.
     pub fn wrong(&self) -> Option<String> {
-        self.broken.clone().or_else(|| self.pages_are_true()).or_else(|| self.appends_are_alone()).or_else(|| self.gathers_alone())
+        self.broken
+            .clone()
+            .or_else(|| self.pages_are_true())
+            .or_else(|| self.appends_are_alone())
+            .or_else(|| self.gathers_alone())
     }
 
     fn living(&self) -> impl Iterator<Item = (usize, &Client)> {

@@ -168,7 +168,9 @@ impl Model for World {
     fn words(&self, event: Event) -> String {
         match event {
             Event::Arrive(at) => format!("{event:?} {:?}", self.network[at]),
-            Event::Program(who, at) | Event::Gather(who, at) => format!("{event:?} {:?}", self.clients[who].programs[at]),
+            Event::Program(who, at) | Event::Gather(who, at) => {
+                format!("{event:?} {:?}", self.clients[who].programs[at])
+            }
             Event::Recall(who, at) => format!("{event:?} {:?}", self.clients[who].drains[at]),
             Event::Plain => format!("{event:?} {:?}", self.plain),
             Event::Loss(who) => format!("{event:?} {:?}", self.clients[who].loss),

@@ -62,7 +62,10 @@ impl World {
     pub fn plain_answered(&mut self) {
         let Some(at_least) = self.plain.waits.take() else { return };
         if self.size < at_least.min(self.returned_size) {
-            self.fail(format!("one without leases is told that the file ends at {}, {at_least} was written", self.size));
+            self.fail(format!(
+                "one without leases is told that the file ends at {}, {at_least} was written",
+                self.size
+            ));
         }
     }
 }

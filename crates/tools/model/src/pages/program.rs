@@ -5,9 +5,9 @@ use braid_vfs::data::gate::{Gate, Use, Verdict};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
-    gather::Looking,
     client::{Client, Page},
     drops::{Drain, Drop},
+    gather::Looking,
     scenario::{Act, Variant},
     world::{Call, FILE, Message, NOW, PAGES, World},
 };
@@ -100,7 +100,11 @@ impl At {
         match self {
             At::Writes(..) => what == Use::Write,
             At::Appends(_) | At::EndIs(..) => what == Use::Append,
-            At::Written(of, ..) | At::Drops(of, ..) | At::DropsEnd(of, ..) | At::WriteEnds(of, ..) | At::WriteFails(of) => *of == what,
+            At::Written(of, ..)
+            | At::Drops(of, ..)
+            | At::DropsEnd(of, ..)
+            | At::WriteEnds(of, ..)
+            | At::WriteFails(of) => *of == what,
             _ => false,
         }
     }
