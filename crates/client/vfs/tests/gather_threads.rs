@@ -169,7 +169,7 @@ fn pages_of_two_mounts_are_never_older_than_what_was_gathered() {
 
 #[test]
 fn a_size_that_is_kept_is_never_older_than_a_write_of_the_same_mount() {
-    const TURNS: u64 = 20_000;
+    const TURNS: u64 = 2_000;
     let cluster = Cluster::start(1);
     let one = cluster.serving_mount();
     let (file, first) = create(&one, b"f");

@@ -11,7 +11,7 @@ use super::{
     client::Client,
     program::{Asking, At},
     scenario::{Act, Variant},
-    world::{Call, NOW, World},
+    world::{Call, NOW, PAGES, World},
 };
 
 /// What of the file is gathered: pages that follow one another, all of one program.
@@ -174,6 +174,26 @@ impl World {
         let run = self.clients[who].run.get_or_insert(Run { by, from: page, versions: Vec::new() });
         run.versions.push(version);
         Some(version)
+    }
+
+    /// A write ends under its lease.
+    pub fn write_ends(&mut self, who: usize, what: Use, variant: Variant) {
+        let client = &mut self.clients[who];
+        if variant != Variant::EndsBefore {
+            client.change(|gate| gate.end(what));
+        }
+        client.appending &= what != Use::Append;
+    }
+
+    /// Whether the file ends where an append thinks: else it is no append.
+    pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
+        let is = self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
+        // Behind what is lost there is a hole.
+        let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
+        if !right {
+            self.fail(format!("client {who} appends at {end} to a file that ends at {is}"));
+        }
+        right
     }
 
     /// What is known of the end after a write.

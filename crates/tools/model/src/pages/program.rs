@@ -9,7 +9,7 @@ use super::{
     drops::{Drain, Drop},
     gather::Looking,
     scenario::{Act, Variant},
-    world::{Call, FILE, Message, NOW, PAGES, World},
+    world::{Call, FILE, Message, NOW, World},
 };
 
 /// A call that is under way.
@@ -389,25 +389,6 @@ impl World {
             }
             other => other,
         }
-    }
-
-    fn write_ends(&mut self, who: usize, what: Use, variant: Variant) {
-        let client = &mut self.clients[who];
-        if variant != Variant::EndsBefore {
-            client.change(|gate| gate.end(what));
-        }
-        client.appending &= what != Use::Append;
-    }
-
-    /// Whether the file ends where an append thinks: else it is no append.
-    pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
-        let is = self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
-        // Behind what is lost there is a hole.
-        let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
-        if !right {
-            self.fail(format!("client {who} appends at {end} to a file that ends at {is}"));
-        }
-        right
     }
 
     /// `Holder::drop_written`.
