@@ -283,7 +283,7 @@ pub const SCENARIOS: &[Scenario] = &[
     Scenario {
         name: "gather: appends beside a client without leases",
         before: &[],
-        programs: [&[&[OpenWriting, Append, Append], &[OpenWriting, WriteSmall(0)]], &[&[OpenWriting, Append]]],
+        programs: [&[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]], &[&[OpenWriting, Append]]],
         plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Read(0)],
         gathers: true,
         size: 1,
