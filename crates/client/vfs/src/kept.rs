@@ -309,6 +309,14 @@ impl Cache {
         files.iter().for_each(|file| state.change(*file));
     }
 
+    /// This mount has changed a file: the moment after it, if it has changed nothing else of it since `mark`.
+    pub(crate) fn change_alone(&self, file: FileIndex, mark: Mark) -> Option<Mark> {
+        let mut state = lock(&self.0);
+        let alone = state.is_unchanged(file, mark);
+        state.change(file);
+        alone.then_some(Mark(state.changes))
+    }
+
     /// This mount may have changed what a name leads to. What was handed out of it is still told at a recall.
     pub(crate) fn change_name(&self, directory: FileIndex, name: &[u8]) {
         lock(&self.0).change_name(directory, name);

@@ -103,6 +103,16 @@ impl Vfs {
         self.holder.has_gathered(file) || gathered && !self.holder.cache.is_unchanged(file, mark)
     }
 
+    /// What was written to a file on this mount is at the daemons, before the moment that this returns or after it: what is kept
+    /// of an answer is not of before a write that returned. What cannot be written is told to whoever wrote it.
+    pub(crate) fn settled_mark(&self, file: FileIndex) -> Mark {
+        let _ = self.holder.settle_file(file);
+        let mark = self.holder.cache.mark();
+        // What was gathered between the two is a change of after the mark now.
+        let _ = self.holder.settle_file(file);
+        mark
+    }
+
     /// Everything that was written on this mount is at the I/O daemons when this returns, or is known to be lost. For a gateway that
     /// ends.
     pub fn settle(&self) {

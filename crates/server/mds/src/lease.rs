@@ -383,8 +383,12 @@ impl MdsCore {
     /// Grants a data lease with an open, if nothing is in its way.
     pub(crate) fn try_data(&self, call: &Call, file: FileIndex, wish: LeaseMode) -> (LeaseMode, u64) {
         let (of, session, now) = (LeaseOf::Data(file), call.asker(), self.now());
+        let (read, _) = self.used_besides(file, session);
         let granted = self.on_board(|board| {
-            if !board.users.contains(&session) {
+            // What it holds, by insisting, it may be using: that is not lessened by an open that crossed the ask.
+            let holds = |(holder, mode)| holder == session && mode != LeaseMode::Shared;
+            let may_use = read && board.table.holders(of).any(holds);
+            if may_use || !board.users.contains(&session) {
                 return None;
             }
             board.table.try_data(session, of, wish, now)
@@ -401,17 +405,19 @@ impl MdsCore {
         if mode == LeaseMode::Shared {
             return mode;
         }
-        let opens = self.names.opens_of(file);
-        let (mut read, mut written) = (false, false);
-        for open in opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session)) {
-            read = true;
-            written |= open.writers > 0;
-        }
+        let (read, written) = self.used_besides(file, session);
         if !(written || read && mode == LeaseMode::Write) {
             return mode;
         }
         self.on_board(|board| board.table.lessen(LeaseOf::Data(file), session, LeaseMode::Shared));
         LeaseMode::Shared
+    }
+
+    /// Whether others have a file open that use no leases, and whether for writing.
+    fn used_besides(&self, file: FileIndex, session: SessionId) -> (bool, bool) {
+        let opens = self.names.opens_of(file);
+        let besides = || opens.iter().filter(|open| open.session != session && !self.uses_leases(open.session));
+        (besides().next().is_some(), besides().any(|open| open.writers > 0))
     }
 
     /// What an open needs: of a client that uses no leases, that nobody keeps or gathers what it reads or writes.

@@ -15,11 +15,22 @@ const BROKEN_PAGES: &[(pages::Variant, &str)] = &[
     (pages::Variant::AskHere, "pages: opened with a lease while one is asked for"),
     (pages::Variant::NoServing, "pages: one reads, the other writes"),
     (pages::Variant::KeepForWriters, "pages: both read, both write"),
-    (pages::Variant::NoDropAfterWrite, "pages: all leases are lost"),
+    (pages::Variant::NoDropAfterWrite, "pages: both write, both map"),
     (pages::Variant::OneRound, "pages: one reads, the other writes"),
     (pages::Variant::RecallsAtOnce, "pages: wanted back twice"),
     (pages::Variant::SameTicket, "pages: wanted back while more is granted"),
     (pages::Variant::GivesUpAfter, "pages: kept, and given up"),
+    (pages::Variant::NoDrainSettles, "gather: one writes, the other reads and looks"),
+    (pages::Variant::SettlesAfter, "gather: one writes, the other reads and looks"),
+    (pages::Variant::GathersInsisted, "gather: appends beside a client without leases"),
+    (pages::Variant::NoPageSettles, "gather: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoReadSettles, "gather: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoLookSettles, "gather: pages, reads and sizes of the same mount"),
+    (pages::Variant::NoCloseSettles, "gather: closed and opened"),
+    (pages::Variant::EndsBefore, "gather: one writes, the other reads and looks"),
+    (pages::Variant::NoWriteSettles, "gather: wished for"),
+    (pages::Variant::MarksAfter, "gather: sizes that are kept"),
+    (pages::Variant::LessensHeld, "gather: opened beside a client without leases"),
 ];
 
 fn main() -> ExitCode {

@@ -50,7 +50,7 @@ pub struct Holding {
     next_since: u64,
     /// The newest recall of this run that was taken in.
     seen: u64,
-    /// Recalls that may have overtaken a grant, in the order of their numbers.
+    /// Recalls that may have overtaken a grant, and leases that were given back, in the order of their numbers.
     recalls: VecDeque<(u64, LeaseOf)>,
     /// Grants below it are void.
     floor: u64,
@@ -155,7 +155,7 @@ impl Holding {
     /// A recall has been carried out; what to tell the server.
     pub fn carried_out(&mut self, recalled: &Recalled, keep: LeaseMode) -> ReturnedLease {
         let keep = if keep == recalled.keep { keep } else { LeaseMode::None };
-        if let Some(held) = self.held.get_mut(&recalled.of) {
+        if let Some(held) = self.held.get_mut(&recalled.of).filter(|_| recalled.held) {
             // What its holder uses no more since the recall it knows from what it has now by the ticket.
             self.next_since += 1;
             held.since = self.next_since;
@@ -173,6 +173,11 @@ impl Holding {
     /// Gives a lease back that nobody wants; what to tell the server.
     pub fn give_back(&mut self, of: LeaseOf) -> Option<ReturnedLease> {
         let held = self.held.remove(&of)?;
+        // A grant of before that crossed this one goes with it at the server.
+        if !self.asks.is_empty() {
+            let at = self.recalls.partition_point(|(number, _)| *number <= held.number);
+            self.recalls.insert(at, (held.number, of));
+        }
         Some(returned(of, held.number, LeaseMode::None))
     }
 

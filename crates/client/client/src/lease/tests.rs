@@ -127,3 +127,24 @@ fn what_is_kept_after_a_recall_has_a_new_ticket_even_if_it_is_the_same() {
     assert_eq!(kept.mode(), LeaseMode::Read);
     assert!(kept != ticket && !holding.still(&ticket, NOW), "its holder had stopped using that one");
 }
+
+#[test]
+fn a_grant_that_a_lease_given_back_was_granted_after_is_void() {
+    let mut holding = holding();
+    let ask = holding.ask(NOW);
+    granted(&mut holding, FILE, LeaseMode::Write, 5).unwrap();
+    assert_eq!(holding.give_back(FILE).unwrap().number, 5, "the server frees what it granted up to this");
+    let late = holding.answered(ask, run(1), Some((FILE, LeaseGrant { mode: LeaseMode::Write, number: 4 })), NOW);
+    assert_eq!(late, None);
+    assert!(granted(&mut holding, FILE, LeaseMode::Write, 6).is_some());
+}
+
+#[test]
+fn a_recall_of_before_a_grant_leaves_its_ticket() {
+    let mut holding = holding();
+    let ticket = granted(&mut holding, FILE, LeaseMode::Write, 5).unwrap();
+    let recalled = holding.recalls(run(1), &[recall(4, FILE)], NOW);
+    assert!(!recalled[0].held);
+    holding.carried_out(&recalled[0], LeaseMode::None);
+    assert!(holding.still(&ticket, NOW), "what its holder knows of it is still so");
+}

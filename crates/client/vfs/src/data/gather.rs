@@ -222,6 +222,7 @@ impl Holder {
             match *gathers {
                 true if self.gather((open, owner), (data, &mut state), follows, (offset, bytes))? => return Ok(()),
                 true => {}
+                // Others may have gathered what this one writes over, before it was asked for more than the lease that they had.
                 false => self.write_out(data, &mut state)?,
             }
         }

@@ -14,9 +14,7 @@ impl Vfs {
             return Ok(known);
         }
         // What cannot be written is told to whoever wrote it: the file is as long as it is.
-        let _ = self.holder.settle_file(file);
-        let promise = self.promise_of(file);
-        let mark = self.holder.cache.mark();
+        let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let attributes = match handle {
             Some(handle) => self.file(handle)?.file.get()?.attributes()?,
             None => self.client().lstat(file)?,

@@ -21,12 +21,11 @@ impl Vfs {
         mut changes: AttributeChanges,
         kill_privileges: bool,
     ) -> Result<Known> {
-        // What was written before has its times and its place before this.
-        let _ = self.holder.settle_file(file);
         if kill_privileges && changes.mode.is_none() {
             changes.mode = self.mode_to_be(file)?;
         }
-        let (promise, mark) = (self.promise_of(file), self.holder.cache.mark());
+        // What was written before has its times and its place before this.
+        let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();
         let attributes = self.set_now(file, handle, changes);
         if resizes {
@@ -43,12 +42,9 @@ impl Vfs {
         promise: Option<Arc<Promise>>,
         mark: Mark,
     ) -> Result<Known> {
-        let alone = self.holder.cache.is_unchanged(file, mark);
-        self.changed(file);
-        let now = self.holder.cache.mark();
-        Ok(match promise.filter(|_| alone) {
-            Some(promise) => self.kept_under(attributes, &promise, now),
-            None => self.seen(attributes),
+        Ok(match (promise, self.holder.cache.change_alone(file, mark)) {
+            (Some(promise), Some(now)) => self.kept_under(attributes, &promise, now),
+            _ => self.seen(attributes),
         })
     }
 

@@ -405,6 +405,23 @@ fn a_truncate_waits_until_nobody_keeps_pages_or_gathers() {
 }
 
 #[test]
+fn what_a_client_holds_by_insisting_is_not_lessened_by_its_open_that_crossed_the_ask() {
+    let mut world = World::new(2);
+    let (mut holder, other, plain) = (Holder::new(&mut world), Holder::new(&mut world), world.client());
+    let file = holder.client.create("f").attributes.file;
+    let open = |rights, lease| Open { at: at("f"), rights, truncate: false, lease };
+    plain.call(open(Rights::READ, LeaseMode::None)).unwrap();
+    let insists = LeaseData { file, mode: LeaseMode::Write, alone: true };
+    assert_eq!(grant(&holder.client.begin_as(Envelope::PLAIN, insists)).mode, LeaseMode::Write);
+    let opened = holder.client.call(open(Rights::READ_WRITE, LeaseMode::Write)).unwrap();
+    assert_eq!(opened.lease.mode, LeaseMode::None, "it is told of nothing, and has what it had");
+    let asked = other.data(file, LeaseMode::Shared);
+    assert!(!asked.has_come(), "an append may be under way");
+    assert_eq!(holder.give_way(), [file]);
+    assert_eq!(grant(&asked).mode, LeaseMode::Shared);
+}
+
+#[test]
 fn a_client_that_uses_no_leases_is_coherent_with_those_that_do() {
     let mut world = World::new(2);
     let mut holder = Holder::new(&mut world);

@@ -11,7 +11,11 @@ use super::{
 impl World {
     /// What is wrong with this state.
     pub fn wrong(&self) -> Option<String> {
-        self.broken.clone().or_else(|| self.pages_are_true()).or_else(|| self.appends_are_alone())
+        self.broken
+            .clone()
+            .or_else(|| self.pages_are_true())
+            .or_else(|| self.appends_are_alone())
+            .or_else(|| self.gathers_alone())
     }
 
     fn living(&self) -> impl Iterator<Item = (usize, &Client)> {
@@ -44,8 +48,26 @@ impl World {
         Some(format!("client {who} appends, and client {other} may write"))
     }
 
+    /// What is gathered is so under a write lease that nobody shares: also not while it is being lost.
+    fn gathers_alone(&self) -> Option<String> {
+        let (who, client) = self.living().find(|(_, client)| client.run.is_some())?;
+        let run = &client.run;
+        if client.believes() != LeaseMode::Write && client.loss.is_none() {
+            return Some(format!("client {who} has {run:?} gathered, and no lease"));
+        }
+        if self.plain.is_open {
+            return Some(format!("client {who} has {run:?} gathered, and one without leases has the file open"));
+        }
+        let holds = |other: &Client| other.believes() != LeaseMode::None;
+        let (other, _) = self.living().find(|(other, client)| *other != who && holds(client))?;
+        Some(format!("client {who} has {run:?} gathered, and client {other} has a lease"))
+    }
+
     /// Nothing happens any more by itself: everybody who lives is done.
     pub fn unfinished(&self) -> Option<String> {
+        if !self.plain.is_idle() {
+            return Some(format!("the client without leases waits for ever: {:?}", self.plain));
+        }
         let (who, client) = self.living().find(|(_, client)| !client.is_idle())?;
         let (programs, drains, loss) = (&client.programs, &client.drains, &client.loss);
         Some(format!("client {who} waits for ever: {programs:?} {drains:?} {loss:?}"))

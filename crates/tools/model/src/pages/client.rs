@@ -1,12 +1,13 @@
 //! A client: the real holder and the real gate, and around them a kernel and threads.
 
-use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run};
+use braid_client::lease::{Holding, LeaseOf, LeaseTicket, Recalled, Run as ServerRun};
 use braid_types::{MdsEpoch, SessionId};
 use braid_vfs::data::gate::Gate;
 use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall};
 
 use super::{
     drops::Drain,
+    gather::Run,
     program::{Asking, At, Program},
     scenario::Act,
     world::{FILE, Message, NOW, PAGES, World},
@@ -40,6 +41,14 @@ pub struct Client {
     pub gate: Gate,
     /// The lease under which nothing begins any more.
     pub dead_lease: Option<LeaseTicket>,
+    /// The write lease that was had by insisting.
+    pub insisted: Option<LeaseTicket>,
+    /// What is gathered.
+    pub run: Option<Run>,
+    /// It was asked whether this client is alone: not again for a second.
+    pub has_wished: bool,
+    /// How long the file is, as far as that is remembered.
+    pub kept_size: Option<u8>,
     /// Where the file ends, if that is known.
     pub end: Option<u8>,
     /// Somebody drops all pages.
@@ -67,6 +76,10 @@ impl Client {
             holding: Holding::new(),
             gate: Gate::default(),
             dead_lease: None,
+            insisted: None,
+            run: None,
+            has_wished: false,
+            kept_size: None,
             end: None,
             dropping: false,
             drops: 0,
@@ -77,26 +90,29 @@ impl Client {
             drains: Vec::new(),
             loss: None,
         };
-        client.holding.met(client.run());
+        client.holding.met(client.server_run());
         client
     }
 
-    pub fn run(&self) -> Run {
-        Run { session: SessionId(self.session), epoch: MdsEpoch(1) }
+    pub fn server_run(&self) -> ServerRun {
+        ServerRun { session: SessionId(self.session), epoch: MdsEpoch(1) }
     }
 
     pub fn begin(&mut self, acts: &'static [Act]) {
-        self.programs.push(Program { acts, at: At::Idle });
+        self.programs.push(Program { acts, at: At::Idle, small: false, lost: false });
     }
 
     pub fn ticket(&self) -> Option<LeaseTicket> {
         self.holding.ticket(LeaseOf::Data(FILE), NOW)
     }
 
-    /// `Holder::held`: the mode that is held, and is not being returned.
+    /// `Holder::ticket`: what is held, and is not being returned.
+    pub fn held_ticket(&self) -> Option<LeaseTicket> {
+        self.ticket().filter(|ticket| self.dead_lease.as_ref() != Some(ticket))
+    }
+
     pub fn held(&self) -> LeaseMode {
-        let ticket = self.ticket().filter(|ticket| self.dead_lease.as_ref() != Some(ticket));
-        ticket.map_or(LeaseMode::None, |ticket| ticket.mode())
+        self.held_ticket().map_or(LeaseMode::None, |ticket| ticket.mode())
     }
 
     /// What it believes to have, being returned or not.
@@ -135,8 +151,8 @@ impl World {
     /// A message reaches a client.
     pub fn at_client(&mut self, message: Message) {
         match message {
-            Message::Answer { client, session, number, grant } if !self.clients[client].dead => {
-                self.clients[client].answered(session, number, grant);
+            Message::Answer { client, session, number, grant, size } if !self.clients[client].dead => {
+                self.clients[client].answered(session, number, grant, size);
             }
             Message::Recalls { client, session, recalls } => {
                 let one = &self.clients[client];
@@ -150,7 +166,7 @@ impl World {
 
     /// Recalls are taken in: of what is held, by a thread for each; else they are answered at once.
     fn recalled(&mut self, who: usize, recalls: &[Recall]) {
-        let run = self.clients[who].run();
+        let run = self.clients[who].server_run();
         for recalled in self.clients[who].holding.recalls(run, recalls, NOW) {
             if recalled.held {
                 self.clients[who].drains.push((recalled, Drain::Ticket));
@@ -170,7 +186,7 @@ impl World {
         self.broken_session(who, old);
         let client = &mut self.clients[who];
         client.session = session;
-        client.holding.met(client.run());
+        client.holding.met(client.server_run());
         if let braid_client::lease::Duty::Drop(lost) = client.holding.duty(NOW) {
             client.loss = Some((old, lost, Drain::Ticket));
         }
@@ -178,8 +194,8 @@ impl World {
 }
 
 impl Client {
-    fn answered(&mut self, session: u64, number: u32, grant: Option<LeaseGrant>) {
-        let run = Run { session: SessionId(session), epoch: MdsEpoch(1) };
+    fn answered(&mut self, session: u64, number: u32, grant: Option<LeaseGrant>, size: u8) {
+        let run = ServerRun { session: SessionId(session), epoch: MdsEpoch(1) };
         let of_program = self.programs.iter_mut().find_map(|program| match &mut program.at {
             At::Calls(asking) if asking.number == number => Some(asking),
             _ => None,
@@ -188,9 +204,10 @@ impl Client {
             return;
         };
         asking.answered = true;
+        asking.size = size;
         if let Some(ask) = asking.ask.take() {
             let grant = grant.map(|grant| (LeaseOf::Data(FILE), grant));
-            self.holding.answered(ask, run, grant, NOW);
+            asking.ticket = self.holding.answered(ask, run, grant, NOW);
         }
     }
 }

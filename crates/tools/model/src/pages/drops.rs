@@ -36,6 +36,8 @@ pub enum Drain {
     /// What of it may be kept?
     Keep,
     Carry(LeaseMode),
+    /// A broken one writes what is gathered now.
+    Late,
 }
 
 impl World {
@@ -97,7 +99,7 @@ impl World {
             }
             Page::Going(version) => {
                 *kept = Page::Absent;
-                self.daemon[page] = version;
+                self.page_written(who, page, version);
                 true
             }
             Page::Locked | Page::Flushing(_) => false,
@@ -129,6 +131,9 @@ impl World {
             }
             Drain::Still => {
                 client.end = None;
+                if !matches!(variant, Variant::NoDrainSettles | Variant::SettlesAfter) {
+                    self.write_out(who);
+                }
                 Drain::Drop(Drop::Lock)
             }
             Drain::Drop(at) => match self.drop_on(who, at, variant) {
@@ -139,7 +144,7 @@ impl World {
                 client.change(Gate::returned);
                 Drain::Keep
             }
-            Drain::Keep | Drain::Carry(_) => at,
+            Drain::Keep | Drain::Carry(_) | Drain::Late => at,
         }
     }
 
@@ -158,7 +163,10 @@ impl World {
             }
             Drain::Carry(keep) => {
                 let client = &mut self.clients[who];
-                client.drains.remove(at);
+                match variant {
+                    Variant::SettlesAfter => client.drains[at].1 = Drain::Late,
+                    _ => _ = client.drains.remove(at),
+                }
                 let before = client.ticket();
                 let lease = client.holding.carried_out(&recalled, keep);
                 let same = client.ticket().filter(|now| before.is_some_and(|before| before.mode() == now.mode()));
@@ -167,6 +175,11 @@ impl World {
                 }
                 let session = client.session;
                 return self.send(Message::Return { session, lease });
+            }
+            Drain::Late => {
+                self.write_out(who);
+                self.clients[who].drains.remove(at);
+                return;
             }
             drain => self.drain_on(who, drain, variant),
         };

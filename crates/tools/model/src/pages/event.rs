@@ -22,6 +22,16 @@ pub enum Event {
     Loss(usize),
     /// A client's kernel writes a page that was changed, because it likes to.
     Flush(usize, usize),
+    /// A small write of a client's program is gathered.
+    Gather(usize, usize),
+    /// A client asks before a small write whether it is alone.
+    Wish(usize, usize),
+    /// What a client gathered is old enough to be sent.
+    Age(usize),
+    /// The client without leases goes on.
+    Plain,
+    /// The next run cannot be written.
+    Fail,
     /// A client dies.
     Die(usize),
     /// A client loses its leases.
@@ -38,6 +48,10 @@ impl World {
         }
         let goes_on = |at: &usize| self.may_go_on(who, *at);
         events.extend((0..client.programs.len()).filter(goes_on).map(|at| Event::Program(who, at)));
+        let gathers = |at: &usize| self.may_gather(who, *at);
+        events.extend((0..client.programs.len()).filter(gathers).map(|at| Event::Gather(who, at)));
+        let wishes = |at: &usize| self.may_wish(who, *at);
+        events.extend((0..client.programs.len()).filter(wishes).map(|at| Event::Wish(who, at)));
         let asked = client.askers.iter().enumerate().filter(|(_, asking)| asking.answered);
         events.extend(asked.map(|(at, _)| Event::Asker(who, at)));
         // Of one lease, one after the other.
@@ -50,6 +64,9 @@ impl World {
         }
         let dirty = |page: &usize| matches!(client.kernel[*page], Page::Dirty(_) | Page::Flushing(_));
         events.extend((0..self.pages).filter(dirty).map(|page| Event::Flush(who, page)));
+        if client.run.is_some() {
+            events.push(Event::Age(who));
+        }
         if self.deaths > 0 {
             events.push(Event::Die(who));
         }
@@ -64,7 +81,7 @@ impl World {
             Page::Dirty(version) => *kept = Page::Flushing(version),
             Page::Flushing(version) => {
                 *kept = Page::Has(version);
-                self.daemon[page] = version;
+                self.page_written(who, page, version);
             }
             _ => {}
         }
@@ -88,6 +105,14 @@ impl World {
             Event::Recall(who, at) => self.recall_on(who, at, variant),
             Event::Loss(who) => self.loss_on(who, variant),
             Event::Flush(who, page) => self.flush(who, page),
+            Event::Gather(who, at) => self.gather_on(who, at),
+            Event::Wish(who, at) => self.wishes(who, at),
+            Event::Age(who) => _ = self.write_out(who),
+            Event::Plain => self.plain_on(),
+            Event::Fail => {
+                self.failures -= 1;
+                self.fails = true;
+            }
             Event::Die(who) => {
                 self.deaths -= 1;
                 self.die(who);
@@ -110,6 +135,12 @@ impl Model for World {
     fn events(&self) -> Vec<Event> {
         let mut events: Vec<Event> = (0..self.network.len()).map(Event::Arrive).collect();
         (0..CLIENTS).for_each(|who| self.events_of(who, &mut events));
+        if self.plain.may_go_on() {
+            events.push(Event::Plain);
+        }
+        if self.failures > 0 && self.clients.iter().any(|client| client.run.is_some()) {
+            events.push(Event::Fail);
+        }
         events
     }
 
@@ -131,14 +162,17 @@ impl Model for World {
     }
 
     fn is_failure(event: Event) -> bool {
-        matches!(event, Event::Die(_) | Event::Lose(_))
+        matches!(event, Event::Die(_) | Event::Lose(_) | Event::Fail)
     }
 
     fn words(&self, event: Event) -> String {
         match event {
             Event::Arrive(at) => format!("{event:?} {:?}", self.network[at]),
-            Event::Program(who, at) => format!("{event:?} {:?}", self.clients[who].programs[at]),
+            Event::Program(who, at) | Event::Gather(who, at) => {
+                format!("{event:?} {:?}", self.clients[who].programs[at])
+            }
             Event::Recall(who, at) => format!("{event:?} {:?}", self.clients[who].drains[at]),
+            Event::Plain => format!("{event:?} {:?}", self.plain),
             Event::Loss(who) => format!("{event:?} {:?}", self.clients[who].loss),
             _ => format!("{event:?}"),
         }

@@ -11,6 +11,9 @@
 //! what was written (`drop_written`), opens and closes for writing (`writer`), appends; how `promise.rs` and the library
 //! carry a recall out, on up to four threads; a kernel's pages, with their locks; and daemons that are one array.
 //!
+//! So are: small writes that are gathered, and who settles them (`gather.rs`); and how the server serves a look at a file's size
+//! and an open, and what it leaves of leases beside a client that takes none (`server.rs`, `plain.rs`).
+//!
 //! Taken together in one step: to look whether pages were given, and to begin to drop what was written; to unlock what
 //! serializes the dropping, and what comes before it; to await recalls, which are under way as soon as there are any.
 
@@ -18,6 +21,8 @@ mod check;
 mod client;
 mod drops;
 mod event;
+mod gather;
+mod plain;
 mod program;
 mod scenario;
 mod server;
@@ -30,6 +35,7 @@ pub use scenario::{SCENARIOS, Scenario, Variant};
 pub fn explore(scenario: &Scenario, variant: Variant, states_max: usize) -> Outcome {
     let mut world = world::World::new(scenario);
     world.recalls_at_once = variant == Variant::RecallsAtOnce;
+    world.lessens_held = variant == Variant::LessensHeld;
     search(&world, variant, states_max)
 }
 
@@ -72,6 +78,34 @@ mod tests {
     #[test]
     fn a_lease_that_is_kept_and_not_known_from_the_one_before_is_asked_for_without_end() {
         catches(Variant::SameTicket, "pages: wanted back while more is granted", "for ever");
+    }
+
+    #[test]
+    fn a_lease_that_goes_before_what_was_gathered_under_it_is_written_is_caught() {
+        catches(Variant::NoDrainSettles, "gather: one writes, the other reads and looks", "gathered, and no lease");
+        catches(Variant::SettlesAfter, "gather: one writes, the other reads and looks", "gathered, and no lease");
+        catches(Variant::EndsBefore, "gather: one writes, the other reads and looks", "gathered, and no lease");
+    }
+
+    #[test]
+    fn a_write_that_leaves_what_others_gathered_is_written_over_by_it() {
+        catches(Variant::NoWriteSettles, "gather: wished for", "was written");
+    }
+
+    #[test]
+    fn a_size_that_was_asked_for_while_bytes_were_gathered_is_old_when_it_is_kept() {
+        catches(Variant::MarksAfter, "gather: sizes that are kept", "ends at 1, 2 was written");
+    }
+
+    #[test]
+    fn a_lease_that_is_lessened_while_it_is_used_is_shared() {
+        catches(Variant::LessensHeld, "gather: opened beside a client without leases", "may write");
+    }
+
+    #[test]
+    fn what_is_gathered_is_seen_by_everybody_where_two_programs_of_a_mount_write() {
+        let outcome = explore(scenario("gather: wished for"), Variant::Sound, STATES);
+        assert!(outcome.wrong.is_none() && outcome.complete, "{outcome:#?}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! What programs do, and the threads that serve them.
 
-use braid_client::lease::{Ask, LeaseOf};
+use braid_client::lease::{Ask, LeaseOf, LeaseTicket};
 use braid_vfs::data::gate::{Gate, Use, Verdict};
 use braid_wire::message::lease::LeaseMode;
 
 use super::{
     client::{Client, Page},
     drops::{Drain, Drop},
+    gather::Looking,
     scenario::{Act, Variant},
-    world::{Call, FILE, Message, NOW, PAGES, World},
+    world::{Call, FILE, Message, NOW, World},
 };
 
 /// A call that is under way.
@@ -18,8 +19,20 @@ pub struct Asking {
     /// Until it is answered.
     pub ask: Option<Ask>,
     pub answered: bool,
-    /// It is what the gate knows to be asked; what goes on after it.
-    asks: Option<(Use, usize)>,
+    /// What it was answered with.
+    pub ticket: Option<LeaseTicket>,
+    pub size: u8,
+    /// It is what the gate knows to be asked: for what mode, and whether alone; what goes on after it.
+    pub asks: Option<((LeaseMode, bool), Use, usize)>,
+    /// It is how long the file is.
+    pub looks: Option<Looking>,
+}
+
+impl Asking {
+    /// A call that was sent just now.
+    pub fn new(number: u32, ask: Option<Ask>) -> Self {
+        Self { number, ask, answered: false, ticket: None, size: 0, asks: None, looks: None }
+    }
 }
 
 /// A program with one thread, and the thread that serves its call.
@@ -28,6 +41,10 @@ pub struct Program {
     /// What it does next, and after that.
     pub acts: &'static [Act],
     pub at: At,
+    /// What it writes is little.
+    pub small: bool,
+    /// Bytes that its handle gathered are lost, and it was not told.
+    pub lost: bool,
 }
 
 /// Where it is.
@@ -41,18 +58,28 @@ pub enum At {
     Waits(Use, usize),
     /// It waits for an answer.
     Calls(Asking),
-    /// The page may be had.
+    /// The page may be had; what is gathered is at the daemons.
     Reads(usize),
+    ReadsNow(usize),
     Gives(usize, u8),
     PageEnds,
     /// The page may be read past the kernel's memory; no older than this.
     ReadsPast(usize, u8),
-    /// The bytes may be written.
-    Writes(usize),
+    ReadsPastNow(usize, u8),
+    /// It saw that others write the file, too.
+    Wishes(Use, usize),
+    /// The bytes may be written, and whether they may be gathered.
+    Writes(usize, bool),
     /// Bytes may be appended.
-    Appends,
+    Appends(bool),
     /// The file ends there.
-    EndIs(u8),
+    EndIs(u8, bool),
+    /// They could not be written.
+    WriteFails(Use),
+    /// It is about to ask how long the file is; what was gathered is at the daemons; it is noted when that was.
+    Looks(Looking),
+    Settled(Looking),
+    LooksNow(Looking),
     /// They are written: what is kept of them is dropped.
     Written(Use, usize, u8),
     Drops(Use, usize, u8),
@@ -71,9 +98,13 @@ impl At {
     /// Bytes are being written by this, of this kind.
     pub fn is_writing(&self, what: Use) -> bool {
         match self {
-            At::Writes(_) => what == Use::Write,
-            At::Appends | At::EndIs(_) => what == Use::Append,
-            At::Written(of, ..) | At::Drops(of, ..) | At::DropsEnd(of, ..) | At::WriteEnds(of, ..) => *of == what,
+            At::Writes(..) => what == Use::Write,
+            At::Appends(_) | At::EndIs(..) => what == Use::Append,
+            At::Written(of, ..)
+            | At::Drops(of, ..)
+            | At::DropsEnd(of, ..)
+            | At::WriteEnds(of, ..)
+            | At::WriteFails(of) => *of == what,
             _ => false,
         }
     }
@@ -130,7 +161,8 @@ impl World {
         let next = match now {
             At::Idle => {
                 let Some((act, rest)) = program.acts.split_first() else { return };
-                let next = self.act(who, *act, variant);
+                self.clients[who].programs[at].small = matches!(act, Act::WriteSmall(_) | Act::Append);
+                let next = self.act(who, at, *act, variant);
                 // A store is done again once its page is there.
                 if next == At::Idle || !matches!(act, Act::Store(_)) {
                     self.clients[who].programs[at].acts = rest;
@@ -138,6 +170,7 @@ impl World {
                 next
             }
             At::Wants(what, page) => self.wants(who, what, page, variant),
+            At::Wishes(what, page) => self.wishes_now(who, what, page),
             At::Calls(asking) => self.has_called(who, asking),
             At::OpensWriting(drop) => match self.drop_on(who, drop, variant) {
                 Drop::Done => At::Opens(true),
@@ -157,12 +190,12 @@ impl World {
                 At::Idle
             }
             At::GivesUp(drain) => At::GivesUp(self.drain_on(who, drain, variant)),
-            other => self.uses(who, other, variant),
+            other => self.uses(who, at, other, variant),
         };
         self.clients[who].programs[at].at = next;
     }
 
-    fn act(&mut self, who: usize, act: Act, variant: Variant) -> At {
+    fn act(&mut self, who: usize, at: usize, act: Act, variant: Variant) -> At {
         let client = &mut self.clients[who];
         match act {
             Act::Read(page) | Act::Store(page) if client.kernel[page] == Page::Absent => {
@@ -176,7 +209,7 @@ impl World {
                 self.has_returned(page, version);
                 At::Idle
             }
-            Act::Write(page) => At::Wants(Use::Write, page),
+            Act::Write(page) | Act::WriteSmall(page) => At::Wants(Use::Write, page),
             Act::ReadPast(page) => At::Wants(Use::Read, page),
             Act::Append => {
                 client.appending = true;
@@ -192,20 +225,23 @@ impl World {
             Act::OpenReading => At::Opens(false),
             Act::GiveUp => At::GivesUp(Drain::Ticket),
             Act::Close => {
+                self.settles_and_tells(who, at, variant);
                 self.closes(who);
                 At::Idle
             }
-            Act::Look => {
-                let number = self.call(who, Call::Look);
-                At::Calls(Asking { number, ask: None, answered: false, asks: None })
+            Act::Sync => {
+                self.settles_and_tells(who, at, Variant::Sound);
+                At::Idle
             }
+            Act::Look => self.looks(who),
         }
     }
 
     /// `Writer::drop`.
     fn closes(&mut self, who: usize) {
         let client = &mut self.clients[who];
-        let gives_back = client.gate.writer_goes() && client.held() == LeaseMode::Shared;
+        let held = if client.gate.writer_goes() { client.held() } else { LeaseMode::None };
+        let gives_back = held == LeaseMode::Shared || held == LeaseMode::Write && !client.gate.has_given();
         client.notify();
         if gives_back {
             self.gives_back(who);
@@ -219,13 +255,16 @@ impl World {
     }
 
     fn opens(&mut self, who: usize, writes: bool) -> At {
-        let wish = self.clients[who].to_wish(if writes { LeaseMode::Shared } else { LeaseMode::Read });
+        if writes {
+            self.forget_sizes(who);
+        }
+        let wish = self.clients[who].to_wish(if writes { LeaseMode::Write } else { LeaseMode::Read });
         if wish == LeaseMode::None {
             return At::Idle;
         }
         let ask = Some(self.clients[who].holding.ask(NOW));
         let number = self.call(who, Call::Open(wish));
-        At::Calls(Asking { number, ask, answered: false, asks: None })
+        At::Calls(Asking::new(number, ask))
     }
 
     /// `Holder::begin`, once around.
@@ -233,12 +272,16 @@ impl World {
         let client = &mut self.clients[who];
         match client.verdict(what, variant) {
             Verdict::Go => {
+                let gathers = client.may_gather(variant);
                 client.gate.begin(what);
+                if variant == Variant::EndsBefore && matches!(what, Use::Write | Use::Append) {
+                    client.change(|gate| gate.end(what));
+                }
                 match what {
                     Use::Page => At::Reads(page),
                     Use::Read => At::ReadsPast(page, self.returned[page]),
-                    Use::Write => At::Writes(page),
-                    Use::Append => At::Appends,
+                    Use::Write => At::Writes(page, gathers),
+                    Use::Append => At::Appends(gathers),
                 }
             }
             Verdict::Wait => At::Waits(what, page),
@@ -246,7 +289,8 @@ impl World {
                 client.gate.ask(true);
                 let ask = Some(client.holding.ask(NOW));
                 let number = self.call(who, Call::Ask(mode, alone));
-                let asking = Asking { number, ask, answered: false, asks: Some((what, page)) };
+                let asks = Some(((mode, alone), what, page));
+                let asking = Asking { asks, ..Asking::new(number, ask) };
                 if what != Use::Page || variant == Variant::AskHere {
                     return At::Calls(asking);
                 }
@@ -257,21 +301,31 @@ impl World {
     }
 
     fn has_called(&mut self, who: usize, asking: Asking) -> At {
-        let Some((what, page)) = asking.asks else { return At::Idle };
-        self.clients[who].change(|gate| gate.ask(false));
+        if let Some(looking) = asking.looks {
+            return self.has_looked(who, looking, asking.size);
+        }
+        let Some((_, what, page)) = asking.asks else { return At::Idle };
+        self.clients[who].asked(&asking);
         At::Wants(what, page)
     }
 
     /// A thread that asked for a page has the answer.
     pub fn asker_ends(&mut self, who: usize, at: usize) {
-        self.clients[who].askers.remove(at);
-        self.clients[who].change(|gate| gate.ask(false));
+        let asking = self.clients[who].askers.remove(at);
+        self.clients[who].asked(&asking);
     }
 
     /// Pages and bytes, after the gate let them through.
-    fn uses(&mut self, who: usize, at: At, variant: Variant) -> At {
+    fn uses(&mut self, who: usize, program: usize, at: At, variant: Variant) -> At {
         match at {
-            At::Reads(page) => At::Gives(page, self.daemon[page]),
+            At::Reads(page) if self.gathers => {
+                if variant == Variant::NoPageSettles || self.write_out(who) {
+                    return At::ReadsNow(page);
+                }
+                self.clients[who].kernel[page] = Page::Absent;
+                At::PageEnds
+            }
+            At::Reads(page) | At::ReadsNow(page) => At::Gives(page, self.daemon[page]),
             At::Gives(page, version) => {
                 self.clients[who].kernel[page] = Page::Has(version);
                 At::PageEnds
@@ -280,7 +334,11 @@ impl World {
                 self.clients[who].change(|gate| gate.end(Use::Page));
                 At::Idle
             }
-            At::ReadsPast(page, at_least) => {
+            At::ReadsPast(page, at_least) if self.gathers => {
+                let settled = variant == Variant::NoReadSettles || self.write_out(who);
+                if settled { At::ReadsPastNow(page, at_least) } else { At::Idle }
+            }
+            At::ReadsPast(page, at_least) | At::ReadsPastNow(page, at_least) => {
                 if self.daemon[page] < at_least {
                     self.fail(format!(
                         "client {who} reads {} of page {page}, {at_least} was written",
@@ -289,13 +347,30 @@ impl World {
                 }
                 At::Idle
             }
-            At::Writes(page) => self.writes(Use::Write, page),
-            At::Appends => {
-                let end = self.clients[who].end.unwrap_or(self.size);
-                self.clients[who].end = None;
-                At::EndIs(end)
+            At::Looks(looking) => {
+                // Whoever wrote what cannot be written is told.
+                _ = variant == Variant::NoLookSettles || self.write_out(who);
+                At::Settled(looking)
             }
-            At::EndIs(end) => self.appends(who, end),
+            At::Settled(looking) => At::LooksNow(Looking { fresh: true, ..looking }),
+            At::LooksNow(looking) => self.looks_now(who, looking, variant),
+            At::Writes(page, gathers) => self.writes((who, program), (Use::Write, page), gathers, variant),
+            At::Appends(gathers) => {
+                let known = self.clients[who].end;
+                if known.is_none() && !self.write_out(who) {
+                    return At::WriteFails(Use::Append);
+                }
+                self.clients[who].end = None;
+                At::EndIs(known.unwrap_or(self.size), gathers)
+            }
+            At::EndIs(end, gathers) => match self.appends_at(who, end) {
+                true => self.writes((who, program), (Use::Append, end.into()), gathers, variant),
+                false => At::Idle,
+            },
+            At::WriteFails(what) => {
+                self.write_ends(who, what, variant);
+                At::Idle
+            }
             At::Written(what, page, version) => self.drop_written(who, (what, page, version), variant),
             At::Drops(what, page, version) => match self.drop_page(who, page) {
                 true => At::DropsEnd(what, page, version),
@@ -307,29 +382,13 @@ impl World {
                 At::WriteEnds(what, page, version)
             }
             At::WriteEnds(what, page, version) => {
-                self.clients[who].change(|gate| gate.end(what));
-                self.clients[who].appending &= what != Use::Append;
+                self.write_ends(who, what, variant);
+                self.clients[who].changed();
                 self.has_returned(page, version);
                 At::Idle
             }
             other => other,
         }
-    }
-
-    fn writes(&mut self, what: Use, page: usize) -> At {
-        let version = self.newer(page);
-        self.daemon[page] = version;
-        At::Written(what, page, version)
-    }
-
-    fn appends(&mut self, who: usize, end: u8) -> At {
-        if end != self.size || usize::from(end) >= PAGES {
-            self.fail(format!("client {who} appends at {end} to a file that ends at {}", self.size));
-            return At::Idle;
-        }
-        self.size += 1;
-        self.clients[who].end = Some(self.size);
-        self.writes(Use::Append, usize::from(end))
     }
 
     /// `Holder::drop_written`.

@@ -17,12 +17,16 @@ pub enum Act {
     Store(usize),
     /// It reads a page past its kernel's memory.
     ReadPast(usize),
-    /// It writes a page past its kernel's memory.
+    /// It writes a page past its kernel's memory; too much to be gathered.
     Write(usize),
+    /// It writes little to a page past its kernel's memory.
+    WriteSmall(usize),
     /// It appends a page.
     Append,
     /// It asks how long the file is.
     Look,
+    /// It has everything forced to disk.
+    Sync,
     /// The mount gives up what is kept of the file, since there are too many.
     GiveUp,
 }
@@ -36,6 +40,10 @@ pub struct Scenario {
     pub before: &'static [(usize, &'static [Act])],
     /// The programs of each client.
     pub programs: [&'static [&'static [Act]]; CLIENTS],
+    /// What a client without leases does.
+    pub plain: &'static [PlainAct],
+    /// Whether small writes and appends may be gathered.
+    pub gathers: bool,
     /// Pages that the file has.
     pub size: u8,
     /// Pages that it may come to have.
@@ -46,7 +54,37 @@ pub struct Scenario {
     pub deaths: u8,
     /// Clients that lose all leases.
     pub losses: u8,
+    /// Runs that cannot be written.
+    pub failures: u8,
 }
+
+/// What a client does that takes no leases and keeps nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum PlainAct {
+    /// It opens the file for reading.
+    Open,
+    /// It reads a page.
+    Read(usize),
+    /// It asks how long the file is.
+    Look,
+    /// It closes the file.
+    Close,
+}
+
+/// A world in which nothing is done.
+const NOTHING: Scenario = Scenario {
+    name: "",
+    before: &[],
+    programs: [&[], &[]],
+    plain: &[],
+    gathers: false,
+    size: 1,
+    pages: 1,
+    calls: 6,
+    deaths: 0,
+    losses: 0,
+    failures: 0,
+};
 
 /// A mount: the one that is meant, or one that is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,9 +107,31 @@ pub enum Variant {
     SameTicket,
     /// What is given up of a file goes after things may begin again.
     GivesUpAfter,
+    /// A lease is returned without what was gathered under it being written.
+    NoDrainSettles,
+    /// The same, and it is written then.
+    SettlesAfter,
+    /// Writes are gathered under a lease that was had by insisting.
+    GathersInsisted,
+    /// Pages are read without what is gathered being written.
+    NoPageSettles,
+    /// So is what is read past the kernel's memory.
+    NoReadSettles,
+    /// So are sizes.
+    NoLookSettles,
+    /// A file is closed and what it gathered stays.
+    NoCloseSettles,
+    /// A write ends under its lease before its bytes are taken in.
+    EndsBefore,
+    /// A write that may not be gathered leaves what is.
+    NoWriteSettles,
+    /// What is gathered between settling and the note of what may be kept of an answer stays.
+    MarksAfter,
+    /// The server lessens a lease that was held already.
+    LessensHeld,
 }
 
-use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Write};
+use Act::{Append, Close, GiveUp, Look, OpenReading, OpenWriting, Read, ReadPast, Store, Sync, Write, WriteSmall};
 
 /// The worlds.
 pub const SCENARIOS: &[Scenario] = &[
@@ -81,9 +141,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Read(1), Read(0)]], &[&[Write(0), Write(1)]]],
         size: 2,
         pages: 2,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: both read, both write",
@@ -91,9 +149,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Read(0)], &[OpenWriting, Write(0), Close]], &[&[OpenWriting, Write(0)]]],
         size: 1,
         pages: 1,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: both write, both map",
@@ -101,9 +157,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Read(0)], &[Write(0)]], &[&[Read(0)], &[Write(0)]]],
         size: 1,
         pages: 1,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: changed in memory",
@@ -111,9 +165,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Store(1), Read(0)]], &[&[Store(0), ReadPast(1)]]],
         size: 2,
         pages: 2,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: opened with a lease while one is asked for",
@@ -121,9 +173,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[OpenWriting], &[Read(1), Read(0)]], &[&[OpenWriting, Write(0), Close, OpenReading, Read(0)]]],
         size: 2,
         pages: 2,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: appends",
@@ -131,19 +181,15 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Append]], &[&[Read(1)], &[OpenWriting, Append]]],
         size: 0,
         pages: 3,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: wanted back twice",
-        before: &[(0, &[OpenWriting, Store(0), Close]), (1, &[OpenWriting])],
+        before: &[(1, &[OpenWriting]), (0, &[OpenWriting, Store(0), Close])],
         programs: [&[&[Read(0)]], &[&[Look], &[Write(0)]]],
         size: 1,
         pages: 1,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: kept, and given up",
@@ -151,9 +197,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[GiveUp], &[Read(0), OpenWriting, Read(0)]], &[&[Write(0)]]],
         size: 1,
         pages: 1,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: wanted back while more is granted",
@@ -161,9 +205,7 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[OpenWriting, Close], &[Read(1)]], &[&[Read(1)]]],
         size: 2,
         pages: 2,
-        calls: 6,
-        deaths: 0,
-        losses: 0,
+        ..NOTHING
     },
     Scenario {
         name: "pages: all leases are lost",
@@ -171,9 +213,8 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Read(1)], &[Write(0)]], &[&[Write(1)]]],
         size: 2,
         pages: 2,
-        calls: 6,
-        deaths: 0,
         losses: 1,
+        ..NOTHING
     },
     Scenario {
         name: "pages: a client dies",
@@ -181,8 +222,116 @@ pub const SCENARIOS: &[Scenario] = &[
         programs: [&[&[Read(1)]], &[&[Read(0), Write(0)]]],
         size: 2,
         pages: 2,
-        calls: 6,
         deaths: 1,
-        losses: 0,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: one writes, the other reads and looks",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), Look], &[ReadPast(1)]]],
+        gathers: true,
+        pages: 2,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: pages, reads and sizes of the same mount",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(1)], &[Read(0), ReadPast(1)], &[Look, Look]], &[&[Look]]],
+        gathers: true,
+        pages: 2,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: sizes that are kept",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(1)], &[Look, Look]], &[&[Look, OpenWriting]]],
+        gathers: true,
+        pages: 2,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: two write on one mount, a third elsewhere",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), Write(0)], &[WriteSmall(0), ReadPast(0)]], &[&[OpenWriting, WriteSmall(0)]]],
+        gathers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: wished for",
+        before: &[(0, &[OpenWriting, Write(0)]), (1, &[OpenWriting, Write(0), Close])],
+        programs: [&[&[WriteSmall(0)], &[OpenWriting, WriteSmall(0), WriteSmall(0), ReadPast(0)]], &[]],
+        gathers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: appends",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[Append, Append]], &[&[Look], &[OpenWriting, Append]]],
+        gathers: true,
+        size: 0,
+        pages: 3,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: beside a client without leases",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(0)]], &[&[Look]]],
+        plain: &[PlainAct::Look, PlainAct::Open, PlainAct::Read(0), PlainAct::Read(0), PlainAct::Close],
+        gathers: true,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: appends beside a client without leases",
+        before: &[],
+        programs: [&[&[OpenWriting, Append], &[OpenWriting, WriteSmall(0)]], &[&[OpenWriting, Append]]],
+        plain: &[PlainAct::Open, PlainAct::Read(0), PlainAct::Look, PlainAct::Read(0)],
+        gathers: true,
+        size: 1,
+        pages: 3,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: opened beside a client without leases",
+        before: &[],
+        programs: [&[&[Append], &[OpenWriting]], &[&[Write(0)]]],
+        plain: &[PlainAct::Open],
+        gathers: true,
+        pages: 3,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: a run cannot be written",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(1), Sync, WriteSmall(0), Close]], &[&[Read(0), Look]]],
+        gathers: true,
+        pages: 2,
+        failures: 1,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: all leases are lost",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
+        gathers: true,
+        pages: 2,
+        losses: 1,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: a client dies",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), WriteSmall(1)]], &[&[Read(0), OpenWriting, WriteSmall(0)]]],
+        gathers: true,
+        pages: 2,
+        deaths: 1,
+        ..NOTHING
+    },
+    Scenario {
+        name: "gather: closed and opened",
+        before: &[(0, &[OpenWriting])],
+        programs: [&[&[WriteSmall(0), Close, OpenWriting, WriteSmall(0), Close]], &[&[Look, ReadPast(0)]]],
+        gathers: true,
+        failures: 1,
+        ..NOTHING
     },
 ];

@@ -6,7 +6,10 @@ use braid_wire::message::lease::{LeaseGrant, LeaseKind, Recall};
 
 use crate::server::{stored, told};
 
-use super::world::{CLIENTS, Call, FILE, Message, NOW, Pending, World};
+use super::{
+    plain::PLAIN,
+    world::{CLIENTS, Call, FILE, Message, NOW, Pending, World},
+};
 
 const OF: LeaseOf = LeaseOf::Data(FILE);
 
@@ -14,12 +17,7 @@ impl World {
     /// A message reaches the server.
     pub fn at_server(&mut self, message: Message) {
         match message {
-            Message::Call { client, number, call } if !self.clients[client].freed => {
-                let claim = ClaimId(self.next_claim);
-                self.next_claim += 1;
-                self.pending.insert(number, Pending { client, call, claim });
-                self.try_again(number);
-            }
+            Message::Call { client, number, call } if !self.clients[client].freed => self.comes(client, number, call),
             Message::Return { session, lease } => {
                 self.table.returned(SessionId(session), OF, lease.number, stored(lease.keep));
             }
@@ -28,29 +26,79 @@ impl World {
         self.follow();
     }
 
+    /// A call has come.
+    pub fn comes(&mut self, client: usize, number: u32, call: Call) {
+        let claim = ClaimId(self.next_claim);
+        self.next_claim += 1;
+        self.pending.insert(number, Pending { client, call, claim });
+        self.try_again(number);
+        self.follow();
+    }
+
     /// Looks whether a call that waits may go on.
     fn try_again(&mut self, number: u32) {
         let Some(Pending { client, call, claim }) = self.pending.get(&number).cloned() else { return };
-        let session = SessionId(self.clients[client].session);
+        let session = SessionId(if client == PLAIN { 0 } else { self.clients[client].session });
         let answer = match call {
             Call::Ask(mode, alone) => match self.table.ask_data(claim, session, OF, (stored(mode), alone), NOW) {
-                Asked::Granted(mode, number) => Some(granted(mode, number)),
+                Asked::Granted(mode, number) if alone => Some(granted(mode, number)),
+                Asked::Granted(mode, number) => Some(granted(self.lessened(session, mode), number)),
                 _ => return,
             },
             Call::Open(wish) => {
-                let got = self.table.try_data(session, OF, stored(wish), NOW);
+                if !self.may_look(claim, session) {
+                    return;
+                }
+                let got = self.try_data(session, stored(wish));
+                self.table.unclaim(claim, &[OF]);
                 Some(got.map_or(LeaseGrant::NONE, |(mode, number)| granted(mode, number)))
             }
             Call::Look => {
-                if self.table.claim(claim, session, &[(OF, Mode::Look)], NOW).is_some() {
+                if !self.may_look(claim, session) {
                     return;
                 }
                 self.table.unclaim(claim, &[OF]);
                 None
             }
+            Call::OpenPlain => {
+                if self.table.claim(claim, session, &[(OF, Mode::Look)], NOW).is_some() {
+                    return;
+                }
+                self.plain.is_open = true;
+                self.table.unclaim(claim, &[OF]);
+                None
+            }
         };
         self.pending.remove(&number);
-        self.send(Message::Answer { client, session: session.0, number, grant: answer });
+        if client == PLAIN {
+            return self.plain_answered();
+        }
+        self.send(Message::Answer { client, session: session.0, number, grant: answer, size: self.size });
+    }
+
+    /// `MdsCore::look`: that nobody else gathers writes.
+    fn may_look(&mut self, claim: ClaimId, session: SessionId) -> bool {
+        let gathered = self.table.holders(OF).any(|(holder, mode)| holder != session && mode == Mode::Write);
+        !gathered || self.table.claim(claim, session, &[(OF, Mode::Look)], NOW).is_none()
+    }
+
+    /// `MdsCore::try_data`.
+    fn try_data(&mut self, session: SessionId, wish: Mode) -> Option<(Mode, u64)> {
+        let holds = self.table.holders(OF).any(|(holder, mode)| holder == session && mode != Mode::Shared);
+        if holds && self.plain.is_open && !self.lessens_held {
+            return None;
+        }
+        let (mode, number) = self.table.try_data(session, OF, wish, NOW)?;
+        Some((self.lessened(session, mode), number))
+    }
+
+    /// `MdsCore::lessened`: beside one that reads without leases.
+    fn lessened(&mut self, session: SessionId, mode: Mode) -> Mode {
+        if !self.plain.is_open || mode != Mode::Write {
+            return mode;
+        }
+        self.table.lessen(OF, session, Mode::Shared);
+        Mode::Shared
     }
 
     /// What follows from a change of the table.

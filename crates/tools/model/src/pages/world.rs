@@ -12,6 +12,7 @@ use braid_wire::message::lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease};
 
 use super::{
     client::{Client, Page},
+    plain::Plain,
     scenario::{Act, Scenario, Variant},
 };
 use crate::explore::Model;
@@ -34,6 +35,8 @@ pub enum Call {
     Open(LeaseMode),
     /// How long the file is.
     Look,
+    /// To open the file, without leases.
+    OpenPlain,
 }
 
 /// What travels. Nothing is in order.
@@ -42,7 +45,7 @@ pub enum Message {
     /// A call; `number` is never used twice.
     Call { client: usize, number: u32, call: Call },
     /// Its answer to this session.
-    Answer { client: usize, session: u64, number: u32, grant: Option<LeaseGrant> },
+    Answer { client: usize, session: u64, number: u32, grant: Option<LeaseGrant>, size: u8 },
     /// Recalls.
     Recalls { client: usize, session: u64, recalls: Vec<Recall> },
     /// A lease that is given back.
@@ -61,6 +64,7 @@ pub struct Pending {
 #[derive(Clone, Hash, Debug)]
 pub struct World {
     pub clients: [Client; CLIENTS],
+    pub plain: Plain,
     pub table: Table,
     pub pending: BTreeMap<u32, Pending>,
     pub network: Vec<Message>,
@@ -71,6 +75,8 @@ pub struct World {
     pub pages: usize,
     /// The newest version of each page whose write has returned.
     pub returned: [u8; PAGES],
+    /// Where the file ends by writes that have returned.
+    pub returned_size: u8,
     pub next_number: u32,
     /// Calls that are looked at.
     pub numbers_max: u32,
@@ -79,6 +85,15 @@ pub struct World {
     /// What may still go wrong.
     pub deaths: u8,
     pub losses: u8,
+    pub failures: u8,
+    /// The next run cannot be written.
+    pub fails: bool,
+    /// Bytes that were gathered are lost, or were.
+    pub has_lost: bool,
+    /// Small writes may be gathered.
+    pub gathers: bool,
+    /// A broken server lessens what a session holds and was told.
+    pub lessens_held: bool,
     /// A broken library carries two recalls of one lease out at once.
     pub recalls_at_once: bool,
     /// What went wrong, once it did.
@@ -91,6 +106,7 @@ impl World {
         let clients = [0, 1].map(Client::new);
         let mut world = Self {
             clients,
+            plain: Plain::new(&[]),
             table: Table::new(MdsEpoch(1)),
             pending: BTreeMap::new(),
             network: Vec::new(),
@@ -98,12 +114,18 @@ impl World {
             size: scenario.size,
             pages: scenario.pages,
             returned: [0; PAGES],
+            returned_size: scenario.size,
             next_number: 1,
             numbers_max: u32::MAX,
             next_claim: 1,
             next_session: CLIENTS as u64 + 1,
             deaths: 0,
             losses: 0,
+            failures: 0,
+            fails: false,
+            has_lost: false,
+            gathers: scenario.gathers,
+            lessens_held: false,
             recalls_at_once: false,
             broken: None,
         };
@@ -112,7 +134,8 @@ impl World {
             programs.iter().for_each(|acts| client.begin(acts));
         }
         world.numbers_max = world.next_number + scenario.calls;
-        (world.deaths, world.losses) = (scenario.deaths, scenario.losses);
+        (world.deaths, world.losses, world.failures) = (scenario.deaths, scenario.losses, scenario.failures);
+        world.plain = Plain::new(scenario.plain);
         world.canonical();
         world
     }
@@ -144,12 +167,16 @@ impl World {
 
     /// A version of a page that is newer than all there are.
     pub fn newer(&self, page: usize) -> u8 {
-        self.daemon[page].max(self.returned[page]) + 1
+        let gathered = self.clients.iter().map(|client| client.gathered(page)).max().unwrap_or_default();
+        self.daemon[page].max(self.returned[page]).max(gathered) + 1
     }
 
     /// A write of a page has returned.
     pub fn has_returned(&mut self, page: usize, version: u8) {
         self.returned[page] = self.returned[page].max(version);
+        if version > 0 {
+            self.returned_size = self.returned_size.max(page as u8 + 1);
+        }
     }
 
     /// A client's process and its kernel are gone, and what was only in its memory.
@@ -158,6 +185,9 @@ impl World {
             if let Page::Dirty(_) | Page::Flushing(_) | Page::Going(_) = self.clients[who].kernel[page] {
                 self.returned[page] = self.daemon[page];
             }
+        }
+        if let Some(run) = self.clients[who].run.take() {
+            self.loses(&run);
         }
         self.clients[who].die();
     }

@@ -1,0 +1,308 @@
+//! What is gathered: `data/gather.rs` of `braid-vfs`, and what settles it.
+//!
+//! Taken together in one step: the lock of what is gathered, and all that is done under it, writing included: nobody waits
+//! under it for a lease or a page. Names leases go at once: sizes that are kept are forgotten where another opens the file for
+//! writing.
+
+use braid_vfs::data::gate::Use;
+use braid_wire::message::lease::LeaseMode;
+
+use super::{
+    client::Client,
+    program::{Asking, At},
+    scenario::{Act, Variant},
+    world::{Call, NOW, PAGES, World},
+};
+
+/// What of the file is gathered: pages that follow one another, all of one program.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Run {
+    by: usize,
+    from: usize,
+    versions: Vec<u8>,
+}
+
+impl Run {
+    pub fn end(&self) -> usize {
+        self.from + self.versions.len()
+    }
+
+    fn pages(&self) -> impl Iterator<Item = (usize, u8)> {
+        self.versions.iter().enumerate().map(|(at, version)| (self.from + at, *version))
+    }
+}
+
+/// A question how long the file is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Looking {
+    /// It is no shorter.
+    pub at_least: u8,
+    /// The answer may be kept: this client has changed nothing since.
+    pub fresh: bool,
+}
+
+impl Client {
+    /// The version of a page that is gathered.
+    pub fn gathered(&self, page: usize) -> u8 {
+        let found = self.run.iter().flat_map(Run::pages).find(|(at, _)| *at == page);
+        found.map_or(0, |(_, version)| version)
+    }
+
+    /// `Under.gathers`.
+    pub fn may_gather(&self, variant: Variant) -> bool {
+        let ticket = self.held_ticket();
+        let insisted = self.insisted == ticket && variant != Variant::GathersInsisted;
+        self.held() == LeaseMode::Write && !self.gate.is_asking() && !insisted
+    }
+
+    /// `Data::asked`.
+    pub fn asked(&mut self, asking: &Asking) {
+        if let Some(((LeaseMode::Write, true), ..)) = asking.asks {
+            self.insisted = asking.ticket;
+        }
+        self.change(|gate| gate.ask(false));
+    }
+
+    /// `Cache::change`: what is kept of the file goes, and answers to questions of before are not kept.
+    pub fn changed(&mut self) {
+        self.kept_size = None;
+        for program in &mut self.programs {
+            match &mut program.at {
+                At::LooksNow(looking) | At::Calls(Asking { looks: Some(looking), .. }) => {
+                    looking.fresh = false;
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+impl World {
+    /// Whether a program's write may be gathered.
+    pub fn may_gather(&self, who: usize, at: usize) -> bool {
+        let program = &self.clients[who].programs[at];
+        self.gathers && program.small && matches!(program.at, At::Writes(_, true) | At::EndIs(_, true))
+    }
+
+    /// `Holder::wish_alone`: whether a program sees that it is worth asking.
+    pub fn may_wish(&self, who: usize, at: usize) -> bool {
+        let client = &self.clients[who];
+        let program = &client.programs[at];
+        let gains = match program.acts.first() {
+            Some(Act::WriteSmall(_)) => client.held() == LeaseMode::Shared,
+            Some(Act::Append) => !client.appending && matches!(client.held(), LeaseMode::None | LeaseMode::Shared),
+            _ => false,
+        };
+        self.gathers && !client.has_wished && program.at == At::Idle && gains
+    }
+
+    pub fn wishes(&mut self, who: usize, at: usize) {
+        let client = &mut self.clients[who];
+        let program = &mut client.programs[at];
+        let Some((act, rest)) = program.acts.split_first() else { return };
+        (program.acts, program.small) = (rest, true);
+        program.at = match act {
+            Act::WriteSmall(page) => At::Wishes(Use::Write, *page),
+            _ => At::Wishes(Use::Append, 0),
+        };
+        client.appending |= *act == Act::Append;
+    }
+
+    /// `Holder::begins_to_wish`, and the ask.
+    pub fn wishes_now(&mut self, who: usize, what: Use, page: usize) -> At {
+        let client = &mut self.clients[who];
+        if client.has_wished || !client.gate.is_open() {
+            return At::Wants(what, page);
+        }
+        client.has_wished = true;
+        client.gate.ask(true);
+        let ask = Some(client.holding.ask(NOW));
+        let number = self.call(who, Call::Ask(LeaseMode::Write, false));
+        let asks = Some(((LeaseMode::Write, false), what, page));
+        At::Calls(Asking { asks, ..Asking::new(number, ask) })
+    }
+
+    /// `Holder::put`, of what is not gathered.
+    pub fn writes(
+        &mut self,
+        (who, program): (usize, usize),
+        (what, page): (Use, usize),
+        gathers: bool,
+        variant: Variant,
+    ) -> At {
+        if self.clients[who].programs[program].lost {
+            return At::WriteFails(what);
+        }
+        if (gathers || variant != Variant::NoWriteSettles) && !self.write_out(who) {
+            return At::WriteFails(what);
+        }
+        let version = self.newer(page);
+        self.daemon[page] = version;
+        self.size = self.size.max(page as u8 + 1);
+        self.ends_at(who, what, page);
+        At::Written(what, page, version)
+    }
+
+    /// A program's write is taken in: `Holder::gather`.
+    pub fn gather_on(&mut self, who: usize, at: usize) {
+        let (what, page) = match &self.clients[who].programs[at].at {
+            At::Writes(page, _) => (Use::Write, *page),
+            At::EndIs(end, _) => (Use::Append, usize::from(*end)),
+            _ => return,
+        };
+        if what == Use::Append && !self.appends_at(who, page as u8) {
+            return;
+        }
+        self.clients[who].programs[at].at = match self.takes_in(who, at, page) {
+            Some(version) => {
+                self.ends_at(who, what, page);
+                At::Written(what, page, version)
+            }
+            None => At::WriteFails(what),
+        };
+    }
+
+    fn takes_in(&mut self, who: usize, by: usize, page: usize) -> Option<u8> {
+        if self.clients[who].programs[by].lost {
+            return None;
+        }
+        let goes_on = self.clients[who].run.as_ref().is_none_or(|run| run.by == by && run.end() == page);
+        if !goes_on && !self.write_out(who) {
+            return None;
+        }
+        let version = self.newer(page);
+        let run = self.clients[who].run.get_or_insert(Run { by, from: page, versions: Vec::new() });
+        run.versions.push(version);
+        Some(version)
+    }
+
+    /// A write ends under its lease.
+    pub fn write_ends(&mut self, who: usize, what: Use, variant: Variant) {
+        let client = &mut self.clients[who];
+        if variant != Variant::EndsBefore {
+            client.change(|gate| gate.end(what));
+        }
+        client.appending &= what != Use::Append;
+    }
+
+    /// Whether the file ends where an append thinks: else it is no append.
+    pub fn appends_at(&mut self, who: usize, end: u8) -> bool {
+        let is = self.clients[who].run.as_ref().map_or(self.size, |run| self.size.max(run.end() as u8));
+        // Behind what is lost there is a hole.
+        let right = (end == is || self.has_lost && end > is) && usize::from(end) < PAGES;
+        if !right {
+            self.fail(format!("client {who} appends at {end} to a file that ends at {is}"));
+        }
+        right
+    }
+
+    /// What is known of the end after a write.
+    fn ends_at(&mut self, who: usize, what: Use, page: usize) {
+        let (end, written) = (&mut self.clients[who].end, page as u8 + 1);
+        *end = match what {
+            Use::Append => Some(written),
+            _ => end.map(|end| end.max(written)),
+        };
+    }
+
+    /// `Holder::write_out`; whether it could be written.
+    pub fn write_out(&mut self, who: usize) -> bool {
+        let Some(run) = self.clients[who].run.take() else { return true };
+        self.clients[who].changed();
+        if !std::mem::take(&mut self.fails) {
+            for (page, version) in run.pages() {
+                self.daemon[page] = version;
+            }
+            self.size = self.size.max(run.end() as u8);
+            return true;
+        }
+        let client = &mut self.clients[who];
+        client.end = None;
+        client.programs[run.by].lost = true;
+        for program in &mut client.programs {
+            // A write that has not returned yet has written nothing.
+            if let At::Written(_, page, version) | At::Drops(_, page, version) = &mut program.at
+                && run.pages().any(|lost| lost == (*page, *version))
+            {
+                *version = 0;
+            }
+            if let At::DropsEnd(_, page, version) | At::WriteEnds(_, page, version) = &mut program.at
+                && run.pages().any(|lost| lost == (*page, *version))
+            {
+                *version = 0;
+            }
+        }
+        self.loses(&run);
+        false
+    }
+
+    /// Nobody will see what was gathered.
+    pub fn loses(&mut self, run: &Run) {
+        self.has_lost = true;
+        for (page, version) in run.pages() {
+            if self.returned[page] == version {
+                self.returned[page] = self.daemon[page];
+            }
+        }
+        self.returned_size = self.returned_size.min(self.size);
+    }
+
+    /// A kernel's page is written past all gates: it was stored into after what is gathered.
+    pub fn page_written(&mut self, who: usize, page: usize, version: u8) {
+        if self.write_out(who) {
+            self.daemon[page] = version;
+        } else if self.returned[page] == version {
+            self.returned[page] = self.daemon[page];
+        }
+    }
+
+    /// The end of a sync or a close: what its program gathered is written, or it is told.
+    pub fn settles_and_tells(&mut self, who: usize, at: usize, variant: Variant) {
+        if variant != Variant::NoCloseSettles {
+            self.write_out(who);
+        }
+        self.clients[who].programs[at].lost = false;
+        if self.clients[who].run.as_ref().is_some_and(|run| run.by == at) {
+            self.fail(format!("client {who} closes a file, and will not be told of what it gathered"));
+        }
+    }
+
+    /// A program asks how long the file is.
+    pub fn looks(&mut self, who: usize) -> At {
+        let looking = Looking { at_least: self.returned_size, fresh: false };
+        match self.clients[who].kept_size {
+            Some(kept) => self.has_looked(who, looking, kept),
+            None => At::Looks(looking),
+        }
+    }
+
+    /// What was gathered before the note is written, or is a change of after it.
+    pub fn looks_now(&mut self, who: usize, looking: Looking, variant: Variant) -> At {
+        let is_gathered = self.clients[who].run.is_some();
+        if !matches!(variant, Variant::NoLookSettles | Variant::MarksAfter) {
+            self.write_out(who);
+        }
+        let fresh = looking.fresh && (!is_gathered || variant == Variant::MarksAfter);
+        let number = self.call(who, Call::Look);
+        At::Calls(Asking { looks: Some(Looking { fresh, ..looking }), ..Asking::new(number, None) })
+    }
+
+    /// It is told.
+    pub fn has_looked(&mut self, who: usize, Looking { at_least, fresh }: Looking, size: u8) -> At {
+        // Bytes that were lost since do not count.
+        if size < at_least.min(self.returned_size) {
+            self.fail(format!("client {who} is told that the file ends at {size}, {at_least} was written"));
+        }
+        let shared = self.clients.iter().enumerate().any(|(other, client)| other != who && client.gate.has_writers());
+        if fresh && !shared {
+            self.clients[who].kept_size = Some(size);
+        }
+        At::Idle
+    }
+
+    /// A client opens the file for writing: what others keep of its size goes before.
+    pub fn forget_sizes(&mut self, who: usize) {
+        let others = self.clients.iter_mut().enumerate().filter(|(other, _)| *other != who);
+        others.for_each(|(_, client)| client.changed());
+    }
+}
