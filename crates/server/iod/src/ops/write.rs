@@ -24,7 +24,14 @@ use braid_wire::{
 };
 
 use super::invalid;
-use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, room::Cost, sink::Answer};
+use crate::{
+    callers::Caller,
+    connection::ConnectionState,
+    grant::Grant,
+    iod_core::IodCore,
+    room::{Cost, IN_PLACE_PATIENCE},
+    sink::Answer,
+};
 
 /// A write under way.
 #[derive(Debug)]
@@ -162,7 +169,7 @@ impl WriteJob {
         let (offset, bytes) = (ObjectOffset(rest.offset), data.len() as u64);
         let in_place = || rest.is_there(bytes);
         let cost = Cost::of(rest.offset, bytes, rest.first);
-        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
+        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), (in_place, IN_PLACE_PATIENCE))?;
         core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
         self.written += bytes;
         if bytes < rest.bytes {

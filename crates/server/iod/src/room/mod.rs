@@ -19,7 +19,8 @@ mod tests;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 use braid_store::{DeviceId, StoreSpace};
@@ -30,6 +31,11 @@ use self::{
     space::{Space, blocks},
     terms::Terms,
 };
+
+/// How long a write in place waits for others in flight, whose slices are done in some milliseconds each.
+pub(crate) const IN_PLACE_PATIENCE: Duration = Duration::from_millis(500);
+/// How often it looks.
+const IN_PLACE_LOOK: Duration = Duration::from_millis(2);
 
 /// What a write asks the disk for, as it is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,7 +151,8 @@ impl Keeper {
     }
 
     /// Counts a write before it is done. `in_place` tells whether all of it falls on blocks that are there; asked only where it
-    /// would be refused otherwise. `measure` asks the device for its space.
+    /// would be refused otherwise; what is in flight beside such a write is waited for with `patience`. `measure` asks the device for its
+    /// space.
     ///
     /// # Errors
     /// [`Status::NoSpace`]: what is left of the disk is kept.
@@ -155,11 +162,11 @@ impl Keeper {
         in_room: bool,
         now: Duration,
         measure: impl Fn() -> Option<StoreSpace>,
-        in_place: impl FnOnce() -> bool,
+        (in_place, patience): (impl Fn() -> bool, Duration),
     ) -> Result<Charge<'_>, Failure> {
         let claim = if in_room { Claim::InRoom } else { Claim::Ordinary };
         let charge = || Charge { device: &self.device, cost };
-        let admit = |claim| {
+        let admit = |claim, now| {
             let State { space, terms, .. } = &mut *self.device.lock();
             if space.admit(cost.0, claim, now, &measure) {
                 return true;
@@ -168,8 +175,19 @@ impl Keeper {
             space.admit(cost.0, claim, now, &measure)
         };
         // What is there already is looked at without the lock: it may take the disk's time.
-        if admit(claim) || (in_place() && admit(Claim::InPlace)) {
+        if admit(claim, now) {
             return Ok(charge());
+        }
+        // Half of the margin is enough for one such write: what is in flight beside it is waited for.
+        let began = Instant::now();
+        while in_place() {
+            if admit(Claim::InPlace, now + began.elapsed()) {
+                return Ok(charge());
+            }
+            if began.elapsed() >= patience {
+                break;
+            }
+            thread::sleep(IN_PLACE_LOOK);
         }
         let kept = self.kept();
         let detail = format!("no space left on the disk but {kept} bytes that are kept for what clients have gathered");

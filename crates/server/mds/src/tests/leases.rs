@@ -409,7 +409,7 @@ fn what_a_client_holds_by_insisting_is_not_lessened_by_its_open_that_crossed_the
     let mut world = World::new(2);
     let (mut holder, other, plain) = (Holder::new(&mut world), Holder::new(&mut world), world.client());
     let file = holder.client.create("f").attributes.file;
-    let open = |rights, lease| Open { at: at("f"), rights, truncate: false, lease };
+    let open = |rights, lease| Open { at: at("f"), rights, truncate: false, lease, deny: Deny::NONE };
     plain.call(open(Rights::READ, LeaseMode::None)).unwrap();
     let insists = LeaseData { file, mode: LeaseMode::Write, alone: true };
     assert_eq!(grant(&holder.client.begin_as(Envelope::PLAIN, insists)).mode, LeaseMode::Write);
