@@ -13,7 +13,7 @@
 
 mod account;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use braid_net::{Driver, Exchange};
 use braid_types::IodId;
@@ -136,10 +136,12 @@ impl<D: Driver> OpenFile<D> {
 impl<D: Driver> Engine<D> {
     /// Gives room back that was not used for long, or `all` that is not held.
     pub(crate) async fn return_room(self: &Arc<Self>, all: bool) {
-        let pools: Vec<Arc<Pool<D>>> = lock(&self.pools).values().cloned().collect();
+        // In the order of their daemons: a simulated run repeats itself.
+        let pools: BTreeMap<IodId, Arc<Pool<D>>> =
+            lock(&self.pools).iter().map(|(iod, pool)| (*iod, Arc::clone(pool))).collect();
         let deadline = self.driver.now().saturating_add(RETURN.min(self.config.timeout));
         // What a write that was given up took is let go, but the daemon must not believe it while it may still write.
-        for pool in pools.into_iter().filter(|pool| pool.owed.is_empty()) {
+        for pool in pools.into_values().filter(|pool| pool.owed.is_empty()) {
             let Some(account) = pool.room.to_return(self.driver.now(), all) else { continue };
             // One that does not answer keeps no other waiting for long: what is left is for the next time, or expires.
             if self.return_to(&pool, account, deadline).await.is_none() {
