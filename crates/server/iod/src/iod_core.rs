@@ -329,7 +329,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// # Errors
     /// [`Status::NoSpace`] when what is left of the disk is kept for others.
     pub(crate) fn take_space(&self, cost: Cost, now: Duration) -> Result<Charge<'_>, Failure> {
-        self.room.begin(cost, false, now, || self.measured(), (|| false, Duration::ZERO))
+        self.room.begin(cost, false, now, || self.measured(), || false)
     }
 
     /// What the device says of its space now.

@@ -24,14 +24,7 @@ use braid_wire::{
 };
 
 use super::invalid;
-use crate::{
-    callers::Caller,
-    connection::ConnectionState,
-    grant::Grant,
-    iod_core::IodCore,
-    room::{Cost, IN_PLACE_PATIENCE},
-    sink::Answer,
-};
+use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, room::Cost, sink::Answer};
 
 /// A write under way.
 #[derive(Debug)]
@@ -169,7 +162,7 @@ impl WriteJob {
         let (offset, bytes) = (ObjectOffset(rest.offset), data.len() as u64);
         let in_place = || rest.is_there(bytes);
         let cost = Cost::of(rest.offset, bytes, rest.first);
-        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), (in_place, IN_PLACE_PATIENCE))?;
+        let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
         core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
         self.written += bytes;
         if bytes < rest.bytes {

@@ -19,8 +19,7 @@ mod tests;
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use braid_store::{DeviceId, StoreSpace};
@@ -31,11 +30,6 @@ use self::{
     space::{Space, blocks},
     terms::Terms,
 };
-
-/// How long a write in place waits for others in flight, whose slices are done in some milliseconds each.
-pub(crate) const IN_PLACE_PATIENCE: Duration = Duration::from_millis(500);
-/// How often it looks.
-const IN_PLACE_LOOK: Duration = Duration::from_millis(2);
 
 /// What a write asks the disk for, as it is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,8 +49,6 @@ pub(crate) enum Claim {
     InRoom,
     /// It leaves alone what is kept, and the margin.
     Ordinary,
-    /// On blocks that are there already: it leaves alone what is kept, and half of the margin.
-    InPlace,
 }
 
 /// All room on one device.
@@ -151,8 +143,7 @@ impl Keeper {
     }
 
     /// Counts a write before it is done. `in_place` tells whether all of it falls on blocks that are there; asked only where it
-    /// would be refused otherwise; what is in flight beside such a write is waited for with `patience`. `measure` asks the device for its
-    /// space.
+    /// would be refused otherwise, and not refused then. `measure` asks the device for its space.
     ///
     /// # Errors
     /// [`Status::NoSpace`]: what is left of the disk is kept.
@@ -162,11 +153,11 @@ impl Keeper {
         in_room: bool,
         now: Duration,
         measure: impl Fn() -> Option<StoreSpace>,
-        (in_place, patience): (impl Fn() -> bool, Duration),
+        in_place: impl FnOnce() -> bool,
     ) -> Result<Charge<'_>, Failure> {
         let claim = if in_room { Claim::InRoom } else { Claim::Ordinary };
         let charge = || Charge { device: &self.device, cost };
-        let admit = |claim, now| {
+        let admit = |claim| {
             let State { space, terms, .. } = &mut *self.device.lock();
             if space.admit(cost.0, claim, now, &measure) {
                 return true;
@@ -175,19 +166,13 @@ impl Keeper {
             space.admit(cost.0, claim, now, &measure)
         };
         // What is there already is looked at without the lock: it may take the disk's time.
-        if admit(claim, now) {
+        if admit(claim) {
             return Ok(charge());
         }
-        // Half of the margin is enough for one such write: what is in flight beside it is waited for.
-        let began = Instant::now();
-        while in_place() {
-            if admit(Claim::InPlace, now + began.elapsed()) {
-                return Ok(charge());
-            }
-            if began.elapsed() >= patience {
-                break;
-            }
-            thread::sleep(IN_PLACE_LOOK);
+        // Looked at without the lock: it may take the disk's time.
+        if in_place() {
+            self.device.lock().space.count(cost.0);
+            return Ok(charge());
         }
         let kept = self.kept();
         let detail = format!("no space left on the disk but {kept} bytes that are kept for what clients have gathered");

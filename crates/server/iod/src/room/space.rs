@@ -7,7 +7,7 @@
 //!
 //! Invariants: (1) a write is counted before it is done, and is in flight until it is: a measurement takes all that is in
 //! flight for unwritten, so that `free - since` is never above the truth but for what others write; (2) whoever is not in
-//! room leaves `kept` and the margin, or half of it, alone; (3) where nothing is kept everybody is admitted.
+//! room leaves `kept` and the margin alone, but for who writes on blocks that are there; (3) where nothing is kept everybody is admitted.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use super::Claim;
 /// When a term ends of which nothing is heard.
 pub(super) const EXPIRES: Duration = Duration::from_millis(ROOM_EXPIRES_MS);
 /// The margin is for what is not counted: maps of large files, directories, what other programs write between two
-/// measurements. A part of the disk, in these bounds: a slice of a write in place (256 KiB) goes into half of the least.
+/// measurements. A part of the disk, in these bounds.
 const MARGIN_PART_OF_DISK: u64 = 256;
 const MARGIN_BYTES_MIN: u64 = 1 << 20;
 const MARGIN_BYTES_MAX: u64 = 16 << 20;
@@ -54,19 +54,23 @@ impl Space {
         now: Duration,
         measure: impl FnOnce() -> Option<StoreSpace>,
     ) -> bool {
-        let margin = |space: &Self| if claim == Claim::InPlace { space.margin / 2 } else { space.margin };
         if claim != Claim::InRoom && self.kept > 0 {
-            let is_needed = self.spare(margin(self)) < cost && self.may_measure(now);
+            let is_needed = self.spare() < cost && self.may_measure(now);
             if is_needed || self.is_older(now, BELIEVED) {
                 self.measure(now, measure);
             }
-            if self.spare(margin(self)) < cost {
+            if self.spare() < cost {
                 return false;
             }
         }
+        self.count(cost);
+        true
+    }
+
+    /// A write is done now, whatever is left: it is in flight.
+    pub(super) fn count(&mut self, cost: u64) {
         self.since = self.since.saturating_add(cost);
         self.in_flight = self.in_flight.saturating_add(cost);
-        true
     }
 
     /// The disk has what was in flight.
@@ -99,8 +103,8 @@ impl Space {
         self.free.saturating_sub(self.since)
     }
 
-    fn spare(&self, margin: u64) -> u64 {
-        self.left().saturating_sub(self.kept).saturating_sub(margin)
+    fn spare(&self) -> u64 {
+        self.left().saturating_sub(self.kept).saturating_sub(self.margin)
     }
 
     fn may_measure(&self, now: Duration) -> bool {

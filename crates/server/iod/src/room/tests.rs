@@ -47,7 +47,7 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
     let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(room.unwrap().granted.0, 15 * MIB / ROOM_PART_OF_FREE, "of what is free beyond the margin");
     let write = |bytes, in_room| {
-        drop(keeper.begin(Cost(bytes), in_room, NOW, measure, (|| false, Duration::ZERO))?);
+        drop(keeper.begin(Cost(bytes), in_room, NOW, measure, || false)?);
         free.set(free.get() - bytes);
         Ok::<_, Failure>(())
     };
@@ -62,46 +62,16 @@ fn ordinary_writes_are_taken_up_to_what_is_kept_and_the_margin() {
 }
 
 #[test]
-fn a_write_in_place_waits_for_those_that_are_in_flight_beside_it() {
-    let keeper = Keeper::alone();
-    let free = Cell::new(16 * MIB);
-    let measure = || space(256 * MIB, free.get());
-    keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
-    // Nothing but what is kept and the margin is left.
-    free.set(keeper.kept() + MIB);
-    let write =
-        |patience| keeper.begin(Cost(384 << 10), false, NOW + Duration::from_secs(1), measure, (|| true, patience));
-    let first = write(Duration::ZERO).unwrap();
-    assert!(write(Duration::ZERO).is_err(), "together they are more than half of the margin");
-    std::thread::scope(|scope| {
-        let second = scope.spawn(|| {
-            let free = keeper.kept() + MIB;
-            keeper
-                .begin(
-                    Cost(384 << 10),
-                    false,
-                    NOW + Duration::from_secs(1),
-                    || space(256 * MIB, free),
-                    (|| true, Duration::from_secs(60)),
-                )
-                .map(drop)
-        });
-        drop(first);
-        second.join().unwrap().unwrap();
-    });
-}
-
-#[test]
-fn a_write_in_place_goes_on_where_a_new_one_is_refused_but_not_into_what_is_kept() {
+fn a_write_in_place_goes_on_where_a_new_one_is_refused() {
     let (keeper, free) = (Keeper::alone(), Cell::new(16 * MIB));
     let measure = || space(256 * MIB, free.get());
     keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
     free.set(keeper.kept() + MIB);
     let later = NOW + Duration::from_secs(1);
-    let write = |in_place, now| keeper.begin(Cost(4096), false, now, measure, (|| in_place, Duration::ZERO)).map(drop);
+    let write = |in_place, now| keeper.begin(Cost(4096), false, now, measure, || in_place).map(drop);
     assert!(write(false, later).is_err() && write(true, later).is_ok());
-    free.set(keeper.kept() + MIB / 2);
-    assert!(write(true, later + Duration::from_secs(1)).is_err());
+    free.set(keeper.kept());
+    assert!(write(true, later + Duration::from_secs(1)).is_ok(), "it takes no block");
 }
 
 #[test]
@@ -111,7 +81,7 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
         asked.set(asked.get() + 1);
         disk()
     };
-    let write = || drop(keeper.begin(Cost(4096), false, NOW, measure, (|| false, Duration::ZERO)).unwrap());
+    let write = || drop(keeper.begin(Cost(4096), false, NOW, measure, || false).unwrap());
     (0..10_000).for_each(|_| write());
     assert_eq!(asked.get(), 0);
     keeper.ask(SESSION, &NOTHING, MIB, 0, NOW, measure);
@@ -124,7 +94,7 @@ fn the_disk_is_asked_for_its_space_seldom_and_never_where_nobody_has_room() {
 fn a_write_in_flight_when_the_disk_is_measured_counts_as_not_written() {
     let (keeper, free) = (Keeper::alone(), 17 * MIB);
     let measure = || space(256 * MIB, free);
-    let in_flight = keeper.begin(Cost(8 * MIB), false, NOW, measure, (|| false, Duration::ZERO)).unwrap();
+    let in_flight = keeper.begin(Cost(8 * MIB), false, NOW, measure, || false).unwrap();
     let (room, _) = keeper.ask(SESSION, &NOTHING, 16 * MIB, 0, NOW, measure);
     assert_eq!(room.unwrap().granted.0, MIB, "an eighth of 17 - 8 - 1 MiB");
     drop(in_flight);
@@ -276,9 +246,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     /// In any order of grants, writes, lost answers, late messages, expiries and ends of sessions: what was held is written.
-    /// The only other writers go through the daemon; `copies`: also a write in place takes new blocks.
+    /// The only other writers go through the daemon, and a write in place takes no block.
     #[test]
-    fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64, copies: bool) {
+    fn a_write_within_its_room_never_meets_a_full_disk(steps in steps(), mib in 1..48u64) {
         let (keeper, free, mut now) = (Keeper::alone(), Cell::new(mib * MIB), NOW);
         let measure = || space(64 * MIB, free.get());
         let mut sessions = [SessionId(1), SessionId(2), SessionId(3)];
@@ -287,12 +257,12 @@ proptest! {
         for step in steps {
             match step {
                 Step::Write { bytes, in_place } => {
-                    let takes = if in_place && !copies { 0 } else { bytes };
-                    let begun = keeper.begin(Cost::of(0, bytes, true), false, now, measure, (|| in_place, Duration::ZERO));
+                    let takes = if in_place { 0 } else { bytes };
+                    let begun = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || in_place);
                     flying.extend(begun.ok().map(|charge| (charge, takes)));
                 }
                 Step::Fill { bytes } => {
-                    while let Ok(charge) = keeper.begin(Cost::of(0, bytes, true), false, now, measure, (|| false, Duration::ZERO)) {
+                    while let Ok(charge) = keeper.begin(Cost::of(0, bytes, true), false, now, measure, || false) {
                         if bytes > free.get() {
                             break;
                         }
@@ -331,7 +301,7 @@ proptest! {
                     }
                     let (room, covered) = keeper.ask(sessions[session], &knows.account(), 0, cost, now, measure);
                     prop_assert!(covered, "{cost} bytes were held");
-                    let charge = keeper.begin(Cost(cost), true, now, measure, (|| false, Duration::ZERO));
+                    let charge = keeper.begin(Cost(cost), true, now, measure, || false);
                     prop_assert!(charge.is_ok());
                     let takes = if written { 0 } else { cost };
                     prop_assert!(takes <= free.get(), "{takes} bytes were held, {} are free", free.get());
