@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Invariants:
-//! 1. What is kept is never more than what is free: ordinary writes, allocations, copies and grants leave it alone.
+//! 1. What is kept is never more than what is free: ordinary writes, allocations, copies and grants leave it alone; a write on
+//!    blocks that are there takes none, where the file system does not copy on write.
 //! 2. A session's room is never less than what the session knows of: both sums only rise within a term.
 //! 3. Where nobody has room a write costs two additions, and the disk is not asked for its space.
 
@@ -165,7 +166,6 @@ impl Keeper {
             space.let_go(terms.expire(now));
             space.admit(cost.0, claim, now, &measure)
         };
-        // What is there already is looked at without the lock: it may take the disk's time.
         if admit(claim) {
             return Ok(charge());
         }
