@@ -10,6 +10,7 @@ mod config;
 pub mod engine;
 mod error;
 mod fork;
+pub mod group;
 mod keyfile;
 pub mod lease;
 mod place;
@@ -31,6 +32,7 @@ pub use braid_wire::{
 pub use config::{Config, Credential, Proof, Source, SourceBox};
 pub use engine::{HeldRoom, LockCancelHandle, OpenOptions};
 pub use error::{Error, Result};
+pub use group::Group;
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
 pub use place::ToAt;
