@@ -119,6 +119,12 @@ impl Vfs {
         self.holder.settle_all();
     }
 
+    /// Ends the session: what was promised to this mount is free for others when this returns. For a gateway that ends, and that
+    /// nobody asks anything any more.
+    pub fn leave(&self) {
+        self.client().leave();
+    }
+
     /// Attributes that came from the metadata server just now.
     pub(crate) fn seen(&self, attributes: Attributes) -> Known {
         self.files.see(&attributes);

@@ -94,8 +94,16 @@ impl Transport {
 
     fn recv_raw(&self, pieces: &mut [IoSliceMut<'_>], wait: Wait) -> io::Result<usize> {
         let count = pieces.len().min(PIECES_MAX);
-        let receive = || sys::recv(&self.socket, &mut pieces[..count], wait);
-        self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), receive)
+        let mut receive = |wait| sys::recv(&self.socket, &mut pieces[..count], wait);
+        // What is there already is taken without a new timeout: a server that waits without end for the next request would set
+        // one for each payload, and take it back after.
+        if sys::CAN_TRY && self.receive_timeout.would_change(wait) {
+            match receive(Wait::No) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                done => return done,
+            }
+        }
+        self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), || receive(wait))
     }
 
     /// Whether there may be bytes to receive that `poll` does not tell of.
@@ -255,20 +263,36 @@ impl Timeout {
         }
     }
 
+    /// Whether to wait so the kernel must be told anew.
+    fn would_change(&self, wait: Wait) -> bool {
+        let want = slice(wait);
+        wait != Wait::No && want != Some(Duration::ZERO) && self.set_ns.load(Ordering::Relaxed) != nanoseconds(want)
+    }
+
     fn prepare(&self, wait: Wait, set: impl Fn(Option<Duration>) -> io::Result<()>) -> io::Result<()> {
-        let want = match wait {
-            Wait::Until(deadline) => match deadline.saturating_duration_since(Instant::now()) {
-                Duration::ZERO => return Err(ErrorKind::TimedOut.into()),
-                left => Some(left.min(WAIT_SLICE).max(Duration::from_millis(1))),
-            },
-            _ => None,
-        };
-        let want_ns = want.map_or(0, |time| time.as_nanos() as u64);
+        let want = slice(wait);
+        if want == Some(Duration::ZERO) {
+            return Err(ErrorKind::TimedOut.into());
+        }
+        let want_ns = nanoseconds(want);
         if self.set_ns.swap(want_ns, Ordering::Relaxed) != want_ns {
             set(want)?;
         }
         Ok(())
     }
+}
+
+/// The timeout of the next wait: `None` for one without end, nothing once the time is up.
+fn slice(wait: Wait) -> Option<Duration> {
+    let Wait::Until(deadline) = wait else { return None };
+    match deadline.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Some(Duration::ZERO),
+        left => Some(left.min(WAIT_SLICE).max(Duration::from_millis(1))),
+    }
+}
+
+fn nanoseconds(timeout: Option<Duration>) -> u64 {
+    timeout.map_or(0, |time| time.as_nanos() as u64)
 }
 
 /// `MSG_NOSIGNAL`, so that a dead peer is an error and not a signal in a program that is not Rust's, and

@@ -227,3 +227,18 @@ fn who_was_given_a_files_layout_is_told_before_it_changes() {
     caches[0].leases.give_back(LeaseOf::Layout(file)).unwrap();
     assert_eq!(caches[0].leases.layout_ticket(file), None);
 }
+
+#[test]
+fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
+    let cluster = Cluster::up(1);
+    let one = client(&cluster);
+    one.mkdir("/d", 0o755).unwrap();
+    let (writer, reader) = (Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d"));
+    let options = OpenOptions::new().write(true).create(true).lease(LeaseMode::Write);
+    let file = writer.client.open("/d/f", &options).unwrap();
+    assert!(file.lease().is_some());
+    writer.client.leave();
+    let read = reader.leases.ask_data(file.index(), LeaseMode::Read, false).unwrap();
+    assert_eq!(read.map(|ticket| ticket.mode()), Some(LeaseMode::Read));
+    assert_eq!(writer.recalled.load(Ordering::SeqCst), 0);
+}

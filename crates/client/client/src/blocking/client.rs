@@ -77,6 +77,12 @@ impl Client {
         Self { session: Arc::new(Farewell(caller.clone())), caller }
     }
 
+    /// Ends the session now, for all clients and files that share it, and not with the last of them: what it holds is free for
+    /// others when this returns. For a process that ends while threads of it may still hold some. A call after it begins a new session.
+    pub fn leave(&self) {
+        block_on(self.caller.engine().shut_down());
+    }
+
     pub(super) fn caller(&self) -> &Caller<Blocking> {
         &self.caller
     }

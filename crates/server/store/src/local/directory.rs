@@ -4,7 +4,7 @@
 use super::platform;
 use crate::fault::{DiskOp, Fault, FaultPlan};
 use crate::verifier::{self, VERIFIER_FILE};
-use crate::{Result, StoreError};
+use crate::{DeviceId, Result, StoreError};
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, WriteVerifier, limits};
 use std::fs::File;
 use std::io::{self, Write};
@@ -44,6 +44,7 @@ pub(super) struct Directory {
     /// Held open for the lock, and to ask the file system about itself.
     pub(super) lock: File,
     host: Host,
+    pub(super) device: DeviceId,
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
     names: Vec<Names>,
@@ -61,14 +62,19 @@ pub(super) struct NamesSeen(Vec<u64>);
 
 impl Directory {
     /// Takes the verifier over from the last daemon, or makes a new one.
-    pub(super) fn open(root: PathBuf, lock: File, host: Host, faults: Option<Arc<FaultPlan>>) -> Self {
+    pub(super) fn open(
+        root: PathBuf,
+        lock: File,
+        (host, device): (Host, DeviceId),
+        faults: Option<Arc<FaultPlan>>,
+    ) -> Self {
         let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
         let kept = kept.and_then(|text| verifier::from_text(&text, &host.line()));
         // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
         let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
         let current = kept.unwrap_or_else(verifier::fresh);
-        let directory = Self { root, lock, host, faults, verifier: Mutex::new(current), names };
+        let directory = Self { root, lock, host, device, faults, verifier: Mutex::new(current), names };
         // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
         // that its number is no longer good.
         if directory.keep_verifier(current).is_err() {

@@ -3,10 +3,11 @@
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
 use braid_types::Timestamp;
-use rustix::fs::{AtFlags, FallocateFlags, SeekFrom, StatxFlags, XattrFlags};
+use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
@@ -60,6 +61,24 @@ pub(super) fn read_record(file: &File, _path: &Path) -> io::Result<Option<Vec<u8
 
 pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Result<()> {
     Ok(rustix::fs::fsetxattr(file, RECORD_XATTR, record, XattrFlags::empty())?)
+}
+
+/// A file without a name in a directory; `None` where the file system has none.
+pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
+        Ok(file) => Ok(Some(file.into())),
+        // EISDIR: a kernel that does not know it.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),
+        Err(errno) => Err(errno.into()),
+    }
+}
+
+/// Gives a nameless file its name, which nothing may have.
+pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
+    // open(2): by /proc, since AT_EMPTY_PATH wants a capability before Linux 6.10.
+    let itself = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, itself, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 /// Gives a new object its name, with its record.
@@ -137,10 +156,10 @@ pub(super) fn sync_file_system(root: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-pub(super) fn space(root: &File) -> io::Result<StoreSpace> {
+pub(super) fn space(root: &File, device: DeviceId) -> io::Result<StoreSpace> {
     let fs = rustix::fs::fstatvfs(root)?;
     Ok(StoreSpace {
-        device: device(root)?,
+        device,
         total_bytes: fs.f_blocks.saturating_mul(fs.f_frsize),
         free_bytes: fs.f_bfree.saturating_mul(fs.f_frsize),
         available_bytes: fs.f_bavail.saturating_mul(fs.f_frsize),
@@ -150,7 +169,7 @@ pub(super) fn space(root: &File) -> io::Result<StoreSpace> {
 }
 
 /// The device's number on this boot of this host: equal for two directories of one file system alone.
-fn device(root: &File) -> io::Result<DeviceId> {
+pub(super) fn device(root: &File) -> io::Result<DeviceId> {
     let mut id = [0; 16];
     let boot = boot_id()?;
     for (byte, pair) in id.iter_mut().zip(boot.as_bytes().chunks(2)) {

@@ -6,7 +6,8 @@
 //!   DIR/objects/000 … 3ff/  the objects         DIR/braid-lost+found/
 //! ```
 //!
-//! 1. An object has its record from its first moment: it is made in `tmp/` with the record and renamed to its name.
+//! 1. An object has its record from its first moment: it is made without a name, given the record, then its name; where the
+//!    file system has no nameless files, in `tmp/`, and renamed.
 //! 2. An object's name is durable when its first flush returns: its directory counts as unsynced from the
 //!    object's creation, and all do after `open`, until a flush syncs it.
 //! 3. One process has the directory: `lock` is held by the open store and let go by the kernel when it dies.

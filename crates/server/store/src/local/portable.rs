@@ -68,6 +68,16 @@ pub(super) fn write_record(_file: &File, path: &Path, record: &[u8]) -> io::Resu
     std::fs::rename(new, to)
 }
 
+/// The standard library makes no file without a name.
+pub(super) fn nameless(_directory: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+/// Never asked for.
+pub(super) fn name(_file: &File, _path: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// The record first: an object without a record is corrupted, a record without an object is nothing.
 pub(super) fn rename_with_record(from: &Path, to: &Path) -> io::Result<()> {
     std::fs::rename(record_path(from), record_path(to))?;
@@ -157,9 +167,12 @@ pub(super) fn sync_file_system(_root: &File) -> io::Result<bool> {
 }
 
 /// The standard library cannot ask for space: nothing is known, and nothing is promised.
-pub(super) fn space(_root: &File) -> io::Result<StoreSpace> {
-    let device = DeviceId::default();
+pub(super) fn space(_root: &File, device: DeviceId) -> io::Result<StoreSpace> {
     Ok(StoreSpace { device, total_bytes: 0, free_bytes: 0, available_bytes: 0, total_objects: 0, free_objects: 0 })
+}
+
+pub(super) fn device(_root: &File) -> io::Result<DeviceId> {
+    Ok(DeviceId::default())
 }
 
 /// Without a boot id every start counts as a boot: the safe side of I6.

@@ -52,6 +52,15 @@ pub struct LocalStore {
     temporary: AtomicU64,
 }
 
+/// What became of making an object.
+enum Made {
+    New(File),
+    /// It was there.
+    Taken,
+    /// The file system has no such way.
+    Unsupported,
+}
+
 impl LocalStore {
     /// Makes an object directory of an empty or absent one. Refuses one that holds anything, and a file system that
     /// cannot keep object records.
@@ -78,8 +87,10 @@ impl LocalStore {
             Some(host) => host,
             None => Host::probe(&lock).map_err(|error| StoreError::from_io("identify the mount of", &root, error))?,
         };
+        let device =
+            platform::device(&lock).map_err(|error| StoreError::from_io("identify the device of", &root, error))?;
         Ok(Self {
-            directory: Arc::new(Directory::open(root, lock, host, options.faults)),
+            directory: Arc::new(Directory::open(root, lock, (host, device), options.faults)),
             identity,
             cache: Cache::new(options.open_files_max),
             creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
@@ -118,29 +129,66 @@ impl LocalStore {
         &self.creation[(id.file.0 ^ u64::from(id.part.0)) as usize % CREATION_LOCKS]
     }
 
-    /// Makes an object that is not there; the caller holds the lock of its creation.
-    fn make(&self, new: &NewObject) -> Result<Arc<LocalObject>> {
+    /// Makes an object; `None` when it is there. The caller holds the lock of its creation.
+    fn make(&self, new: &NewObject) -> Result<Option<Arc<LocalObject>>> {
         let record = ObjectRecord::new(new)?;
-        self.directory.present(new.id.file)?;
-        let temporary = temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
-        let made = self.make_file(&temporary, &record).inspect_err(|_| {
-            // Left behind when this fails too; the next open cleans up.
-            let _ = platform::remove_with_record(&temporary);
-        });
-        let file = made.map_err(|error| StoreError::from_io("make", self.directory.object_path(new.id), error))?;
+        let made = match self.make_nameless(&record) {
+            Ok(Made::Unsupported) => self.make_in_temporary(&record)?,
+            made => made,
+        };
+        let file = match made {
+            Ok(Made::New(file)) => file,
+            Ok(_) => return Ok(None),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::NotFound {
+                    self.directory.present(new.id.file)?;
+                }
+                return Err(StoreError::from_io("make", self.directory.object_path(new.id), error));
+            }
+        };
         self.directory.name_changed(new.id.file);
-        Ok(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file))))
+        Ok(Some(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file)))))
     }
 
-    /// Nameless first, with its record, then with its name (invariant 1).
-    fn make_file(&self, temporary: &Path, record: &ObjectRecord) -> io::Result<File> {
+    /// Without a name at first, with its record, then with its name (invariant 1). It is made in the directory where it will lie: a
+    /// file system that keeps a directory's files together then spreads objects as it spreads directories, and has
+    /// not all that are made and deleted in one place to search (ext4: 0.7 ms each after 9,000 deletions).
+    fn make_nameless(&self, record: &ObjectRecord) -> io::Result<Made> {
         self.directory.check(DiskOp::Create)?;
-        let file = File::options().read(true).write(true).create_new(true).open(temporary)?;
+        let Some(file) = platform::nameless(&self.directory.object_directory(record.id.file))? else {
+            return Ok(Made::Unsupported);
+        };
+        let path = self.directory.object_path(record.id);
         self.directory.check(DiskOp::SetRecord)?;
-        platform::write_record(&file, temporary, &record.encode())?;
+        platform::write_record(&file, &path, &record.encode())?;
         self.directory.check(DiskOp::Rename)?;
-        platform::rename_with_record(temporary, &self.directory.object_path(record.id))?;
-        Ok(file)
+        match platform::name(&file, &path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
+            named => named.map(|()| Made::New(file)),
+        }
+    }
+
+    /// Where a file system has no nameless files: under another name first.
+    fn make_in_temporary(&self, record: &ObjectRecord) -> Result<io::Result<Made>> {
+        match LocalObject::open(&self.directory, record.id) {
+            Ok(_) => return Ok(Ok(Made::Taken)),
+            Err(error) if error.is_no_object() => {}
+            Err(error) => return Err(error),
+        }
+        let temporary = temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
+        let make = || {
+            self.directory.check(DiskOp::Create)?;
+            let file = File::options().read(true).write(true).create_new(true).open(&temporary)?;
+            self.directory.check(DiskOp::SetRecord)?;
+            platform::write_record(&file, &temporary, &record.encode())?;
+            self.directory.check(DiskOp::Rename)?;
+            platform::rename_with_record(&temporary, &self.directory.object_path(record.id))?;
+            Ok(Made::New(file))
+        };
+        Ok(make().inspect_err(|_| {
+            // Left behind when this fails too; the next open cleans up.
+            let _ = platform::remove_with_record(&temporary);
+        }))
     }
 
     /// Syncs the file system as a whole; `false` where that cannot be asked for.
@@ -223,10 +271,15 @@ impl ObjectStore for LocalStore {
         if let Some(object) = self.cache.find(new.id) {
             return Ok(object);
         }
-        match LocalObject::open(&self.directory, new.id) {
-            Ok(object) => Ok(self.keep(object)),
-            Err(error) if error.is_no_object() => Ok(self.make(new)?),
-            Err(error) => Err(error),
+        loop {
+            if let Some(object) = self.make(new)? {
+                return Ok(object);
+            }
+            match LocalObject::open(&self.directory, new.id) {
+                // What had its name was no object, and is out of the way now.
+                Err(error) if error.is_no_object() => {}
+                opened => return Ok(self.keep(opened?)),
+            }
         }
     }
 
@@ -280,7 +333,7 @@ impl ObjectStore for LocalStore {
     }
 
     fn space(&self) -> Result<StoreSpace> {
-        platform::space(&self.directory.lock)
+        platform::space(&self.directory.lock, self.directory.device)
             .map_err(|error| StoreError::from_io("ask for the space of", &self.directory.root, error))
     }
 }

@@ -96,6 +96,9 @@ impl Drop for Served {
         self.end();
         // Of files that programs still have open; nobody waits for it but this process.
         self.vfs.settle();
+        // Not left to the last of the threads that hold it: the process would end before, and its leases be in everyone's way
+        // until the server gives it up.
+        self.vfs.leave();
         // Of one that is still in use, out of the tree, the warden has to end what is left.
         if self.mounted.wait_for(Duration::ZERO) {
             self.warden.take().into_iter().for_each(Warden::farewell);

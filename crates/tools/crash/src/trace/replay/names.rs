@@ -67,13 +67,20 @@ impl Replay {
         from: (Option<usize>, usize),
         to: (Option<usize>, usize),
     ) -> Result<()> {
-        let from = self.place_of(call, from.0, from.1)?;
         let to = self.place_of(call, to.0, to.1)?;
-        let (Some(from), Some(to)) = (&from, &to) else {
+        let node = match self.descriptor_behind(call, from.1)? {
+            Some(number) => self.node_of(call.thread, number),
+            None => match self.place_of(call, from.0, from.1)? {
+                Some(from) => {
+                    Some(self.tree.lookup(from.directory, &from.name).context("a link of what is not known")?)
+                }
+                None => None,
+            },
+        };
+        let (Some(node), Some(to)) = (node, &to) else {
             ensure!(to.is_none(), "a link from outside of what is recorded");
             return Ok(());
         };
-        let node = self.tree.lookup(from.directory, &from.name).context("a link of what is not known")?;
         self.change(Change::Names(vec![(to.directory, to.name.clone(), Some(node))]));
         Ok(())
     }
@@ -86,14 +93,20 @@ impl Replay {
         Ok(())
     }
 
-    /// A new node, and its name.
-    pub(super) fn make(&mut self, kind: Kind, place: &Place) -> Node {
-        let directory = matches!(kind, Kind::Directory(_));
+    /// A new node, which has no name yet.
+    pub(super) fn make_nameless(&mut self, kind: Kind, directory: Node) -> Node {
+        let is_directory = matches!(kind, Kind::Directory(_));
         let node = self.tree.add(kind.clone());
         self.history.nodes.push(kind);
-        let above = self.history.volumes[place.directory.0];
-        let top = place.directory == Node::ROOT && directory;
+        let above = self.history.volumes[directory.0];
+        let top = directory == Node::ROOT && is_directory;
         self.history.volumes.push(if top { node } else { above });
+        node
+    }
+
+    /// A new node, and its name.
+    pub(super) fn make(&mut self, kind: Kind, place: &Place) -> Node {
+        let node = self.make_nameless(kind, place.directory);
         self.change(Change::Names(vec![(place.directory, place.name.clone(), Some(node))]));
         node
     }

@@ -11,14 +11,17 @@ impl Replay {
         };
         let path = if call.name == "creat" { 0 } else { path };
         let full = self.full_path(call, directory, path)?;
-        let target = if full.as_deref() == Some(&*self.marks) {
+        let target = if text::has_flag(flags, "O_TMPFILE") {
+            let Some(directory) = self.existing(full.as_deref())? else {
+                self.descriptors.close(call.thread, returned);
+                return Ok(());
+            };
+            Target::Node(self.make_nameless(Kind::File(mode_of(call)), directory))
+        } else if full.as_deref() == Some(&*self.marks) {
             Target::Marks
         } else {
             match self.place(full.as_deref())? {
-                Some(Ok(place)) => {
-                    ensure!(!text::has_flag(flags, "O_TMPFILE"), "O_TMPFILE is not understood");
-                    Target::Node(self.opened(&place, call, flags)?)
-                }
+                Some(Ok(place)) => Target::Node(self.opened(&place, call, flags)?),
                 Some(Err(node)) => Target::Node(node),
                 None => {
                     // Something else now has this number.
@@ -43,9 +46,7 @@ impl Replay {
             }
             return Ok(node);
         }
-        let mode =
-            if call.name == "openat2" { &b"0644"[..] } else { call.arguments.last().copied().unwrap_or(b"0644") };
-        let node = self.make(Kind::File(octal(mode)), place);
+        let node = self.make(Kind::File(mode_of(call)), place);
         Ok(node)
     }
 
@@ -78,4 +79,9 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// The mode that a new file is asked for.
+fn mode_of(call: &Call<'_>) -> u32 {
+    octal(if call.name == "openat2" { &b"0644"[..] } else { call.arguments.last().copied().unwrap_or(b"0644") })
 }

@@ -63,9 +63,20 @@ impl Replay {
     }
 
     pub(super) fn node(&mut self, call: &Call<'_>, descriptor: usize) -> Result<Option<Node>> {
-        Ok(self.open_file(call, descriptor)?.and_then(|file| match file.target {
+        Ok(self.node_of(call.thread, number(call, descriptor)?))
+    }
+
+    pub(super) fn node_of(&mut self, thread: u32, descriptor: i64) -> Option<Node> {
+        match self.descriptors.find(thread, descriptor)?.file.target {
             Target::Node(node) => Some(node),
             Target::Marks => None,
-        }))
+        }
+    }
+
+    /// The descriptor that a path in `/proc` stands for.
+    pub(super) fn descriptor_behind(&self, call: &Call<'_>, path: usize) -> Result<Option<i64>> {
+        let path = text::bytes(argument(call, path)?)?;
+        let number = path.strip_prefix(b"/proc/self/fd/").and_then(|number| std::str::from_utf8(number).ok());
+        Ok(number.and_then(|number| number.parse().ok()))
     }
 }
