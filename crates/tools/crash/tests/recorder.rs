@@ -76,6 +76,27 @@ fn what_is_replayed_is_what_lies_on_the_disk() {
 }
 
 #[test]
+fn a_file_that_is_made_nameless_has_its_name_from_the_link_on() {
+    let script = r#"
+        mkdir $D/a; mark made; export D
+        python3 -c 'import os, sys
+d = os.environ["D"]
+fd = os.open(d + "/a", os.O_RDWR | os.O_TMPFILE, 0o640)
+os.write(fd, b"nameless")
+os.setxattr(fd, "user.of", b"it")
+os.link(f"/proc/self/fd/{fd}", d + "/a/named", src_dir_fd=fd, follow_symlinks=True)
+os.write(fd, b" no more")'
+    "#;
+    let Some(scratch) = record(script) else { return };
+    let end = scratch.history.end();
+    assert_eq!(end.differences(&scratch.root, &[]).unwrap(), Vec::<String>::new());
+    let (_dir, copy) = write(&end);
+    assert_eq!(fs::read(copy.join("a/named")).unwrap(), b"nameless no more");
+    let (_dir, bare) = image(&scratch.history, mark(&scratch.history, "made"), Share::Nothing);
+    assert!(!bare.join("a/named").exists());
+}
+
+#[test]
 fn a_difference_from_the_disk_is_found() {
     let Some(scratch) = record(MANY) else { return };
     let mut end = scratch.history.end();
