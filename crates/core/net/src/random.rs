@@ -1,6 +1,6 @@
 //! Random bytes of the system.
 
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
 /// Fresh random bytes.
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {

@@ -7,7 +7,7 @@
 //!       `--"capability"--> capability key                 proves it to I/O daemons)
 //! ```
 
-use ring::hmac;
+use aws_lc_rs::hmac;
 
 /// Bytes in every key.
 pub const KEY_BYTES: usize = 32;

@@ -21,7 +21,7 @@ use braid_wire::{
     Secret, Ticket,
     message::{mds::AgentCheckReply, types::Identity},
 };
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
 use super::{peer, protocol};
 use crate::{

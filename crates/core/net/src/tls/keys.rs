@@ -4,7 +4,7 @@
 
 use std::io;
 
-use ring::{
+use aws_lc_rs::{
     aead::{Algorithm, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     hkdf::{HKDF_SHA256, KeyType, Prk},
 };

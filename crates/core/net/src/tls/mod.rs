@@ -8,7 +8,7 @@
 //!   rustls: hello .. finished ----> secret of each direction ----> Sealer, Opener: records
 //! ```
 //!
-//! The handshake is rustls's. The records after it are sealed and opened here, with the same ring underneath: in
+//! The handshake is rustls's. The records after it are sealed and opened here, with the same cryptography underneath (aws-lc): in
 //! buffers that are used again, which halves what TLS adds to a read (ADR 7).
 //!
 //! Invariants: (1) TLS 1.3 and nothing older; (2) no tickets, no resumption, no early data: every channel has an
@@ -29,7 +29,7 @@ use std::{
 };
 
 use braid_wire::CHANNEL_BINDING_BYTES;
-use ring::{
+use aws_lc_rs::{
     aead::{AES_128_GCM, Algorithm, CHACHA20_POLY1305},
     rand::SystemRandom,
     signature::Ed25519KeyPair,
@@ -41,7 +41,7 @@ use rustls::{
         Resumption,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
-    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring as provider, verify_tls13_signature_with_raw_key},
+    crypto::{CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs as provider, verify_tls13_signature_with_raw_key},
     pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime},
     server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage},
     sign::CertifiedKey,

@@ -19,7 +19,7 @@ use std::{
     ops::Range,
 };
 
-use ring::aead::Aad;
+use aws_lc_rs::aead::Aad;
 
 use super::{
     ALERT, CIPHERTEXT_BYTES_MAX, DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX, RECEIVE_BYTES,

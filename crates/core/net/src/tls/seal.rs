@@ -12,7 +12,7 @@ use std::{
     io::{self, IoSlice, IoSliceMut},
 };
 
-use ring::aead::Aad;
+use aws_lc_rs::aead::Aad;
 
 use super::{
     DATA, HANDSHAKE, HEADER_BYTES, KEY_UPDATE, PLAINTEXT_BYTES_MAX, SEND_RECORDS, TAG_BYTES, invalid, keys::Keys,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use proptest::prelude::*;
-use ring::aead::{AES_128_GCM, CHACHA20_POLY1305};
+use aws_lc_rs::aead::{AES_128_GCM, CHACHA20_POLY1305};
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;

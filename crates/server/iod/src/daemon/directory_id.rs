@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
 const FILE: &str = "directory-id";
 

@@ -10,7 +10,7 @@ use braid_client::KeyFile;
 use braid_mds::Mds;
 use braid_types::{ClusterUuid, KeyId, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
-use ring::rand::{SecureRandom, SystemRandom};
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 
 use crate::{
