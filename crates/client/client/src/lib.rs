@@ -32,7 +32,7 @@ pub use braid_wire::{
 pub use config::{Config, Credential, Proof, Source, SourceBox};
 pub use engine::{HeldRoom, LockCancelHandle, OpenOptions};
 pub use error::{Error, Result};
-pub use group::Group;
+pub use group::{Group, ThreadGroup};
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
 pub use place::ToAt;
