@@ -1,8 +1,9 @@
 //! Tasks that work on one file together: a parallel program's processes, or the threads of one.
 //!
 //! All that a collective call needs of a program is one exchange of bytes among its tasks, so that any means that a program has
-//! (MPI, threads, sockets) makes a group. One is here: [`ThreadGroup`].
+//! (MPI, threads, sockets) makes a group. Two are here: [`ThreadGroup`] and [`TcpGroup`].
 
+mod tcp;
 mod threads;
 
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use braid_types::Status;
 
 use crate::{Error, Result};
 
+pub use tcp::TcpGroup;
 pub use threads::ThreadGroup;
 
 /// The tasks of a parallel program, seen from one of them.
@@ -47,7 +49,9 @@ fn meeting(error: Error) -> Error {
 
 /// A task went away.
 fn lost(rank: u32, why: &str) -> Error {
-    meeting(Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}")).with_hint("start the program again"))
+    meeting(
+        Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}")).with_hint("start the program again"),
+    )
 }
 
 /// Tasks that did not come in time.
@@ -63,7 +67,9 @@ fn late(missing: &[u32], time_max: Duration) -> Error {
 
 /// Two threads of one task in one group at a time: which of them comes first is not the same in every task.
 fn crowded() -> Error {
-    meeting(Error::new(Status::Busy, "another thread of this task is meeting them").with_hint("one call after the other"))
+    meeting(
+        Error::new(Status::Busy, "another thread of this task is meeting them").with_hint("one call after the other"),
+    )
 }
 
 #[cfg(test)]

@@ -90,12 +90,7 @@ impl ThreadGroup {
     }
 
     /// Waits until `round` is closed or the group has failed.
-    fn leave<'s>(
-        &'s self,
-        mut state: MutexGuard<'s, State>,
-        round: u64,
-        time_max: Duration,
-    ) -> Result<Arc<[Vec<u8>]>> {
+    fn leave<'s>(&'s self, mut state: MutexGuard<'s, State>, round: u64, time_max: Duration) -> Result<Arc<[Vec<u8>]>> {
         let deadline = deadline(time_max);
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
