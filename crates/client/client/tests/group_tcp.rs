@@ -175,13 +175,15 @@ fn a_rank_that_is_taken_or_of_another_size_is_refused() {
     let other_size = join(address, 1, 2).unwrap_err();
     assert_eq!(other_size.status(), Status::Invalid);
     assert!(other_size.to_string().contains("this one has 3"), "{other_size}");
-    // Of two that both say that they are task 1 one is refused; which, is a race.
-    let pair = [1, 1].map(|rank| thread::spawn(move || join(address, rank, 3)));
+    // Of two that both say that they are task 1 one is refused, which hears of it at once; the other waits for the last.
+    let (tell, told) = std::sync::mpsc::channel();
+    for tell in [tell.clone(), tell] {
+        thread::spawn(move || tell.send(join(address, 1, 3)).unwrap());
+    }
+    let refused = told.recv().unwrap().unwrap_err();
+    assert!(refused.to_string().contains("another task 1"), "{refused}");
     let last = thread::spawn(move || join(address, 2, 3));
-    let mut pair = pair.map(|task| task.join().unwrap());
-    pair.sort_by_key(Result::is_err);
-    let [joined, refused] = pair;
-    assert!(refused.unwrap_err().to_string().contains("another task 1"));
+    let joined = told.recv().unwrap();
     let tasks = [root.join().unwrap(), joined, last.join().unwrap()].map(Result::unwrap);
     assert!(come(&tasks, LONG).iter().all(Result::is_ok));
     for (rank, size) in [(2, 2), (0, 0), (5, 1)] {
