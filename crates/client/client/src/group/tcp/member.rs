@@ -88,11 +88,10 @@ impl Member {
         if let Some(failed) = &line.failed {
             return Err(failed.clone());
         }
-        line.round(mine, self.size, time_max).map_err(|error| {
+        line.round(mine, self.size, time_max).inspect_err(|error| {
             line.failed = Some(error.clone());
             // The root sees it at once and tells the others.
             let _ = line.stream.shutdown(Shutdown::Both);
-            error
         })
     }
 }
