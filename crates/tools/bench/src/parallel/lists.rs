@@ -63,10 +63,13 @@ pub fn run(bench: &Bench) -> Result<Vec<Measure>> {
 
 /// Where the ranges begin, in an order that is none.
 fn offsets(count: u64) -> Vec<u64> {
-    let apart =
-        |at: u64| at * APART_BYTES + at.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (APART_BYTES - RANGE_BYTES as u64);
+    let random = |at: u64| {
+        let mixed = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32
+    };
+    let apart = |at: u64| at * APART_BYTES + random(at) % (APART_BYTES - RANGE_BYTES as u64);
     let mut offsets: Vec<u64> = (0..count).map(apart).collect();
-    offsets.sort_by_key(|at| at.wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 8);
+    offsets.sort_by_key(|at| random(*at));
     offsets
 }
 
