@@ -134,6 +134,24 @@ fn pieces_in_any_order_take_the_requests_of_an_ascending_list() {
 }
 
 #[test]
+fn a_list_travels_to_each_daemon_once_however_many_windows_it_takes() {
+    let fake = Fake::striped();
+    let (count, bytes) = (4000u64, 10_000);
+    let (file, data) = written(&fake, 11_000 * count as usize);
+    let offsets: Vec<u64> = (0..count).map(|at| at * 11_000 - at % 7).collect();
+    read_all(&file, &data, &offsets, bytes);
+    fake.cluster().request_bytes.clear();
+    read_all(&file, &data, &offsets, bytes);
+    let cluster = fake.cluster();
+    let (requests, sent) =
+        (cluster.request_bytes.len(), cluster.request_bytes.iter().map(|(_, bytes)| bytes).sum::<usize>());
+    assert!(requests >= 3 * 4, "each daemon has {} bytes: some windows", bytes as u64 * count / 3);
+    // 16 bytes for each extent; an extent that two windows share goes twice, and each request has some fields.
+    let list = 16 * count as usize;
+    assert!(sent <= 3 * list + requests * 100, "{sent} bytes in {requests} requests, and the list is {list}");
+}
+
+#[test]
 fn bytes_that_several_pieces_want_travel_once() {
     let fake = Fake::striped();
     let (file, data) = written(&fake, 40_000);
