@@ -17,7 +17,10 @@ use super::{
     member::failed_body,
     proof::{ANSWER_BYTES, HELLO_BYTES, Hello, Keys, NONCE_BYTES, PROOF_BYTES, Transcript, nonce},
 };
-use crate::{Error, Result, group::late};
+use crate::{
+    Error, Result,
+    group::{late, meeting},
+};
 
 /// Who has not proved the secret within this time is no task.
 pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
@@ -49,7 +52,7 @@ impl<'s> Joining<'s> {
     /// Until all are there.
     pub(super) fn run(&mut self, listener: &TcpListener, deadline: Instant, time_max: Duration) -> Result<()> {
         let listening = listener.set_nonblocking(true);
-        listening.map_err(|error| Error::new(Status::Internal, format!("task 0 cannot listen: {error}")))?;
+        listening.map_err(|error| meeting(Error::new(Status::Internal, format!("task 0 cannot listen: {error}"))))?;
         loop {
             let missing: Vec<u32> =
                 (1..).zip(&self.tasks[1..]).filter(|(_, task)| task.is_none()).map(|at| at.0).collect();
@@ -59,7 +62,9 @@ impl<'s> Joining<'s> {
             if Instant::now() >= deadline {
                 return Err(late(&missing, time_max));
             }
-            while let Ok((stream, _)) = listener.accept() {
+            // Not for ever, however fast they come: those that are there are looked at in between.
+            for _ in 0..NEWCOMERS_MAX {
+                let Ok((stream, _)) = listener.accept() else { break };
                 self.take(stream);
             }
             if !self.look() {
