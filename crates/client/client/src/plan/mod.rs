@@ -16,18 +16,22 @@
 //! 3. A round holds at most [`ROUND_BYTES_MAX`] of payload (or one window for each daemon) and about
 //!    [`ROUND_PIECES_MAX`] pieces, however large the call is (I9). A window of more than [`PIECES_MAX`] pieces goes
 //!    through a bounce buffer.
+//! 4. Of an explicit list each window takes along only the extents that it touches: all windows of a daemon together send it
+//!    the list once, not once each.
 
 mod deal;
 mod file_map;
+mod pieces;
 mod staging;
 
 use std::collections::VecDeque;
 
-use braid_layout::{LayoutError, Request, Window, Windows};
+use braid_layout::{LayoutError, Pattern, Request, View, Window, Windows};
 use braid_types::limits::WINDOW_BYTES;
 
 pub(crate) use deal::{deal, deal_mut};
 pub use file_map::{FileMap, Target};
+pub(crate) use pieces::{Laid, extents as laid_extents, formula, lay};
 pub(crate) use staging::{gather, scatter};
 
 /// Payload of one round. Sixteen windows keep every link full while the next round is planned.
@@ -76,6 +80,8 @@ pub struct Planner<'f> {
     map: &'f FileMap,
     request: Request,
     lanes: VecDeque<Lane>,
+    /// Where each extent of an explicit list begins in the stream, and where the last ends; empty for other views.
+    starts: Vec<u64>,
     /// A window for the whole call, when that is all there is.
     single: Option<Planned>,
 }
@@ -91,7 +97,8 @@ impl<'f> Planner<'f> {
     /// # Errors
     /// The request is malformed.
     pub fn new(map: &'f FileMap, request: Request) -> Result<Self, LayoutError> {
-        let mut planner = Self { map, request, lanes: VecDeque::new(), single: None };
+        let starts = starts(&request.view);
+        let mut planner = Self { map, request, lanes: VecDeque::new(), starts, single: None };
         match planner.only_window()? {
             Some(single) => planner.single = Some(single),
             None => planner.open_lanes()?,
@@ -144,10 +151,27 @@ impl<'f> Planner<'f> {
     }
 
     fn planned(&self, target: usize, window: Window) -> Result<Planned, LayoutError> {
-        let request = Request { view: self.request.view.clone(), start: window.start, bytes: window.bytes };
+        let request = self.part(window);
         let position = window.start - self.request.start;
         let memory = self.memory(target, &request, position)?;
         Ok(Planned { target, request, position, payload: window.payload, memory })
+    }
+
+    /// The request for one window.
+    fn part(&self, window: Window) -> Request {
+        let Window { start, bytes, .. } = window;
+        let view = &self.request.view;
+        match (&view.pattern, self.starts.last()) {
+            // Within the first copy of the list, as all lists are laid that programs give.
+            (Pattern::Extents(extents), Some(end)) if start.checked_add(bytes).is_some_and(|last| last <= *end) => {
+                let first = self.starts.partition_point(|at| *at <= start) - 1;
+                let past = self.starts.partition_point(|at| *at < start + bytes);
+                let pattern = Pattern::Extents(extents[first..past].to_vec());
+                let view = View { pattern, displacement: view.displacement, extent: view.extent };
+                Request { view, start: start - self.starts[first], bytes }
+            }
+            _ => Request { view: view.clone(), start, bytes },
+        }
     }
 
     fn memory(&self, target: usize, request: &Request, position: u64) -> Result<Memory, LayoutError> {
@@ -163,6 +187,19 @@ impl<'f> Planner<'f> {
         }
         Ok(Memory::Pieces(pieces))
     }
+}
+
+fn starts(view: &View) -> Vec<u64> {
+    let Pattern::Extents(extents) = &view.pattern else { return Vec::new() };
+    let mut starts = Vec::with_capacity(extents.len() + 1);
+    let mut end = 0u64;
+    starts.push(end);
+    for extent in extents {
+        // A list past the 64-bit edge is refused where it is used.
+        end = end.saturating_add(extent.bytes);
+        starts.push(end);
+    }
+    starts
 }
 
 impl Planned {
