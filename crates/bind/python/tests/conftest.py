@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -50,7 +51,7 @@ def client(config) -> braid.Client:
 @pytest.fixture
 def place(client, request) -> str:
     """A new directory."""
-    path = f"/{request.node.name.replace('/', '_')[:80]}-{os.urandom(4).hex()}"
+    path = f"/{re.sub(r'[^A-Za-z0-9]', '_', request.node.name)[:80]}-{os.urandom(4).hex()}"
     client.mkdir(path)
     yield path
     client.rmtree(path)

@@ -12,6 +12,10 @@ import pytest
 
 class Fixtures(abstract.AbstractFixtures):
     @pytest.fixture
+    def fs(self, config):
+        return fsspec.filesystem("braid", config=str(config))
+
+    @pytest.fixture
     def fs_join(self):
         return lambda *parts: "/".join(parts)
 
@@ -43,10 +47,9 @@ class TestPipe(abstract.AbstractPipeTests, Fixtures):
 def test_it_is_found_by_its_protocol_and_options_travel(config, place):
     with fsspec.open(f"braid://{place}/d/f", "w", config=str(config)) as file:
         file.write("text")
-    with fsspec.open(f"braid:{place}/d/f", "r", config=str(config)) as file:
-        assert file.read() == "text"
     fs, path = fsspec.url_to_fs(f"braid://{place}/d/f", config=str(config))
     assert (path, fs.unstrip_protocol(path)) == (f"{place}/d/f", f"braid://{place}/d/f")
+    assert fs.cat_file(f"braid:{place}/d/f") == b"text"
     assert fs.client is fsspec.filesystem("braid", config=str(config)).client, "instances are shared"
 
 
@@ -149,6 +152,10 @@ def test_moving_and_removing(fs, place):
     fs.mkdir(f"{place}/into")
     fs.mv(f"{place}/e/*", f"{place}/into/")
     assert fs.find(place) == [f"{place}/into/y", f"{place}/new/z"] and fs.cat_file(f"{place}/new/z") == b"x"
+    for move in (fs.mv, fs.cp_file):
+        with pytest.raises(FileNotFoundError):
+            move(f"{place}/nothing", f"{place}/not-made/f")
+    assert not fs.exists(f"{place}/not-made")
     with pytest.raises(OSError, match="recursive=True"):
         fs.rm(f"{place}/into")
     with pytest.raises(FileNotFoundError):

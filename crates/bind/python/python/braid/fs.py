@@ -201,14 +201,13 @@ class BraidFileSystem(AbstractFileSystem):
         self.client.rmdir(self._strip_protocol(path))
 
     def _making_directories(self, path: str, make: Callable[[], Any]) -> Any:
-        """Makes something; when a directory above it is missing and may be made, that first."""
+        """Makes something; when the directory above it is missing and may be made, that first."""
         try:
             return make()
         except FileNotFoundError:
-            parent = self._parent(path)
-            if not self.auto_mkdir or self.client.exists(parent):
+            if not self.auto_mkdir:
                 raise
-            self.client.makedirs(parent, exist_ok=True)
+            self.client.makedirs(self._parent(path), exist_ok=True)
             return make()
 
     # Whole files and ranges.
@@ -320,7 +319,7 @@ class BraidFileSystem(AbstractFileSystem):
     def cp_file(self, path1: Any, path2: Any, **_: Any) -> None:
         """Within the file system: the I/O daemons copy where both files lie alike on them."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        if self.isdir(path1):
+        if self.info(path1)["type"] == "directory":
             self.makedirs(path2, exist_ok=True)
         else:
             self._making_directories(path2, lambda: self.client.copy(path1, path2))
@@ -343,6 +342,8 @@ class BraidFileSystem(AbstractFileSystem):
             target = self._strip_protocol(target)
             if not isinstance(path2, list) and source != target and (into or self.isdir(target)):
                 target = posixpath.join(target, posixpath.basename(source))
+            # What is not there makes no directories.
+            self.client.lstat(source)
             self._making_directories(target, lambda s=source, t=target: self.client.rename(s, t))
 
     def rm_file(self, path: Any) -> None:
