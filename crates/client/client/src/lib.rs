@@ -17,7 +17,7 @@ mod place;
 pub mod plan;
 
 pub use blocking::{Client, File, Leases, Listing};
-pub use braid_layout::{Distribution, Extent, Layout, Pattern, View};
+pub use braid_layout::{Dealt, Distribution, Extent, Extents, Layout, Pattern, View};
 pub use braid_net::TlsPolicy;
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};
 pub use braid_wire::{
@@ -30,9 +30,9 @@ pub use braid_wire::{
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
-pub use engine::{HeldRoom, LockCancelHandle, OpenOptions};
+pub use engine::{FileView, HeldRoom, LockCancelHandle, OpenOptions, ReadPiece, WritePiece};
 pub use error::{Error, Result};
-pub use group::Group;
+pub use group::{Group, TcpGroup, ThreadGroup};
 pub use keyfile::KeyFile;
 pub use lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket};
 pub use place::ToAt;

@@ -161,9 +161,11 @@ fn positions_past_the_largest_file_are_refused_for_writing_and_empty_for_reading
     assert_eq!(error.status(), Status::TooLarge);
     assert_eq!(read(&file, u64::MAX, 3), []);
     assert_eq!(read(&file, i64::MAX as u64 - 1, 3), []);
-    let error =
-        block_on(file.write_list(&[Extent { offset: 9, bytes: 2 }, Extent { offset: 8, bytes: 1 }], &[])).unwrap_err();
-    assert_eq!(error.status(), Status::Invalid);
+    let list = [Extent { offset: i64::MAX as u64 - 1, bytes: 2 }, Extent { offset: 8, bytes: 1 }];
+    let error = block_on(file.write_list(&list, &[IoSlice::new(&[1; 3])])).unwrap_err();
+    assert_eq!(error.status(), Status::TooLarge);
+    assert!(fake.cluster().exchanges.iter().all(|(_, op, _)| *op != iod::Write::OP), "nothing of it was written");
+    assert_eq!(block_on(file.read_list(&list, &mut [IoSliceMut::new(&mut [0; 3])])).unwrap(), 0);
 }
 
 #[test]

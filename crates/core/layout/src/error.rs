@@ -136,6 +136,11 @@ pub enum LayoutError {
     /// A subarray that does not lie inside its array, or with differing numbers of dimensions.
     #[error("view refused: the subarray does not lie inside the array")]
     Subarray,
+    /// A dimension of no indices, of blocks of none, or of a task that is not among its tasks.
+    #[error(
+        "view refused: every dimension has indices, blocks have some of them, and task numbers are below their count"
+    )]
+    BlockCyclic,
     /// Arithmetic past the 64-bit edge.
     #[error("refused: offsets pass the 64-bit edge")]
     Overflow,

@@ -29,6 +29,35 @@ proptest! {
         }
     }
 
+    #[test]
+    fn the_next_byte_seen_is_the_first_of_the_stream_at_or_after_an_offset(view in model::view()) {
+        let map = view.map().unwrap();
+        let stream = model::stream(&view, 300);
+        for offset in 0..*stream.last().unwrap() {
+            let next = stream.partition_point(|seen| *seen < offset);
+            prop_assert_eq!(map.next_seen(FileOffset(offset)), Some((next as u64, FileOffset(stream[next]))));
+        }
+    }
+
+    #[test]
+    fn a_byte_of_one_view_is_found_in_another_if_that_shows_it(one in model::view(), other in model::view()) {
+        let (from, to) = (one.map().unwrap(), other.map().unwrap());
+        let (stream, others) = (model::stream(&one, 200), model::stream(&other, 1500));
+        for (position, offset) in stream.into_iter().enumerate().filter(|(_, offset)| offset < others.last().unwrap()) {
+            let expected = others.binary_search(&offset).ok().map(|at| at as u64);
+            prop_assert_eq!(from.position_in(position as u64, &to), Ok(expected));
+        }
+    }
+
+    #[test]
+    fn the_extents_of_a_request_are_its_bytes_in_the_longest_runs(request in model::request()) {
+        let extents: Vec<Extent> = request.extents().unwrap().collect();
+        let bytes: Vec<u64> = extents.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
+        let stream = model::stream(&request.view, (request.start + request.bytes) as usize);
+        prop_assert_eq!(&bytes[..], &stream[request.start as usize..]);
+        prop_assert!(extents.windows(2).all(|pair| pair[0].offset + pair[0].bytes < pair[1].offset));
+    }
+
     /// 1996 paper, 2.2.2: fl = o + (pl / g) * s + pl mod g, and back.
     #[test]
     fn strided_view_obeys_the_formulas_of_the_paper(o in 0u64..1 << 40, g in 1u64..1 << 20, gap in 0u64..1 << 20, pl in 0u64..1 << 40) {
@@ -125,4 +154,13 @@ fn list_request_wants_all_its_bytes() {
     let request = Request::list([Extent { offset: 5, bytes: 3 }, Extent { offset: 100, bytes: 7 }]);
     assert_eq!(request.bytes, 10);
     assert_eq!(model::stream(&request.view, 10), [5, 6, 7, 100, 101, 102, 103, 104, 105, 106]);
+}
+
+#[test]
+fn past_the_64_bit_edge_no_byte_is_seen() {
+    let map = View::strided(10, 4, 1 << 62).map().unwrap();
+    assert_eq!(map.next_seen(FileOffset(0)), Some((0, FileOffset(10))));
+    assert_eq!(map.next_seen(FileOffset(14)), Some((4, FileOffset((1 << 62) + 10))));
+    assert_eq!(map.next_seen(FileOffset(u64::MAX)), None);
+    assert!(map.position_in(u64::MAX, &map).is_err());
 }

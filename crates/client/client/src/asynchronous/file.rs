@@ -14,7 +14,7 @@ use braid_wire::{Deny, Rights, message::types::Attributes};
 use super::Cursor;
 use crate::{
     calls::file_calls,
-    engine::{FileView, HeldRoom, OpenFile},
+    engine::{FileView, HeldRoom, OpenFile, ReadPiece, WritePiece},
     error::Result,
     lease::LeaseTicket,
 };
@@ -71,6 +71,11 @@ impl<D: Driver> File<D> {
         Ok(Self { file: Arc::clone(&self.file), view })
     }
 
+    /// What this handle sees of the file, for conversions between positions and offsets.
+    pub fn view(&self) -> &FileView {
+        &self.view
+    }
+
     /// This handle with a cursor at 0: for reading and writing on, and seeking.
     pub fn cursor(self) -> Cursor<D> {
         Cursor::new(self)
@@ -124,18 +129,38 @@ impl<D: Driver> File<D> {
         self.file.write_held(held, offset, &[IoSlice::new(buffer)]).await
     }
 
-    /// Reads a list of extents of the file, ascending, into the buffers.
+    /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and
+    /// each byte travels once. Returns how many bytes came in all; each piece says how many of them are its own.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// With the path and the daemon.
+    pub async fn read_pieces(&self, pieces: &mut [ReadPiece<'_>]) -> Result<usize> {
+        self.file.read_pieces(pieces).await
+    }
+
+    /// Writes pieces of the file, whatever the view, in any order. Where they overlap, the later one of the list is what the file
+    /// has, as if each were written after the one before it. Returns how many bytes the pieces have.
+    ///
+    /// # Errors
+    /// With the path and the daemon; any of the pieces may have been written.
+    pub async fn write_pieces(&self, pieces: &[WritePiece<'_>]) -> Result<usize> {
+        self.file.write_pieces(pieces).await
+    }
+
+    /// Reads a list of extents of the file, in any order, into the buffers, one after the other. Returns how many bytes came in all;
+    /// where the list passes the end of the file, only one that ascends has its bytes together, and of another
+    /// [`File::read_pieces`] tells which came.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
     pub async fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         self.file.read_list(extents, buffers).await
     }
 
-    /// Writes the buffers to a list of extents of the file, ascending.
+    /// Writes the buffers to a list of extents of the file, in any order; where they overlap, the later one is what the file has.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// With the path and the daemon.
     pub async fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
         self.file.write_list(extents, buffers).await
     }

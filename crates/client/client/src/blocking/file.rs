@@ -13,7 +13,7 @@ use braid_wire::{Deny, Rights, message::types::Attributes};
 use super::{block_on, client::Farewell};
 use crate::{
     calls::file_calls,
-    engine::{FileView, HeldRoom, OpenFile, gate::lock},
+    engine::{FileView, HeldRoom, OpenFile, ReadPiece, WritePiece, gate::lock},
     error::Result,
     lease::LeaseTicket,
 };
@@ -77,6 +77,11 @@ impl File {
         Ok(Self { file: Arc::clone(&self.file), view, cursor: Mutex::new(0), session: Arc::clone(&self.session) })
     }
 
+    /// What this handle sees of the file, for conversions between positions and offsets.
+    pub fn view(&self) -> &FileView {
+        &self.view
+    }
+
     /// Reads at a position. Returns how many bytes: fewer than asked for only at the end of the file.
     ///
     /// # Errors
@@ -138,19 +143,48 @@ impl File {
         block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)]))
     }
 
-    /// Reads a list of extents of the file, ascending, into the buffers: one request to each daemon, however
-    /// many extents there are.
+    /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and
+    /// each byte travels once. Returns how many bytes came in all; each piece says how many of them are its own.
+    ///
+    /// ```no_run
+    /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
+    /// let (mut trailer, mut index) = ([0; 8], vec![0; 4096]);
+    /// let mut pieces =
+    ///     [braid_client::ReadPiece::new(1 << 30, &mut trailer), braid_client::ReadPiece::new(65_536, &mut index)];
+    /// file.read_pieces(&mut pieces)?;
+    /// assert_eq!(pieces[0].bytes, 8, "or the file ends there");
+    /// # Ok(()) }
+    /// ```
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// With the path and the daemon.
+    pub fn read_pieces(&self, pieces: &mut [ReadPiece<'_>]) -> Result<usize> {
+        block_on(self.file.read_pieces(pieces))
+    }
+
+    /// Writes pieces of the file, whatever the view, in any order. Where they overlap, the later one of the list is what the file
+    /// has, as if each were written after the one before it. Returns how many bytes the pieces have.
+    ///
+    /// # Errors
+    /// With the path and the daemon; any of the pieces may have been written.
+    pub fn write_pieces(&self, pieces: &[WritePiece<'_>]) -> Result<usize> {
+        block_on(self.file.write_pieces(pieces))
+    }
+
+    /// Reads a list of extents of the file, in any order, into the buffers, one after the other: one request to each daemon, however
+    /// many extents there are. Returns how many bytes came in all; where the list passes the end of the file, only one that ascends
+    /// has its bytes together, and of another [`File::read_pieces`] tells which came.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
     pub fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         block_on(self.file.read_list(extents, buffers))
     }
 
-    /// Writes the buffers to a list of extents of the file, ascending.
+    /// Writes the buffers to a list of extents of the file, in any order; where they overlap, the later one is what the file has.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// With the path and the daemon.
     pub fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
         block_on(self.file.write_list(extents, buffers))
     }

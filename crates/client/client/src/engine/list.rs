@@ -1,27 +1,160 @@
-//! List I/O: many extents of a file in one call.
+//! List I/O: many pieces of a file in one call.
+//!
+//! ```text
+//!   pieces, in any order, overlapping      (offset, memory) (offset, memory) …
+//!        |  lay: each byte of the file once, ascending
+//!        v
+//!   extents + slices of the memory ──► a formula when they are regular, else lists of what one message holds (I2)
+//!        |  a read: pieces that overlap get their bytes from the one that was read into
+//!        v
+//!   how many bytes each piece got
+//! ```
 
 use std::io::{IoSlice, IoSliceMut};
 
 use braid_layout::{Extent, View};
 use braid_net::Driver;
-use braid_types::limits::LIST_EXTENTS_MAX;
+use braid_types::{
+    Status,
+    limits::{FILE_BYTES_MAX, LIST_EXTENTS_MAX},
+};
 
 use super::{FileView, OpenFile};
-use crate::error::Result;
+use crate::{
+    error::{Error, Result},
+    plan::{Laid, formula, laid_extents, lay},
+};
+
+/// One piece of a list that is read.
+#[derive(Debug)]
+pub struct ReadPiece<'b> {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Where its bytes go.
+    pub memory: IoSliceMut<'b>,
+    /// How many came: fewer than there is room for only at the end of the file. Set by the call.
+    pub bytes: usize,
+}
+
+impl<'b> ReadPiece<'b> {
+    /// As many bytes from `offset` as `memory` has room for.
+    pub fn new(offset: u64, memory: &'b mut [u8]) -> Self {
+        Self { offset, memory: IoSliceMut::new(memory), bytes: 0 }
+    }
+}
+
+/// One piece of a list that is written.
+#[derive(Clone, Copy, Debug)]
+pub struct WritePiece<'b> {
+    /// Where in the file it begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub memory: IoSlice<'b>,
+}
+
+impl<'b> WritePiece<'b> {
+    /// All of `memory` from `offset`.
+    pub fn new(offset: u64, memory: &'b [u8]) -> Self {
+        Self { offset, memory: IoSlice::new(memory) }
+    }
+}
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads a list of extents of the file, ascending, into the buffers, one after the other. A list longer than one
-    /// message holds goes in several (I2). Returns how many bytes: fewer only at the end of the file.
+    /// Reads pieces of the file in any order, also overlapping ones: each byte travels once. Returns how many bytes came in all;
+    /// each piece says how many of them are its own.
     ///
     /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
+    /// With the path and the daemon.
+    pub async fn read_pieces(&self, pieces: &mut [ReadPiece<'_>]) -> Result<usize> {
+        let list = pieces.iter().map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
+        let laid = lay(&list.collect::<Vec<_>>());
+        let got = self.read_ascending(&laid_extents(&laid), &mut own_memory(&laid, pieces)).await? as u64;
+        share(&laid, end_of(&laid, got), pieces);
+        Ok(pieces.iter().map(|piece| piece.bytes).sum())
+    }
+
+    /// Writes pieces of the file in any order. Where they overlap, the later one of the list is what the file has, as if each were
+    /// written after the one before it; no byte is sent that another piece overwrites. Returns how many bytes the pieces have.
+    ///
+    /// # Errors
+    /// With the path and the daemon; any of the pieces may have been written.
+    pub async fn write_pieces(&self, pieces: &[WritePiece<'_>]) -> Result<usize> {
+        let list = pieces.iter().map(|piece| Extent { offset: piece.offset, bytes: piece.memory.len() as u64 });
+        let list: Vec<Extent> = list.collect();
+        self.check_end(&list)?;
+        let laid = lay(&list);
+        let own = |run: &Laid| IoSlice::new(&pieces[run.piece].memory[run.at as usize..(run.at + run.bytes) as usize]);
+        let memory: Vec<IoSlice<'_>> = laid.iter().map(own).collect();
+        self.write_ascending(&laid_extents(&laid), &memory).await?;
+        Ok(pieces.iter().map(|piece| piece.memory.len()).sum())
+    }
+
+    /// Reads a list of extents of the file into the buffers, one after the other: extents in any order, also overlapping ones.
+    /// Returns how many bytes came in all, fewer than there are only where the list passes the end of the file: then a list that
+    /// ascends has filled the buffers so far, and of another one [`OpenFile::read_pieces`] tells which pieces came.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
     pub async fn read_list(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+        if ascends(extents) {
+            return self.read_ascending(extents, buffers).await;
+        }
+        let mut memory = buffers.iter_mut().map(|buffer| &mut **buffer);
+        let mut rest: &mut [u8] = &mut [];
+        let mut pieces = Vec::new();
+        for extent in extents {
+            let (mut offset, mut left) = (extent.offset, extent.bytes);
+            while left > 0 {
+                if rest.is_empty() {
+                    let Some(next) = memory.next() else { break };
+                    rest = next;
+                    continue;
+                }
+                let taken = left.min(rest.len() as u64);
+                let (own, tail) = std::mem::take(&mut rest).split_at_mut(taken as usize);
+                pieces.push(ReadPiece::new(offset, own));
+                (rest, left, offset) = (tail, left - taken, offset.saturating_add(taken));
+            }
+        }
+        self.read_pieces(&mut pieces).await
+    }
+
+    /// Writes the buffers to a list of extents of the file: in any order, and where they overlap the later one is what the file has.
+    /// The last extents stay as they are when the buffers are shorter than the list. Returns how many bytes were written.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
+        if ascends(extents) {
+            self.check_end(extents)?;
+            return self.write_ascending(extents, buffers).await;
+        }
+        let mut memory = buffers.iter().map(|buffer| &buffer[..]);
+        let mut rest: &[u8] = &[];
+        let mut pieces = Vec::new();
+        for extent in extents {
+            let (mut offset, mut left) = (extent.offset, extent.bytes);
+            while left > 0 {
+                if rest.is_empty() {
+                    let Some(next) = memory.next() else { break };
+                    rest = next;
+                    continue;
+                }
+                let taken = left.min(rest.len() as u64);
+                let (own, tail) = rest.split_at(taken as usize);
+                pieces.push(WritePiece::new(offset, own));
+                (rest, left, offset) = (tail, left - taken, offset.saturating_add(taken));
+            }
+        }
+        self.write_pieces(&pieces).await
+    }
+
+    async fn read_ascending(&self, extents: &[Extent], buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
         let mut done = 0;
-        for list in extents.chunks(LIST_EXTENTS_MAX) {
-            let (view, bytes) = self.list_view(list)?;
+        for (view, start, bytes) in self.calls_of(&below_the_largest(extents))? {
             let mut rest = advanced_mut(buffers, done, bytes);
             let wanted: usize = rest.iter().map(|buffer| buffer.len()).sum();
-            let got = self.read_at(&view, 0, &mut rest).await?;
+            let got = self.read_at(&view, start, &mut rest).await?;
             done += got;
             if got < wanted || (wanted as u64) < bytes {
                 break;
@@ -30,23 +163,96 @@ impl<D: Driver> OpenFile<D> {
         Ok(done)
     }
 
-    /// Writes the buffers to a list of extents of the file, ascending. The last extents stay as they are when the
-    /// buffers are shorter than the list.
-    ///
-    /// # Errors
-    /// [`crate::Status::Invalid`] for a list that is not ascending; with the path and the daemon.
-    pub async fn write_list(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
+    async fn write_ascending(&self, extents: &[Extent], buffers: &[IoSlice<'_>]) -> Result<usize> {
         let mut done = 0;
-        for list in extents.chunks(LIST_EXTENTS_MAX) {
-            let (view, bytes) = self.list_view(list)?;
-            done += self.write_at(&view, 0, &advanced(buffers, done, bytes)).await?;
+        for (view, start, bytes) in self.calls_of(extents)? {
+            done += self.write_at(&view, start, &advanced(buffers, done, bytes)).await?;
         }
         Ok(done)
     }
 
-    fn list_view(&self, list: &[Extent]) -> Result<(FileView, u64)> {
-        let view = FileView::new(View::extents(list)).map_err(|error| error.during("read or write", self.path()))?;
-        Ok((view, list.iter().map(|extent| extent.bytes).sum()))
+    /// The calls that an ascending list takes: view, position, bytes.
+    fn calls_of(&self, extents: &[Extent]) -> Result<Vec<(FileView, u64, u64)>> {
+        let call = |list: &[Extent]| {
+            let (view, start) = formula(list).unwrap_or_else(|| (View::extents(list), 0));
+            let view = FileView::new(view).map_err(|error| error.during("read or write", self.path()))?;
+            Ok((view, start, list.iter().map(|extent| extent.bytes).sum()))
+        };
+        match formula(extents) {
+            Some(_) => Ok(vec![call(extents)?]),
+            None => extents.chunks(LIST_EXTENTS_MAX).map(call).collect(),
+        }
+    }
+
+    /// Nothing of a list is written when some of it cannot be.
+    fn check_end(&self, extents: &[Extent]) -> Result<()> {
+        let passes = |extent: &&Extent| extent.bytes > 0 && extent.offset.saturating_add(extent.bytes) > FILE_BYTES_MAX;
+        let Some(Extent { offset, bytes }) = extents.iter().find(passes) else { return Ok(()) };
+        let why = format!("{bytes} bytes from offset {offset} go past byte {FILE_BYTES_MAX}");
+        Err(Error::new(Status::TooLarge, why).with_hint("a smaller offset").during("write", self.path()))
+    }
+}
+
+/// Whether a list ascends, without overlap and without extents of nothing.
+fn ascends(extents: &[Extent]) -> bool {
+    let end = |extent: &Extent| extent.offset.checked_add(extent.bytes).filter(|_| extent.bytes > 0);
+    extents.iter().all(|extent| end(extent).is_some())
+        && extents.is_sorted_by(|before, after| end(before).is_some_and(|end| end <= after.offset))
+}
+
+/// An ascending list without what no file can have.
+fn below_the_largest(extents: &[Extent]) -> std::borrow::Cow<'_, [Extent]> {
+    let end = |extent: &Extent| extent.offset.saturating_add(extent.bytes);
+    match extents.last() {
+        Some(last) if end(last) > FILE_BYTES_MAX => {
+            let below = extents.iter().filter(|extent| extent.offset < FILE_BYTES_MAX);
+            below.map(|extent| Extent { bytes: extent.bytes.min(FILE_BYTES_MAX - extent.offset), ..*extent }).collect()
+        }
+        _ => extents.into(),
+    }
+}
+
+/// The memory of each run, in order.
+fn own_memory<'p>(laid: &[Laid], pieces: &'p mut [ReadPiece<'_>]) -> Vec<IoSliceMut<'p>> {
+    // What is left of each piece's memory, and from where on: its runs ascend.
+    let mut rest: Vec<(u64, &mut [u8])> = pieces.iter_mut().map(|piece| (0, &mut *piece.memory)).collect();
+    let own = |run: &Laid| {
+        let (from, memory) = &mut rest[run.piece];
+        let (_, left) = std::mem::take(memory).split_at_mut((run.at - *from) as usize);
+        let (own, left) = left.split_at_mut(run.bytes as usize);
+        (*from, *memory) = (run.at + run.bytes, left);
+        IoSliceMut::new(own)
+    };
+    laid.iter().map(own).collect()
+}
+
+/// Where the file ended, when `got` bytes of the runs came; the end of everything when all did.
+fn end_of(laid: &[Laid], mut got: u64) -> u64 {
+    for run in laid {
+        if got < run.bytes {
+            return run.offset + got;
+        }
+        got -= run.bytes;
+    }
+    u64::MAX
+}
+
+/// Gives every piece the bytes that were read for another one, and counts what it has of the file.
+fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
+    for at in 0..pieces.len() {
+        let (offset, room) = (pieces[at].offset, pieces[at].memory.len() as u64);
+        let mine = end.saturating_sub(offset).min(room);
+        pieces[at].bytes = mine as usize;
+        let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
+        for run in laid[first..].iter().take_while(|run| run.offset < offset + mine).filter(|run| run.piece != at) {
+            let (from, to) = (run.offset.max(offset), (run.offset + run.bytes).min(offset + mine));
+            let (source, target) = ((run.at + from - run.offset) as usize, (from - offset) as usize);
+            // Two different pieces: always there.
+            if let Ok([theirs, mine]) = pieces.get_disjoint_mut([run.piece, at]) {
+                let bytes = (to - from) as usize;
+                mine.memory[target..target + bytes].copy_from_slice(&theirs.memory[source..source + bytes]);
+            }
+        }
     }
 }
 

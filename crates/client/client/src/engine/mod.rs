@@ -69,6 +69,7 @@ use braid_wire::message::types::{At, Identity};
 
 pub use directory::Listing;
 pub use handles::Run;
+pub use list::{ReadPiece, WritePiece};
 pub use lock::LockCancelHandle;
 pub use open::OpenOptions;
 pub use open_file::OpenFile;

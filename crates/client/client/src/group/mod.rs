@@ -1,11 +1,19 @@
 //! Tasks that work on one file together: a parallel program's processes, or the threads of one.
 //!
 //! All that a collective call needs of a program is one exchange of bytes among its tasks, so that any means that a program has
-//! (MPI, threads, sockets) makes a group.
+//! (MPI, threads, sockets) makes a group. Two are here: [`ThreadGroup`] and [`TcpGroup`].
 
-use std::time::Duration;
+mod tcp;
+mod threads;
 
-use crate::Result;
+use std::time::{Duration, Instant};
+
+use braid_types::Status;
+
+use crate::{Error, Result};
+
+pub use tcp::TcpGroup;
+pub use threads::ThreadGroup;
 
 /// The tasks of a parallel program, seen from one of them.
 ///
@@ -22,4 +30,63 @@ pub trait Group: Send + Sync {
     /// # Errors
     /// A task was lost, or did not come within `time_max`: then no later call succeeds either.
     fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>>;
+}
+
+/// No group waits longer than this, whatever it is told (I8): far beyond any program, and far from the end of the clock.
+const WAIT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
+/// Missing tasks that an error names.
+const NAMED_MAX: usize = 3;
+
+/// When a wait of `time_max` that begins now is over.
+fn deadline(time_max: Duration) -> Instant {
+    Instant::now() + time_max.min(WAIT_MAX)
+}
+
+/// What failed, for every error of a group.
+fn meeting(error: Error) -> Error {
+    error.during("meet", "the other tasks")
+}
+
+/// A task went away.
+fn lost(rank: u32, why: &str) -> Error {
+    meeting(
+        Error::new(Status::ConnectionLost, format!("task {rank} is lost: {why}")).with_hint("start the program again"),
+    )
+}
+
+/// Tasks that did not come in time.
+fn late(missing: &[u32], time_max: Duration) -> Error {
+    let named: Vec<String> = missing.iter().take(NAMED_MAX).map(|rank| format!("task {rank}")).collect();
+    let more = match missing.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let why = format!("{}{more} did not come within {:.1} s", named.join(", "), time_max.as_secs_f64());
+    meeting(Error::new(Status::Unreachable, why).with_hint("see whether that task still runs"))
+}
+
+/// Two threads of one task in one group at a time: which of them comes first is not the same in every task.
+fn crowded() -> Error {
+    meeting(
+        Error::new(Status::Busy, "another thread of this task is meeting them").with_hint("one call after the other"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_some_of_the_missing_tasks() {
+        let error = late(&[1, 2, 5, 7, 9], Duration::from_millis(1500));
+        let shown = "meet the other tasks: task 1, task 2, task 5 and 2 more did not come within 1.5 s; \
+                     try: see whether that task still runs";
+        assert_eq!(error.to_string(), shown);
+        assert_eq!(error.status(), Status::Unreachable);
+    }
+
+    #[test]
+    fn a_wait_without_end_has_one() {
+        assert!(deadline(Duration::MAX) > Instant::now());
+    }
 }

@@ -19,6 +19,7 @@
 
 mod deal;
 mod file_map;
+mod pieces;
 mod staging;
 
 use std::collections::VecDeque;
@@ -28,6 +29,7 @@ use braid_types::limits::WINDOW_BYTES;
 
 pub(crate) use deal::{deal, deal_mut};
 pub use file_map::{FileMap, Target};
+pub(crate) use pieces::{Laid, extents as laid_extents, formula, lay};
 pub(crate) use staging::{gather, scatter};
 
 /// Payload of one round. Sixteen windows keep every link full while the next round is planned.

@@ -49,6 +49,7 @@ impl Cluster {
             }
             return Ok(Answer { body: encode_failure(&status.into()), payload_bytes: 0 });
         }
+        self.request_bytes.push((exchange.op, exchange.body.len()));
         let sent: Vec<u8> = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
         let answer = self.iod_do(connection, exchange, sent);
         match fault {

@@ -72,6 +72,8 @@ pub struct Cluster {
     pub pad_reads: bool,
     /// (daemon, op, payload bytes) of every exchange.
     pub exchanges: Vec<(IodId, u16, u64)>,
+    /// (op, bytes of the request's body) of every exchange that reached a daemon.
+    pub request_bytes: Vec<(u16, usize)>,
     pub mds_calls: Vec<u16>,
     pub connects: usize,
     pub presents: usize,
@@ -144,6 +146,7 @@ impl Fake {
             faults: Vec::new(),
             pad_reads: false,
             exchanges: Vec::new(),
+            request_bytes: Vec::new(),
             mds_calls: Vec::new(),
             connects: 0,
             presents: 0,

@@ -123,6 +123,21 @@ impl ViewMap {
         self.rank(offset.0).0
     }
 
+    /// The first byte that the view shows at or after this offset of the file: its stream position, and where in the file it is.
+    /// `None` when there is none before the 64-bit edge.
+    pub fn next_seen(&self, offset: FileOffset) -> Option<(u64, FileOffset)> {
+        let position = self.bytes_before(offset);
+        self.file_offset(position).ok().filter(|seen| *seen >= offset).map(|seen| (position, seen))
+    }
+
+    /// Where another view's stream has the byte that this one has at `position`; `None` when the other does not show it.
+    ///
+    /// # Errors
+    /// [`LayoutError::Overflow`] when the byte lies past the 64-bit edge.
+    pub fn position_in(&self, position: u64, other: &Self) -> Result<Option<u64>, LayoutError> {
+        Ok(other.position(self.file_offset(position)?))
+    }
+
     /// Whether the view shows everything from its displacement on: a plain file.
     pub fn is_contiguous(&self) -> bool {
         matches!(self.root.shape, Shape::Run)

@@ -1,10 +1,12 @@
 //! A view: the part of a file that one task sees (1996 paper, 2.2.2: logical partition), and a
 //! request: a run of bytes of a view's stream (1996 paper, 2.2.3).
 
+mod block_cyclic;
 mod build;
 mod constructors;
 mod map;
 
+pub use block_cyclic::Dealt;
 pub use map::ViewMap;
 pub(crate) use map::{Item, NO_CHILD, Node, Shape};
 

@@ -1,0 +1,179 @@
+//! How the root comes by its tasks: it looks at every connection in turn and waits for none, so that one that says nothing keeps
+//! nobody out.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_types::Status;
+use braid_wire::Secret;
+
+use super::{
+    frame::{Direction, Kind},
+    member::failed_body,
+    proof::{ANSWER_BYTES, HELLO_BYTES, Hello, Keys, NONCE_BYTES, PROOF_BYTES, Transcript, nonce},
+};
+use crate::{Error, Result, group::late};
+
+/// Who has not proved the secret within this time is no task.
+pub(super) const HELLO_TIME: Duration = Duration::from_secs(5);
+/// Connections that have not proved it yet, 200 bytes each; beyond it the oldest goes, whose task tries again.
+const NEWCOMERS_MAX: usize = 1024;
+/// How often the root looks, and how long a start may take longer by it.
+const LOOK_PERIOD: Duration = Duration::from_millis(1);
+/// How long the root tries to tell a task that it is refused.
+const TELL_TIME: Duration = Duration::from_secs(1);
+
+/// A task that has proved the secret.
+pub(super) struct Joined {
+    pub(super) stream: TcpStream,
+    pub(super) keys: Keys,
+}
+
+/// The tasks that have joined, by rank; the root's own place stays empty.
+pub(super) struct Joining<'s> {
+    secret: &'s Secret,
+    pub(super) tasks: Vec<Option<Joined>>,
+    newcomers: VecDeque<Newcomer>,
+}
+
+impl<'s> Joining<'s> {
+    pub(super) fn new(size: u32, secret: &'s Secret) -> Self {
+        Self { secret, tasks: (0..size).map(|_| None).collect(), newcomers: VecDeque::new() }
+    }
+
+    /// Until all are there.
+    pub(super) fn run(&mut self, listener: &TcpListener, deadline: Instant, time_max: Duration) -> Result<()> {
+        let listening = listener.set_nonblocking(true);
+        listening.map_err(|error| Error::new(Status::Internal, format!("task 0 cannot listen: {error}")))?;
+        loop {
+            let missing: Vec<u32> =
+                (1..).zip(&self.tasks[1..]).filter(|(_, task)| task.is_none()).map(|at| at.0).collect();
+            if missing.is_empty() {
+                return Ok(());
+            }
+            if Instant::now() >= deadline {
+                return Err(late(&missing, time_max));
+            }
+            while let Ok((stream, _)) = listener.accept() {
+                self.take(stream);
+            }
+            if !self.look() {
+                thread::sleep(LOOK_PERIOD);
+            }
+        }
+    }
+
+    fn take(&mut self, stream: TcpStream) {
+        if stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        // It matters to speed alone.
+        let _ = stream.set_nodelay(true);
+        if self.newcomers.len() == NEWCOMERS_MAX {
+            self.newcomers.pop_front();
+        }
+        self.newcomers.push_back(Newcomer { stream, since: Instant::now(), got: Vec::new(), step: Step::Hello });
+    }
+
+    /// Whether a task joined.
+    fn look(&mut self) -> bool {
+        let mut joined = false;
+        for mut newcomer in std::mem::take(&mut self.newcomers) {
+            match newcomer.look(self.secret) {
+                Ok(None) if newcomer.since.elapsed() < HELLO_TIME => self.newcomers.push_back(newcomer),
+                // Too slow, gone, or no task: nobody to tell.
+                Ok(None) | Err(_) => {}
+                Ok(Some((hello, transcript))) => {
+                    self.admit(newcomer.stream, hello, transcript.keys(self.secret));
+                    joined = true;
+                }
+            }
+        }
+        joined
+    }
+
+    fn admit(&mut self, stream: TcpStream, hello: Hello, keys: Keys) {
+        if stream.set_nonblocking(false).is_err() {
+            return;
+        }
+        let (Hello { rank, size, .. }, ours) = (hello, self.tasks.len());
+        let why = match self.tasks.get_mut(rank as usize) {
+            _ if size as usize != ours => format!("task {rank} is of a group of {size} tasks, and this one has {ours}"),
+            Some(place @ None) if rank > 0 => {
+                *place = Some(Joined { stream, keys });
+                return;
+            }
+            Some(_) => format!("there is another task {rank}"),
+            None => format!("there is no task {rank} among {ours}"),
+        };
+        let refused = failed_body(&Error::new(Status::Invalid, why));
+        // One that does not listen finds out by the end of the connection.
+        let _ = Direction::new(keys.to_member).send(&stream, Kind::Failed, &refused, Some(Instant::now() + TELL_TIME));
+    }
+}
+
+/// A connection that has not proved the secret.
+struct Newcomer {
+    stream: TcpStream,
+    since: Instant,
+    got: Vec<u8>,
+    step: Step,
+}
+
+enum Step {
+    Hello,
+    Proof(Hello, Transcript),
+}
+
+impl Newcomer {
+    /// Goes on as far as it can without waiting; who it is when it has proved the secret.
+    fn look(&mut self, secret: &Secret) -> io::Result<Option<(Hello, Transcript)>> {
+        loop {
+            match &self.step {
+                Step::Hello => {
+                    let Some(hello) = self.next::<HELLO_BYTES>()? else { return Ok(None) };
+                    let said = Hello::from_bytes(&hello).ok_or(io::ErrorKind::InvalidData)?;
+                    let nonce = nonce()?;
+                    let transcript = Transcript::new(&hello, &nonce);
+                    let mut answer = [0; ANSWER_BYTES];
+                    answer[..NONCE_BYTES].copy_from_slice(&nonce);
+                    answer[NONCE_BYTES..].copy_from_slice(&transcript.proof_of_root(secret));
+                    // An empty socket takes so little at once, or something is wrong with it.
+                    self.stream.write_all(&answer)?;
+                    self.step = Step::Proof(said, transcript);
+                }
+                Step::Proof(hello, transcript) => {
+                    let (hello, transcript) = (*hello, transcript.clone());
+                    let Some(proof) = self.next::<PROOF_BYTES>()? else { return Ok(None) };
+                    return match transcript.is_member(secret, &proof) {
+                        true => Ok(Some((hello, transcript))),
+                        false => Err(io::ErrorKind::PermissionDenied.into()),
+                    };
+                }
+            }
+        }
+    }
+
+    /// The next `N` bytes, when they are there.
+    fn next<const N: usize>(&mut self) -> io::Result<Option<[u8; N]>> {
+        let mut bytes = [0; N];
+        while self.got.len() < N {
+            let wanted = N - self.got.len();
+            match self.stream.read(&mut bytes[..wanted]) {
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(n) => self.got.extend_from_slice(&bytes[..n]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        bytes.copy_from_slice(&self.got);
+        self.got.clear();
+        Ok(Some(bytes))
+    }
+}

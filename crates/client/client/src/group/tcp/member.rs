@@ -1,0 +1,237 @@
+//! A task other than the first: one connection, to the root.
+
+use std::{
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream, ToSocketAddrs},
+    sync::{Mutex, TryLockError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_types::Status;
+use braid_wire::{Decoder, Secret, Wire};
+
+use super::{
+    ALL_BYTES_MAX, VERDICT_TIME, check_given,
+    frame::{Direction, Kind, Timed, garbage},
+    join::HELLO_TIME,
+    proof::{ANSWER_BYTES, Hello, NONCE_BYTES, Transcript, nonce},
+    why,
+};
+use crate::{
+    Error, Result,
+    group::{crowded, deadline, late, lost, meeting},
+};
+
+/// Between two attempts to reach a root that does not listen yet.
+const RETRY_PERIOD: Duration = Duration::from_millis(20);
+/// How long the word of a root that is gone already may take to be found.
+const LAST_WORD_TIME: Duration = Duration::from_millis(500);
+/// Of the reason in a frame that says that the group is over.
+const REASON_BYTES_MAX: usize = 1024;
+
+/// A task that has joined.
+pub(super) struct Member {
+    size: u32,
+    line: Mutex<Line>,
+}
+
+struct Line {
+    stream: TcpStream,
+    to_root: Direction,
+    from_root: Direction,
+    failed: Option<Error>,
+}
+
+/// Why an attempt to join came to nothing.
+enum Attempt {
+    /// Another may succeed: nobody listens yet, or the connection was lost.
+    Again(String),
+    Over(Error),
+}
+
+impl From<io::Error> for Attempt {
+    fn from(error: io::Error) -> Self {
+        Self::Again(why(&error))
+    }
+}
+
+impl Member {
+    /// Returns when all tasks are there.
+    pub(super) fn join(
+        address: impl ToSocketAddrs,
+        rank: u32,
+        size: u32,
+        secret: &Secret,
+        deadline: Instant,
+    ) -> Result<Self> {
+        loop {
+            let why = match attempt(&address, Hello { size, rank, nonce: random()? }, secret, deadline) {
+                Ok(line) => return Ok(Self { size, line: Mutex::new(line) }),
+                Err(Attempt::Over(error)) => return Err(error),
+                Err(Attempt::Again(why)) => why,
+            };
+            if Instant::now() >= deadline {
+                let error = Error::new(Status::Unreachable, format!("task 0 is not reached: {why}"));
+                return Err(meeting(error).with_hint("see whether task 0 runs, and listens at this address"));
+            }
+            thread::sleep(RETRY_PERIOD);
+        }
+    }
+
+    pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        let mut line = match self.line.try_lock() {
+            Ok(line) => line,
+            Err(TryLockError::Poisoned(line)) => line.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(crowded()),
+        };
+        if let Some(failed) = &line.failed {
+            return Err(failed.clone());
+        }
+        line.round(mine, self.size, time_max).map_err(|error| {
+            line.failed = Some(error.clone());
+            // The root sees it at once and tells the others.
+            let _ = line.stream.shutdown(Shutdown::Both);
+            error
+        })
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        if let Ok(line) = self.line.get_mut() {
+            let _ = line.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Line {
+    fn round(&mut self, mine: &[u8], size: u32, time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        check_given(mine)?;
+        let deadline = deadline(time_max);
+        let sent = self.to_root.send(&self.stream, Kind::Give, mine, Some(deadline));
+        // A root that is gone may have said why.
+        let until = match &sent {
+            Ok(()) => deadline + VERDICT_TIME,
+            Err(_) => Instant::now() + LAST_WORD_TIME,
+        };
+        let bytes_max = ALL_BYTES_MAX + 4 + 4 * size as usize;
+        let heard = self.from_root.receive(&self.stream, bytes_max, Some(until));
+        match (sent, heard) {
+            (_, Ok((Kind::Failed, body))) => Err(failed_of(&body)),
+            (Err(error), _) | (Ok(()), Err(error)) if error.kind() == io::ErrorKind::TimedOut => {
+                Err(late(&[0], time_max))
+            }
+            (Err(error), _) | (Ok(()), Err(error)) => Err(lost(0, &why(&error))),
+            (Ok(()), Ok((Kind::All, body))) => {
+                all_of(&body, size).ok_or_else(|| lost(0, "it sent a list that is not understood"))
+            }
+            (Ok(()), Ok(_)) => Err(lost(0, "it sent what the first task does not send here")),
+        }
+    }
+}
+
+fn random() -> Result<[u8; NONCE_BYTES]> {
+    nonce().map_err(|error| meeting(Error::new(Status::Internal, error.to_string())))
+}
+
+fn attempt(address: &impl ToSocketAddrs, hello: Hello, secret: &Secret, deadline: Instant) -> Result<Line, Attempt> {
+    let stream = connect(address, deadline)?;
+    // It matters to speed alone.
+    let _ = stream.set_nodelay(true);
+    let mut timed = Timed { stream: &stream, deadline: Some(deadline.min(Instant::now() + HELLO_TIME)) };
+    timed.write_all(&hello.to_bytes())?;
+    let mut answer = [0; ANSWER_BYTES];
+    timed.read_exact(&mut answer)?;
+    let (nonce, proof) =
+        answer.split_first_chunk::<NONCE_BYTES>().ok_or_else(|| garbage("an answer without a nonce"))?;
+    let proof = proof.first_chunk().ok_or_else(|| garbage("an answer without a proof"))?;
+    let transcript = Transcript::new(&hello.to_bytes(), nonce);
+    if !transcript.is_root(secret, proof) {
+        let error = Error::new(Status::AuthenticationFailed, "what listens there is not the first task of this group");
+        return Err(Attempt::Over(meeting(error).with_hint("the same secret for all tasks")));
+    }
+    timed.write_all(&transcript.proof_of_member(secret))?;
+    let keys = transcript.keys(secret);
+    let (to_root, mut from_root) = (Direction::new(keys.to_root), Direction::new(keys.to_member));
+    match from_root.receive(&stream, REASON_BYTES_MAX + 2, Some(deadline + VERDICT_TIME))? {
+        (Kind::Joined, _) => Ok(Line { stream, to_root, from_root, failed: None }),
+        (Kind::Failed, body) => Err(Attempt::Over(failed_of(&body))),
+        _ => Err(garbage("task 0 begins with a round").into()),
+    }
+}
+
+fn connect(address: &impl ToSocketAddrs, deadline: Instant) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the address names no host");
+    for address in address.to_socket_addrs()? {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match TcpStream::connect_timeout(&address, left) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// What says that the group is over, and why.
+pub(super) fn failed_body(error: &Error) -> Vec<u8> {
+    let mut body = error.status().to_bytes();
+    body.extend(error.why().bytes().take(REASON_BYTES_MAX));
+    body
+}
+
+fn failed_of(body: &[u8]) -> Error {
+    let mut from = Decoder::new(body);
+    let status = Status::decode(&mut from).unwrap_or(Status::ConnectionLost);
+    let why = from.take(from.remaining()).map(String::from_utf8_lossy).unwrap_or_default();
+    meeting(Error::new(status, why).with_hint("see what the tasks say"))
+}
+
+/// What all gave: a count, and each with its length.
+pub(super) fn all_body(all: &[Vec<u8>]) -> Vec<u8> {
+    let mut body = (all.len() as u32).to_bytes();
+    body.reserve(all.iter().map(|given| given.len() + 4).sum());
+    for given in all {
+        (given.len() as u32).encode(&mut body);
+        body.extend_from_slice(given);
+    }
+    body
+}
+
+fn all_of(body: &[u8], size: u32) -> Option<Vec<Vec<u8>>> {
+    let mut from = Decoder::new(body);
+    if from.count(4).ok()? != size as usize {
+        return None;
+    }
+    let one = |from: &mut Decoder<'_>| {
+        let bytes = from.count(1).ok()?;
+        Some(from.take(bytes).ok()?.to_vec())
+    };
+    let all: Option<Vec<Vec<u8>>> = (0..size).map(|_| one(&mut from)).collect();
+    from.finish().ok()?;
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_all_gave_is_read_back_and_anything_else_is_refused() {
+        let all = vec![b"one".to_vec(), Vec::new(), vec![7; 1000]];
+        let body = all_body(&all);
+        assert_eq!(all_of(&body, 3), Some(all));
+        assert_eq!(all_of(&body, 2), None, "of another group");
+        assert_eq!(all_of(&body[..body.len() - 1], 3), None, "cut short");
+        assert_eq!(all_of(&[&body[..], &[0]].concat(), 3), None, "too long");
+        assert_eq!(all_of(&[255; 64], u32::MAX), None, "a count that does not fit");
+    }
+
+    #[test]
+    fn why_the_group_is_over_travels() {
+        let error = failed_of(&failed_body(&late(&[3], Duration::from_secs(1))));
+        assert_eq!(error.status(), Status::Unreachable);
+        assert!(error.to_string().contains("task 3 did not come within 1.0 s"), "{error}");
+        assert_eq!(failed_of(&[]).status(), Status::ConnectionLost);
+    }
+}

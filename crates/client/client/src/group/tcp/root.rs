@@ -1,0 +1,240 @@
+//! The first task: it gathers what each gives, gives all to each, and judges who is lost or late.
+//!
+//! ```text
+//!   reader of task r   ──give──►  given[r]   } wakes whoever waits in `all_gather`
+//!                      ──end───►  failed     } and tells every task, once
+//! ```
+//!
+//! Invariants: (1) a reader takes the next frame of its task when the last one was used: at most one is kept for each (I9); (2) whoever
+//! waits for `lines` holds no lock that its holder waits for.
+
+use std::{
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use braid_types::Status;
+use braid_wire::Secret;
+
+use super::{
+    ALL_BYTES_MAX, GIVEN_BYTES_MAX, check_given,
+    frame::{Direction, Kind},
+    join::{Joined, Joining},
+    member::{all_body, failed_body},
+    why,
+};
+use crate::{
+    Error, Result,
+    engine::gate::lock,
+    group::{crowded, deadline, late, lost, meeting},
+};
+
+/// How long, after the last task came, a task may take to receive what all gave. Shorter than what tasks wait for the root's word.
+const GIVE_TIME: Duration = Duration::from_secs(1);
+/// How long the tasks that are left may take, all together, to be told that the group is over.
+const TELL_TIME: Duration = Duration::from_secs(1);
+/// Stack of a reader: it calls a socket and a hash.
+const STACK_BYTES: usize = 256 << 10;
+
+/// The first task.
+pub(super) struct Root {
+    shared: Arc<Shared>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// To the tasks, from task 1 on. Held during a round.
+    lines: Mutex<Vec<Line>>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct Line {
+    stream: TcpStream,
+    to_member: Direction,
+}
+
+struct State {
+    /// From task 1 on.
+    given: Vec<Option<Vec<u8>>>,
+    failed: Option<Error>,
+    /// The tasks know.
+    told: bool,
+    /// The first task lets the group go.
+    closing: bool,
+}
+
+impl Root {
+    /// Returns when all tasks are there.
+    pub(super) fn listen(listener: TcpListener, size: u32, secret: &Secret, time_max: Duration) -> Result<Self> {
+        let mut joining = Joining::new(size, secret);
+        let joined = joining.run(&listener, deadline(time_max), time_max);
+        let tasks: Vec<Option<Joined>> = joining.tasks.into_iter().skip(1).collect();
+        let mut readers = Vec::new();
+        let mut lines = Vec::new();
+        for task in tasks.into_iter().flatten() {
+            readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
+            lines.push(Line { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
+        }
+        let state = State { given: vec![None; lines.len()], failed: None, told: false, closing: false };
+        let (lines, state) = (Mutex::new(lines), Mutex::new(state));
+        let mut root = Self { shared: Arc::new(Shared { lines, state, changed: Condvar::new() }), readers: vec![] };
+        let started = joined.and_then(|()| root.start(readers));
+        started.map_err(|error| root.shared.fail(&mut lock(&root.shared.lines), error))?;
+        Ok(root)
+    }
+
+    /// Starts the readers and tells all tasks that all are there.
+    fn start(&mut self, readers: Vec<(std::io::Result<TcpStream>, Direction)>) -> Result<()> {
+        for (rank, (stream, from_member)) in (1..).zip(readers) {
+            let failed =
+                |error| meeting(Error::new(Status::Internal, format!("task 0 cannot hear task {rank}: {error}")));
+            let (stream, shared) = (stream.map_err(failed)?, Arc::clone(&self.shared));
+            let named = thread::Builder::new().name(format!("braid-group-{rank}")).stack_size(STACK_BYTES);
+            let reader = named.spawn(move || read(&shared, rank, &stream, from_member)).map_err(failed)?;
+            self.readers.push(reader);
+        }
+        self.shared.send_all(&mut lock(&self.shared.lines), Kind::Joined, &[], Instant::now() + GIVE_TIME)
+    }
+
+    pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        let mut lines = match self.shared.lines.try_lock() {
+            Ok(lines) => lines,
+            Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
+            // A reader that tells the tasks of a loss holds it too.
+            Err(TryLockError::WouldBlock) => {
+                return Err(lock(&self.shared.state).failed.clone().unwrap_or_else(crowded));
+            }
+        };
+        self.shared.round(&mut lines, mine, time_max).map_err(|error| self.shared.fail(&mut lines, error))
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        lock(&self.shared.state).closing = true;
+        self.shared.changed.notify_all();
+        for line in lock(&self.shared.lines).iter() {
+            let _ = line.stream.shutdown(Shutdown::Both);
+        }
+        for reader in self.readers.drain(..) {
+            // One that panicked has nothing more to say.
+            let _ = reader.join();
+        }
+    }
+}
+
+/// Takes what one task gives, until the group is over.
+fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Direction) {
+    let why = loop {
+        match from_member.receive(stream, GIVEN_BYTES_MAX, None) {
+            Ok((Kind::Give, body)) => match shared.put(rank, body) {
+                true => {}
+                false => return,
+            },
+            Ok(_) => break "it sent what no task sends".to_owned(),
+            Err(error) => break why(&error),
+        }
+    };
+    {
+        let mut state = lock(&shared.state);
+        if state.closing || state.failed.is_some() {
+            return;
+        }
+        state.failed = Some(lost(rank, &why));
+        shared.changed.notify_all();
+    }
+    // Invariant 2: whoever holds them in a round was woken above.
+    let mut lines = lock(&shared.lines);
+    shared.fail(&mut lines, lost(rank, &why));
+}
+
+impl Shared {
+    /// Keeps what a task gave; waits until what it gave before was used. Whether the group goes on.
+    fn put(&self, rank: u32, body: Vec<u8>) -> bool {
+        let (at, mut state) = (rank as usize - 1, lock(&self.state));
+        loop {
+            if state.closing || state.failed.is_some() {
+                return false;
+            }
+            if state.given[at].is_none() {
+                state.given[at] = Some(body);
+                self.changed.notify_all();
+                return true;
+            }
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn round(&self, lines: &mut [Line], mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        check_given(mine)?;
+        let mut all = vec![mine.to_vec()];
+        all.extend(self.gather(time_max)?);
+        let bytes: usize = all.iter().map(Vec::len).sum();
+        if bytes > ALL_BYTES_MAX {
+            let why = format!("all tasks together give {bytes} bytes, and {ALL_BYTES_MAX} is the most");
+            return Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
+        }
+        self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME)?;
+        Ok(all)
+    }
+
+    /// Waits for what the others give.
+    fn gather(&self, time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        let (deadline, mut state) = (deadline(time_max), lock(&self.state));
+        loop {
+            if let Some(failed) = &state.failed {
+                return Err(failed.clone());
+            }
+            if state.given.iter().all(Option::is_some) {
+                let given = state.given.iter_mut().filter_map(Option::take).collect();
+                self.changed.notify_all();
+                return Ok(given);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(late(&state.missing(), time_max));
+            }
+            state = self.wait(state, left);
+        }
+    }
+
+    fn wait<'s>(&self, state: MutexGuard<'s, State>, left: Duration) -> MutexGuard<'s, State> {
+        self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    fn send_all(&self, lines: &mut [Line], kind: Kind, body: &[u8], deadline: Instant) -> Result<()> {
+        for (rank, line) in (1..).zip(lines) {
+            let sent = line.to_member.send(&line.stream, kind, body, Some(deadline));
+            sent.map_err(|error| lost(rank, &why(&error)))?;
+        }
+        Ok(())
+    }
+
+    /// The group is over: every task is told once. Why it is over: the first reason is everybody's.
+    fn fail(&self, lines: &mut [Line], error: Error) -> Error {
+        let (first, told) = {
+            let mut state = lock(&self.state);
+            let first = state.failed.get_or_insert(error).clone();
+            (first, std::mem::replace(&mut state.told, true))
+        };
+        self.changed.notify_all();
+        if !told {
+            let (body, deadline) = (failed_body(&first), Instant::now() + TELL_TIME);
+            for line in lines {
+                // One that is gone needs no telling.
+                let _ = line.to_member.send(&line.stream, Kind::Failed, &body, Some(deadline));
+                let _ = line.stream.shutdown(Shutdown::Both);
+            }
+        }
+        first
+    }
+}
+
+impl State {
+    fn missing(&self) -> Vec<u32> {
+        (1..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+    }
+}

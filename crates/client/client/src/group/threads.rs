@@ -1,0 +1,180 @@
+//! Tasks that are threads of one process.
+//!
+//! ```text
+//!   round r     given [ a | . | c ]       two of three came; the last to come closes the round
+//!   closed      (r, [a, b, c])            each task takes it before it comes to round r + 1
+//! ```
+//!
+//! Invariants: (1) a round is closed by the last task that comes to it, or never: what came of it is the same for all tasks,
+//! whatever the clock says when they wake; (2) no task comes to round r + 1 before it has left r, so that what r was closed with is
+//! there for whoever sleeps long; (3) once `failed`, no round is closed.
+
+use std::{
+    fmt,
+    sync::{Arc, Condvar, Mutex, MutexGuard},
+    time::{Duration, Instant},
+};
+
+use super::{Group, crowded, deadline, late, lost};
+use crate::{Error, Result, engine::gate::lock};
+
+/// A task that is a thread. Dropped, it is lost to the others: a thread that panics leaves nobody waiting.
+///
+/// ```
+/// use std::{thread, time::Duration};
+/// use braid_client::{Group, ThreadGroup};
+/// let tasks = ThreadGroup::of(3).into_iter().map(|task| {
+///     thread::spawn(move || task.all_gather(&[task.rank() as u8], Duration::from_secs(30)))
+/// });
+/// for task in tasks.collect::<Vec<_>>() {
+///     assert_eq!(task.join().unwrap()?, [[0], [1], [2]]);
+/// }
+/// # Ok::<(), braid_client::Error>(())
+/// ```
+pub struct ThreadGroup {
+    rank: u32,
+    meeting: Arc<Meeting>,
+}
+
+struct Meeting {
+    size: u32,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The round that is open.
+    round: u64,
+    given: Vec<Option<Vec<u8>>>,
+    came: u32,
+    /// What the round before it was closed with.
+    closed: Arc<[Vec<u8>]>,
+    /// Tasks that have not left their round.
+    inside: Vec<bool>,
+    failed: Option<Error>,
+}
+
+impl ThreadGroup {
+    /// The tasks of a group of `size`, in the order of ranks: one for each thread.
+    pub fn of(size: u32) -> Vec<Self> {
+        let state = State {
+            round: 0,
+            given: vec![None; size as usize],
+            came: 0,
+            closed: Arc::new([]),
+            inside: vec![false; size as usize],
+            failed: None,
+        };
+        let meeting = Arc::new(Meeting { size, state: Mutex::new(state), changed: Condvar::new() });
+        (0..size).map(|rank| Self { rank, meeting: Arc::clone(&meeting) }).collect()
+    }
+
+    /// Comes to the open round; which that is.
+    fn come(&self, state: &mut State, mine: &[u8]) -> Result<u64> {
+        let at = self.rank as usize;
+        if state.inside[at] {
+            return Err(crowded());
+        }
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        let round = state.round;
+        state.inside[at] = true;
+        state.given[at] = Some(mine.to_vec());
+        state.came += 1;
+        if state.came == self.meeting.size {
+            state.close();
+            self.meeting.changed.notify_all();
+        }
+        Ok(round)
+    }
+
+    /// Waits until `round` is closed or the group has failed.
+    fn leave<'s>(&'s self, mut state: MutexGuard<'s, State>, round: u64, time_max: Duration) -> Result<Arc<[Vec<u8>]>> {
+        let deadline = deadline(time_max);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if state.round == round && state.failed.is_none() && left.is_zero() {
+                state.failed = Some(late(&state.missing(), time_max));
+                self.meeting.changed.notify_all();
+            }
+            // Invariant 1: first whether it is closed.
+            let outcome = match &state.failed {
+                _ if state.round > round => Some(Ok(Arc::clone(&state.closed))),
+                Some(failed) => Some(Err(failed.clone())),
+                None => None,
+            };
+            if let Some(outcome) = outcome {
+                state.inside[self.rank as usize] = false;
+                return outcome;
+            }
+            let woken = self.meeting.changed.wait_timeout(state, left);
+            state = woken.unwrap_or_else(std::sync::PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl State {
+    fn close(&mut self) {
+        self.closed = self.given.iter_mut().map(|given| given.take().unwrap_or_default()).collect();
+        (self.came, self.round) = (0, self.round + 1);
+    }
+
+    fn missing(&self) -> Vec<u32> {
+        (0..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+    }
+}
+
+impl Group for ThreadGroup {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.meeting.size
+    }
+
+    fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        let mut state = lock(&self.meeting.state);
+        let round = self.come(&mut state, mine)?;
+        Ok(self.leave(state, round, time_max)?.to_vec())
+    }
+}
+
+impl Drop for ThreadGroup {
+    fn drop(&mut self) {
+        let mut state = lock(&self.meeting.state);
+        state.failed.get_or_insert_with(|| lost(self.rank, "its thread has let the group go"));
+        self.meeting.changed.notify_all();
+    }
+}
+
+impl fmt::Debug for ThreadGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadGroup").field("rank", &self.rank).field("size", &self.meeting.size).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use braid_types::Status;
+
+    use super::*;
+
+    #[test]
+    fn a_second_thread_of_a_task_is_refused_and_spoils_nothing() {
+        const LONG: Duration = Duration::from_secs(60);
+        let tasks = ThreadGroup::of(2);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| tasks[0].all_gather(b"a", LONG));
+            while !lock(&tasks[0].meeting.state).inside[0] {
+                thread::yield_now();
+            }
+            assert_eq!(tasks[0].all_gather(b"x", LONG).unwrap_err().status(), Status::Busy);
+            assert_eq!(tasks[1].all_gather(b"b", LONG).unwrap(), [b"a", b"b"]);
+            assert_eq!(first.join().unwrap().unwrap(), [b"a", b"b"]);
+        });
+    }
+}

@@ -1,0 +1,138 @@
+//! A list in any order becomes extents in ascending order: which piece of the list has each byte of the file.
+
+use std::collections::BinaryHeap;
+
+use braid_layout::{Extent, View};
+
+/// A run of the file that one piece of a list has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Laid {
+    /// Where in the file.
+    pub(crate) offset: u64,
+    /// How long.
+    pub(crate) bytes: u64,
+    /// Which piece.
+    pub(crate) piece: usize,
+    /// Where in its memory.
+    pub(crate) at: u64,
+}
+
+/// The bytes of a list, ascending, each once: where pieces overlap, the later one of the list has the byte. At most two runs for
+/// each piece. What passes the 64-bit edge is nobody's.
+pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
+    let end = |piece: usize| pieces[piece].offset.saturating_add(pieces[piece].bytes);
+    let mut order: Vec<usize> = (0..pieces.len()).filter(|piece| end(*piece) > pieces[*piece].offset).collect();
+    let mut laid: Vec<Laid> = Vec::with_capacity(order.len());
+    if order.is_sorted_by(|before, after| end(*before) <= pieces[*after].offset) {
+        let whole = |piece: usize| Laid {
+            offset: pieces[piece].offset,
+            bytes: end(piece) - pieces[piece].offset,
+            piece,
+            at: 0,
+        };
+        laid.extend(order.into_iter().map(whole));
+        return laid;
+    }
+    order.sort_by_key(|piece| pieces[*piece].offset);
+    let mut coming = order.into_iter().peekable();
+    // Those that have begun, the latest of the list first; some have ended.
+    let mut begun: BinaryHeap<usize> = BinaryHeap::new();
+    let mut offset = 0;
+    loop {
+        while begun.peek().is_some_and(|piece| end(*piece) <= offset) {
+            begun.pop();
+        }
+        if let (None, Some(piece)) = (begun.peek(), coming.peek()) {
+            offset = pieces[*piece].offset;
+        }
+        while let Some(piece) = coming.next_if(|piece| pieces[*piece].offset <= offset) {
+            begun.push(piece);
+        }
+        let Some(piece) = begun.peek().copied() else { return laid };
+        let until = coming.peek().map_or(u64::MAX, |next| pieces[*next].offset).min(end(piece));
+        match laid.last_mut() {
+            Some(last) if last.piece == piece && last.offset + last.bytes == offset => last.bytes += until - offset,
+            _ => laid.push(Laid { offset, bytes: until - offset, piece, at: offset - pieces[piece].offset }),
+        }
+        offset = until;
+    }
+}
+
+/// The runs as extents, adjacent ones as one.
+pub(crate) fn extents(laid: &[Laid]) -> Vec<Extent> {
+    let mut extents: Vec<Extent> = Vec::with_capacity(laid.len());
+    for Laid { offset, bytes, .. } in laid {
+        match extents.last_mut() {
+            Some(last) if last.offset + last.bytes == *offset => last.bytes += bytes,
+            _ => extents.push(Extent { offset: *offset, bytes: *bytes }),
+        }
+    }
+    extents
+}
+
+/// Ascending extents as a view and a position in it. Those of one length and one distance, the last perhaps shorter, are a formula:
+/// it travels in the same few bytes however many they are. `None` for others, and for none.
+pub(crate) fn formula(extents: &[Extent]) -> Option<(View, u64)> {
+    let (first, last) = (extents.first()?, extents.last()?);
+    let Some(second) = extents.get(1) else { return Some((View::whole(), first.offset)) };
+    let stride = second.offset - first.offset;
+    let is_regular = |pair: &[Extent]| pair[1].offset - pair[0].offset == stride && pair[0].bytes == first.bytes;
+    let holds = extents.windows(2).all(is_regular) && last.bytes <= first.bytes;
+    holds.then(|| (View::strided(first.offset, first.bytes, stride), 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn list() -> impl Strategy<Value = Vec<Extent>> {
+        let far = prop_oneof![9 => 0u64..200, 1 => (u64::MAX - 30)..=u64::MAX];
+        prop::collection::vec((far, 0u64..40).prop_map(|(offset, bytes)| Extent { offset, bytes }), 0..12)
+    }
+
+    proptest! {
+        #[test]
+        fn every_byte_is_the_latest_pieces_and_in_order(pieces in list()) {
+            let mut model = std::collections::BTreeMap::new();
+            for (piece, extent) in pieces.iter().enumerate() {
+                for at in 0..extent.bytes {
+                    if let Some(offset) = extent.offset.checked_add(at).filter(|offset| *offset < u64::MAX) {
+                        model.insert(offset, (piece, at));
+                    }
+                }
+            }
+            let laid = lay(&pieces);
+            let bytes: Vec<(u64, (usize, u64))> = laid
+                .iter()
+                .flat_map(|run| (0..run.bytes).map(|at| (run.offset + at, (run.piece, run.at + at))))
+                .collect();
+            prop_assert_eq!(bytes, model.into_iter().collect::<Vec<_>>());
+            prop_assert!(laid.len() <= 2 * pieces.len());
+        }
+
+        #[test]
+        fn a_formula_is_what_its_list_is(first in 0u64..100, bytes in 1u64..20, gap in 1u64..20, count in 1u64..9, short in 0u64..20) {
+            let mut list: Vec<Extent> =
+                (0..count).map(|at| Extent { offset: first + at * (bytes + gap), bytes }).collect();
+            list.last_mut().unwrap().bytes -= short.min(bytes - 1);
+            let (view, start) = formula(&list).expect("regular");
+            let map = view.map().unwrap();
+            let expected: Vec<u64> = list.iter().flat_map(|extent| extent.offset..extent.offset + extent.bytes).collect();
+            let found: Vec<u64> = (start..).take(expected.len()).map(|position| map.file_offset(position).unwrap().0).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn a_list_that_is_none_has_no_formula() {
+        let list = |runs: &[(u64, u64)]| {
+            runs.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect()
+        };
+        for irregular in [&[][..], &[(0, 4), (10, 4), (21, 4)], &[(0, 4), (10, 3), (20, 4)], &[(0, 4), (10, 5)]] {
+            let list: Vec<Extent> = list(irregular);
+            assert_eq!(formula(&list), None, "{list:?}");
+        }
+    }
+}
