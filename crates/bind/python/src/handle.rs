@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use braid_client::File;
+use braid_client::{File, ReadPiece, WritePiece};
 use pyo3::{
     prelude::*,
     types::{PyBytes, PyList},
@@ -16,7 +16,6 @@ use crate::{
     buffer::{FreshBytes, Memory},
     detached::Detached,
     error::{Raise, closed, invalid},
-    list,
     view::View,
 };
 
@@ -63,6 +62,12 @@ impl Handle {
         let file = self.open()?;
         let file = file.value().ok_or_else(|| closed("file"))?;
         py.detach(|| call(file)).or_raise(py)
+    }
+
+    /// How many bytes of each piece came.
+    fn read_pieces(&self, py: Python<'_>, mut pieces: Vec<ReadPiece<'_>>) -> PyResult<Vec<usize>> {
+        self.run(py, |file| file.read_pieces(&mut pieces))?;
+        Ok(pieces.iter().map(|piece| piece.bytes).collect())
     }
 
     /// How long the view's stream is now.
@@ -150,8 +155,9 @@ impl Handle {
     fn read_ranges<'py>(&self, py: Python<'py>, ranges: Vec<(u64, usize)>) -> PyResult<Bound<'py, PyList>> {
         let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
         let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
-        let pieces = ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| (*offset, bytes.bytes_mut())).collect();
-        let counts = self.run(py, |file| list::read(file, pieces))?;
+        let pieces =
+            ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
+        let counts = self.read_pieces(py, pieces.collect())?;
         PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)).collect::<Vec<_>>())
     }
 
@@ -159,16 +165,17 @@ impl Handle {
     fn readinto_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<Vec<usize>> {
         let memory = ranges.iter().map(|(_, buffer)| Memory::writable(buffer));
         let mut memory = memory.collect::<PyResult<Vec<_>>>()?;
-        let pieces = ranges.iter().zip(&mut memory).map(|((offset, _), one)| (*offset, one.bytes_mut())).collect();
-        self.run(py, |file| list::read(file, pieces))
+        let pieces = ranges.iter().zip(&mut memory).map(|((offset, _), one)| ReadPiece::new(*offset, one.bytes_mut()));
+        self.read_pieces(py, pieces.collect())
     }
 
-    /// Writes pieces of (offset in the file, buffer), in any order, none over another: one request to each daemon. How many bytes.
+    /// Writes pieces of (offset in the file, buffer), in any order: one request to each daemon. Where they overlap, the later one of the
+    /// list is what the file has. How many bytes the pieces have.
     fn write_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<usize> {
         let memory = ranges.iter().map(|(_, buffer)| Memory::readable(buffer)).collect::<PyResult<Vec<_>>>()?;
-        let pieces = ranges.iter().zip(&memory).map(|((offset, _), one)| (*offset, one.bytes()));
-        let pieces: Vec<(u64, &[u8])> = pieces.collect();
-        self.run(py, |file| list::write(file, &pieces))
+        let pieces = ranges.iter().zip(&memory).map(|((offset, _), one)| WritePiece::new(*offset, one.bytes()));
+        let pieces: Vec<WritePiece<'_>> = pieces.collect();
+        self.run(py, |file| file.write_pieces(&pieces))
     }
 
     /// How long it is now, in bytes of the view's stream.
@@ -182,6 +189,16 @@ impl Handle {
         let (view, kept) = (view.view(), view.view());
         let file = self.run(py, |file| file.with_view(view))?;
         Ok(Self::sharing(file, Some(kept), sharers))
+    }
+
+    /// Where in the file a position of the view's stream lies.
+    fn file_offset(&self, py: Python<'_>, position: u64) -> PyResult<u64> {
+        self.run(py, |file| file.view().file_offset(position))
+    }
+
+    /// Which position of the view's stream an offset of the file is; `None` when the view does not show it.
+    fn position(&self, py: Python<'_>, offset: u64) -> PyResult<Option<u64>> {
+        self.run(py, |file| Ok(file.view().position(offset)))
     }
 
     /// Copies up to `size` bytes of another file, within the I/O daemons where both lie alike on them. How many: call again for the

@@ -15,7 +15,6 @@ mod detached;
 mod directory;
 mod error;
 mod handle;
-mod list;
 mod names;
 mod options;
 mod path;

@@ -1,6 +1,6 @@
 //! Views: the part of a file that one task sees. They travel as formulas, whatever the number of their blocks.
 
-use braid_client::{Error, Extent, Pattern as Shape};
+use braid_client::{Dealt, Error, Extent, Pattern as Shape};
 use pyo3::prelude::*;
 
 use crate::error::{Raise, invalid, refused};
@@ -126,6 +126,17 @@ impl View {
         offset: u64,
     ) -> PyResult<Self> {
         let view = braid_client::View::subarray(offset, &sizes, &block, &starts, item);
+        view.map_err(Error::from).or_raise(py).and_then(Self::checked)
+    }
+
+    /// What a task has of an array that is dealt out in blocks, round after round: (size, block, tasks, task) for each dimension, items
+    /// of `item` bytes. The array lies at `offset`.
+    #[staticmethod]
+    #[pyo3(signature = (dimensions, item, *, offset=0))]
+    fn block_cyclic(py: Python<'_>, dimensions: Vec<(u64, u64, u64, u64)>, item: u64, offset: u64) -> PyResult<Self> {
+        let dealt = |(size, block, tasks, task)| Dealt { size, block, tasks, task };
+        let dimensions: Vec<Dealt> = dimensions.into_iter().map(dealt).collect();
+        let view = braid_client::View::block_cyclic(offset, &dimensions, item);
         view.map_err(Error::from).or_raise(py).and_then(Self::checked)
     }
 

@@ -126,7 +126,7 @@ def test_ranges_in_any_order_overlapping_and_past_the_end(client, path):
         assert file.read_ranges(many) == [DATA[offset : offset + size] for offset, size in many]
 
 
-def test_ranges_are_written_in_any_order_and_never_over_another(client, place):
+def test_ranges_are_written_in_any_order_and_the_later_one_wins(client, place):
     with client.open(f"{place}/f", "w+b", 0, stripe_size=4096) as file:
         pieces = [(offset, DATA[offset : offset + 1000]) for offset in range(0, 200_000, 1500)]
         random.Random(2).shuffle(pieces)
@@ -135,9 +135,8 @@ def test_ranges_are_written_in_any_order_and_never_over_another(client, place):
         for offset, piece in pieces:
             expected[offset : offset + len(piece)] = piece
         assert file.read() == expected
-        with pytest.raises(OSError, match="overlap"):
-            file.write_ranges([(0, b"12"), (1, b"3")])
-        assert file.read_at(2, 0) == expected[:2]
+        assert file.write_ranges([(1, b"12345"), (0, b"ab"), (4, b"c")]) == 8
+        assert file.read_at(7, 0) == b"ab23c5" + expected[6:7]
 
 
 def test_a_view_shows_a_task_its_own_part(client, path):
@@ -149,6 +148,8 @@ def test_a_view_shows_a_task_its_own_part(client, path):
         assert mine.read_at(len(wanted), 0) == wanted and mine.read() == wanted
         assert mine.seek(-3, io.SEEK_END) == len(wanted) - 3 and mine.read(10) == wanted[-3:]
         assert mine.read_ranges([(5, 2)]) == [DATA[5:7]]
+        assert (mine.file_offset(0), mine.file_offset(4097)) == (3 * 4096, 19 * 4096 + 1)
+        assert (mine.position(19 * 4096 + 1), mine.position(0)) == (4097, None)
         again = mine.view(View.extents([(10, 5), (100, 7)]))
         assert again.read() == DATA[10:15] + DATA[100:107]
         with pytest.raises(TypeError):
@@ -164,6 +165,10 @@ def test_nested_views_and_blocks_of_arrays(client, path):
         block = file.view(View.subarray([rows, columns], [10, 7], [5, 20], item))
         wanted = b"".join(b"".join(cells[row][20:27]) for row in range(5, 15))
         assert block.read_at(len(wanted), 0) == wanted
+        dealt = file.view(View.block_cyclic([(rows, 3, 2, 1), (columns, 4, 3, 0)], item))
+        own = ([row for row in range(rows) if row // 3 % 2 == 1], [column for column in range(columns) if column // 4 % 3 == 0])
+        wanted = b"".join(cells[row][column] for row in own[0] for column in own[1])
+        assert dealt.read_at(len(wanted), 0) == wanted
         # Two runs of 3 bytes, 10 apart, and that 4 times, 100 apart, and a byte behind: again every 500.
         inner = Pattern.vector(4, 100, Pattern.vector(2, 10, Pattern.bytes(3)))
         nested = View(Pattern.struct([(0, inner), (320, Pattern.bytes(1))]), offset=7, extent=500)

@@ -133,7 +133,8 @@ class File(io.RawIOBase):
         return self._handle.readinto_ranges(list(ranges))
 
     def write_ranges(self, ranges: Iterable[tuple[int, Any]]) -> int:
-        """Writes pieces of (offset, buffer), in any order, none over another. How many bytes."""
+        """Writes pieces of (offset, buffer), in any order; where they overlap, the later one is what the file has. How
+        many bytes the pieces have."""
         self._check("write")
         return self._handle.write_ranges(list(ranges))
 
@@ -158,6 +159,16 @@ class File(io.RawIOBase):
             raise TypeError("view() takes a View, or offset, group and stride, not both")
         mode = ("rb+" if self._writable else "rb") if self._readable else "wb"
         return File(self._handle.view(view), self.name, mode, view)
+
+    def file_offset(self, position: int) -> int:
+        """Where in the file a position of the view's stream lies."""
+        self._check()
+        return self._handle.file_offset(position)
+
+    def position(self, offset: int) -> int | None:
+        """Which position of the view's stream an offset of the file is; ``None`` when the view does not show it."""
+        self._check()
+        return self._handle.position(offset)
 
     # The whole file.
 
