@@ -11,7 +11,7 @@ import shutil
 import stat as stat_bits
 import weakref
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import IO, Any, Literal, overload
 
 from . import _braid, _settings
 from ._file import File
@@ -61,6 +61,12 @@ class Client(_braid.Client):
     def __init__(self, **_: Any) -> None:
         _clients.add(self)
 
+    @overload
+    def open(
+        self, path: Any, mode: str, buffering: Literal[0], *, permissions: int = 0o666, **layout: Any
+    ) -> File: ...
+
+    @overload
     def open(
         self,
         path: Any,
@@ -72,7 +78,20 @@ class Client(_braid.Client):
         *,
         permissions: int = 0o666,
         **layout: Any,
-    ) -> IO[Any]:
+    ) -> IO[Any]: ...
+
+    def open(
+        self,
+        path: Any,
+        mode: str = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        permissions: int = 0o666,
+        **layout: Any,
+    ) -> Any:
         """Opens a file, as the builtin ``open``: text or bytes, buffered or, with ``buffering=0``, a :class:`File`.
 
         A file that is made gets ``permissions`` without the umask, and what ``layout`` says: ``stripe_size`` (bytes),
@@ -92,7 +111,7 @@ class Client(_braid.Client):
             if not is_text:
                 return buffered
             text = io.TextIOWrapper(buffered, encoding, errors, newline, line_buffering=buffering == 1)
-            text.mode = mode
+            text.mode = mode  # type: ignore[misc]
             return text
         except BaseException:
             raw.close()

@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from ._client import BUFFER_BYTES_DEFAULT
+from ._file import File
 
 if TYPE_CHECKING:
     from .fs import BraidFileSystem
@@ -22,8 +23,8 @@ def open_buffered(
         raise ValueError("a transaction cannot append; try: fs.open(path, 'wb') with all of it")
     place = scratch_name(path) if is_scratch else path
     raw = fs._raw(place, mode, **layout)
-    kind = Random if raw.readable() and raw.writable() else Reader if raw.readable() else Writer
-    opened = kind(raw, block_size if isinstance(block_size, int) else BUFFER_BYTES_DEFAULT)
+    kind: Any = Random if raw.readable() and raw.writable() else Reader if raw.readable() else Writer
+    opened: Opened = kind(raw, block_size if isinstance(block_size, int) else BUFFER_BYTES_DEFAULT)
     opened.fs, opened.path, opened.autocommit = fs, path, not is_scratch
     opened._scratch, opened._replaces = place, "x" not in mode
     return opened
@@ -41,7 +42,6 @@ class Opened:
     fs: BraidFileSystem
     path: str
     autocommit: bool
-    raw: Any
     _scratch: str
     _replaces: bool
 
@@ -50,7 +50,8 @@ class Opened:
         """How long the file is now, in bytes."""
         if self.writable():  # type: ignore[attr-defined]
             self.flush()  # type: ignore[attr-defined]
-        return self.raw.size()
+        raw: File = self.raw  # type: ignore[attr-defined]
+        return raw.size()
 
     @property
     def full_name(self) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -50,7 +51,9 @@ def _awaited(name: str, of: type) -> Callable[..., Awaitable[Any]]:
     async def call(self: Any, *arguments: Any, **options: Any) -> Any:
         return await self._run(getattr(self._behind, name), *arguments, **options)
 
-    call.__name__, call.__doc__ = name, getattr(of, name).__doc__
+    behind = getattr(of, name)
+    call.__name__, call.__doc__ = name, behind.__doc__
+    call.__signature__ = inspect.signature(behind)  # type: ignore[attr-defined]
     return call
 
 

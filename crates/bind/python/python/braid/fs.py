@@ -7,13 +7,14 @@ this metadata server. Options are those of :func:`braid.connect`, and ``auto_mkd
 from __future__ import annotations
 
 import datetime
+import functools
 import os
 import posixpath
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fsspec.callbacks import DEFAULT_CALLBACK
 from fsspec.spec import AbstractFileSystem
@@ -30,6 +31,8 @@ FILES_AT_ONCE = 16
 #: One step of get_file and put_file: some windows for each of some I/O daemons.
 STEP_BYTES = 16 << 20
 
+T = TypeVar("T")
+
 _PREFIX = "braid:"
 _MAGIC = set("*?[")
 
@@ -43,7 +46,7 @@ class _Live:
     pool: ThreadPoolExecutor
 
 
-class BraidFileSystem(AbstractFileSystem):
+class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """A cluster as a file system of fsspec.
 
     ``mds``, ``key``, ``agent``, ``tls``, ``timeout``, ``config``: as :func:`braid.connect`. ``auto_mkdir``: whether
@@ -68,7 +71,8 @@ class BraidFileSystem(AbstractFileSystem):
     ) -> None:
         super().__init__(**options)
         self.auto_mkdir = auto_mkdir
-        self._connection = {"mds": mds, "key": key, "agent": agent, "tls": tls, "timeout": timeout, "config": config}
+        connection = {"mds": mds, "key": key, "agent": agent, "tls": tls, "timeout": timeout, "config": config}
+        self._connection: dict[str, Any] = connection
         self._live: _Live | None = None
         self._connecting = threading.Lock()
 
@@ -128,7 +132,7 @@ class BraidFileSystem(AbstractFileSystem):
 
     @classmethod
     def _parent(cls, path: Any) -> str:
-        return posixpath.dirname(cls._strip_protocol(path))
+        return posixpath.dirname(str(cls._strip_protocol(path)))
 
     # What is there.
 
@@ -183,7 +187,7 @@ class BraidFileSystem(AbstractFileSystem):
     def ukey(self, path: Any) -> str:
         """Changes whenever the file does."""
         stat = self.client.stat(self._strip_protocol(path))
-        return tokenize(stat.st_ino, stat.change, stat.st_mtime_ns, stat.st_size)
+        return str(tokenize(stat.st_ino, stat.change, stat.st_mtime_ns, stat.st_size))
 
     # Directories.
 
@@ -200,7 +204,7 @@ class BraidFileSystem(AbstractFileSystem):
     def rmdir(self, path: Any) -> None:
         self.client.rmdir(self._strip_protocol(path))
 
-    def _making_directories(self, path: str, make: Callable[[], Any]) -> Any:
+    def _making_directories(self, path: str, make: Callable[[], T]) -> T:
         """Makes something; when the directory above it is missing and may be made, that first."""
         try:
             return make()
@@ -344,7 +348,7 @@ class BraidFileSystem(AbstractFileSystem):
                 target = posixpath.join(target, posixpath.basename(source))
             # What is not there makes no directories.
             self.client.lstat(source)
-            self._making_directories(target, lambda s=source, t=target: self.client.rename(s, t))
+            self._making_directories(target, functools.partial(self.client.rename, source, target))
 
     def rm_file(self, path: Any) -> None:
         self.client.remove(self._strip_protocol(path))
@@ -375,8 +379,12 @@ class BraidFileSystem(AbstractFileSystem):
 
     def _raw(self, path: Any, mode: str = "rb", **layout: Any) -> File:
         path = self._strip_protocol(path)
-        opened = self._making_directories if mode[0] != "r" else lambda _, make: make()
-        return opened(path, lambda: self.client.open(path, mode, 0, **layout))
+
+        def open_it() -> File:
+            file: File = self.client.open(path, mode, 0, **layout)
+            return file
+
+        return open_it() if mode[0] == "r" else self._making_directories(path, open_it)
 
     def _open(
         self,
