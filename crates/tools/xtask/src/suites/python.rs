@@ -7,7 +7,7 @@
 //! ```
 
 use super::tool;
-use crate::context::Context;
+use crate::context::{Context, as_called};
 use crate::process::Process;
 use crate::report::SuiteResult;
 use crate::tools;
@@ -63,7 +63,7 @@ fn environment(home: &Path, requirements: &Path) -> Result<PathBuf> {
 fn install_wheel(venv: &Path, wheels: &Path, source: &Path) -> Result<()> {
     // An older wheel must not be what is tested.
     let _ = fs::remove_dir_all(wheels);
-    let maturin = Process::new(venv.join("bin/maturin")).dir(source).env("VIRTUAL_ENV", venv);
+    let maturin = as_called(Process::new(venv.join("bin/maturin"))).dir(source).env("VIRTUAL_ENV", venv);
     maturin
         .args(["build", "--quiet", "--locked", "--interpreter"])
         .args([&venv.join("bin/python")])
