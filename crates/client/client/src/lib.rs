@@ -30,7 +30,7 @@ pub use braid_wire::{
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
-pub use engine::{HeldRoom, LockCancelHandle, OpenOptions};
+pub use engine::{CollectiveMode, CollectiveOptions, HeldRoom, LockCancelHandle, OpenOptions, Overlap};
 pub use error::{Error, Result};
 pub use group::Group;
 pub use keyfile::KeyFile;

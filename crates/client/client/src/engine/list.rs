@@ -51,7 +51,7 @@ impl<D: Driver> OpenFile<D> {
 }
 
 /// The buffers from byte `skip` on, `bytes` at most.
-fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSlice<'b>> {
+pub(super) fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSlice<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());
@@ -65,7 +65,7 @@ fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> 
 }
 
 /// As [`advanced`], for receiving.
-fn advanced_mut<'b>(buffers: &'b mut [IoSliceMut<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSliceMut<'b>> {
+pub(super) fn advanced_mut<'b>(buffers: &'b mut [IoSliceMut<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSliceMut<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());
