@@ -19,7 +19,7 @@ use braid_wire::{
     },
 };
 
-use super::{Collective, Task, cursor::Cursor, progress::Progress};
+use super::{Collective, cursor::Cursor, progress::Progress};
 use crate::{
     connection::ConnectionState,
     grant::Grant,
@@ -52,8 +52,7 @@ fn make<S: ObjectStore>(
     collect: &Collect,
 ) -> Result<Collective, Failure> {
     let (grant, _) = core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
-    let tasks = tasks(&grant, collect)?;
-    let requests: Vec<Request> = tasks.iter().map(|task| task.request.clone()).collect();
+    let (requests, sessions) = tasks(&grant, collect)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
@@ -74,7 +73,7 @@ fn make<S: ObjectStore>(
         id: collect.collective,
         kind: collect.kind,
         grant,
-        tasks,
+        sessions,
         ends,
         verifier,
         objects: Mutex::new(objects),
@@ -88,7 +87,8 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
     if kind == CollectiveKind::Read { Rights::READ } else { Rights::WRITE }
 }
 
-fn tasks(grant: &Grant, collect: &Collect) -> Result<Vec<Task>, Failure> {
+/// The tasks' requests and sessions, by rank.
+fn tasks(grant: &Grant, collect: &Collect) -> Result<(Vec<Request>, Vec<SessionId>), Failure> {
     let requests = TaskFamily::requests(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail = format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
         Failure::new(Status::LimitExceeded, detail)
@@ -102,8 +102,7 @@ fn tasks(grant: &Grant, collect: &Collect) -> Result<Vec<Task>, Failure> {
         return Err(Failure::new(Status::BadCapability, "the master is none of the tasks"));
     }
     let each = |(session, count): &(SessionId, u32)| std::iter::repeat_n(*session, *count as usize);
-    let sessions = collect.sessions.iter().flat_map(each);
-    Ok(requests.into_iter().zip(sessions).map(|(request, session)| Task { request, session }).collect())
+    Ok((requests, collect.sessions.iter().flat_map(each).collect()))
 }
 
 /// The sweep after it has found every task's first byte.

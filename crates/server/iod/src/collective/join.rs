@@ -267,8 +267,8 @@ impl JoinJob {
 
     /// Whether the call may be in it at all. What a stranger sends changes nothing for the tasks.
     fn check(&self, collective: &Collective, now: Duration) -> Result<(), Failure> {
-        let task = collective.tasks.get(self.rank).filter(|_| self.kind == collective.kind);
-        if task.is_none_or(|task| task.session != self.grant.session) || self.grant.file != collective.grant.file {
+        let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
+        if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
             let detail = format!("the collective request has no task {} of this session", self.rank);
             return Err(Failure::new(Status::BadCapability, detail));
         }
@@ -382,7 +382,7 @@ impl JoinJob {
             progress.is_over()
         });
         if is_over {
-            core.collectives().remove(&collective.id);
+            core.collectives().retire(&collective.id);
         }
         core.counters().answered(Status::Ok);
     }

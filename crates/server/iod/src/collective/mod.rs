@@ -32,7 +32,7 @@ mod tests;
 mod write;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -58,6 +58,9 @@ use crate::grant::Grant;
 /// Refusals that are remembered, so that tasks which join after one do not wait.
 const REFUSED_MAX: usize = 256;
 
+/// Collective requests that are remembered after they are over; some hundred bytes each, and some for each task.
+const OVER_MAX: usize = 256;
+
 /// Names a collective request.
 pub(crate) type CollectiveId = [u8; 16];
 
@@ -71,6 +74,8 @@ pub(crate) struct Collectives {
 #[derive(Debug, Default)]
 struct Table {
     live: HashMap<CollectiveId, Arc<Collective>>,
+    /// Those that are over, the oldest first: a task whose bytes lie past the end of the file may come after all others are done.
+    over: VecDeque<Arc<Collective>>,
     refused: HashMap<CollectiveId, (Failure, Duration)>,
     /// Counts what arrives, so that nobody sleeps through it.
     version: u64,
@@ -83,7 +88,8 @@ pub(crate) struct Collective {
     kind: CollectiveKind,
     /// The master's.
     grant: Arc<Grant>,
-    tasks: Vec<Task>,
+    /// The session of each task, by rank.
+    sessions: Vec<SessionId>,
     /// Of a read: where the objects end.
     ends: Vec<ObjectEnd>,
     /// From before the first byte was written.
@@ -96,12 +102,6 @@ pub(crate) struct Collective {
     touched: AtomicU64,
 }
 
-#[derive(Debug)]
-struct Task {
-    request: braid_layout::Request,
-    session: SessionId,
-}
-
 impl Collectives {
     /// Takes a new one in.
     ///
@@ -110,8 +110,8 @@ impl Collectives {
     fn add(&self, collective: Arc<Collective>, now: Duration) -> Result<(), Failure> {
         let mut table = self.lock();
         table.forget_idle(now);
-        let tasks: usize = table.live.values().map(|live| live.tasks.len()).sum();
-        if table.live.len() >= COLLECTIVES_MAX || tasks + collective.tasks.len() > COLLECTIVE_TASKS_MAX {
+        let tasks: usize = table.live.values().map(|live| live.sessions.len()).sum();
+        if table.live.len() >= COLLECTIVES_MAX || tasks + collective.sessions.len() > COLLECTIVE_TASKS_MAX {
             let detail = format!("{} collective requests of {tasks} tasks are under way here", table.live.len());
             return Err(Failure::new(Status::LimitExceeded, detail));
         }
@@ -139,13 +139,19 @@ impl Collectives {
         match (table.live.get(id), table.refused.get(id)) {
             (Some(live), _) => Ok(Some(live.clone())),
             (None, Some((failure, _))) => Err(failure.clone()),
-            (None, None) => Ok(None),
+            (None, None) => Ok(table.over.iter().rev().find(|over| over.id == *id).cloned()),
         }
     }
 
-    /// Forgets one that is over.
-    fn remove(&self, id: &CollectiveId) {
-        self.lock().live.remove(id);
+    /// One is over: it gives up its place and its memory.
+    fn retire(&self, id: &CollectiveId) {
+        let mut table = self.lock();
+        let Some(over) = table.live.remove(id) else { return };
+        over.progress().release();
+        if table.over.len() >= OVER_MAX {
+            table.over.pop_front();
+        }
+        table.over.push_back(over);
     }
 
     /// How many there are.
@@ -180,6 +186,9 @@ impl Table {
         let idle = Duration::from_millis(COLLECTIVE_IDLE_MS);
         self.live.retain(|_, live| now.saturating_sub(live.touched()) < idle);
         self.refused.retain(|_, (_, since)| now.saturating_sub(*since) < idle);
+        while self.over.front().is_some_and(|over| now.saturating_sub(over.touched()) >= idle) {
+            self.over.pop_front();
+        }
     }
 }
 

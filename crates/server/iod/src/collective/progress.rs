@@ -136,6 +136,12 @@ impl Progress {
         self.unfinished == 0 && self.ring.is_empty()
     }
 
+    /// Gives up what a collective request that is over needs no more.
+    pub(super) fn release(&mut self) {
+        (self.sweep, self.spare) = (None, Vec::new());
+        self.tasks.iter_mut().for_each(|task| task.cursor = None);
+    }
+
     pub(super) fn is_finished(&self, rank: usize) -> bool {
         self.tasks[rank].finished
     }
@@ -163,7 +169,7 @@ impl Progress {
     /// The call has ended well; `bytes` is what it had.
     pub(super) fn end(&mut self, rank: usize, cursor: Option<Box<Cursor>>, bytes: u64) {
         let task = &mut self.tasks[rank];
-        task.cursor = cursor;
+        task.cursor = cursor.filter(|_| !task.finished);
         task.position += bytes;
         self.wake();
     }
