@@ -35,8 +35,8 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct File {
-    file: Arc<OpenFile<Blocking>>,
-    view: FileView,
+    pub(super) file: Arc<OpenFile<Blocking>>,
+    pub(super) view: FileView,
     /// Held during a call that moves it, so that two threads never read the same bytes.
     cursor: Mutex<u64>,
     session: Arc<Farewell>,
