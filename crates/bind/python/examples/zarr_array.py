@@ -4,7 +4,7 @@ import numpy
 import zarr
 
 values = numpy.add.outer(numpy.arange(1000), numpy.arange(1000) / 1000)
-zarr.save_array("braid:///examples/heights.zarr", values)
+zarr.create_array("braid:///examples/heights.zarr", data=values, chunks=(250, 250), overwrite=True)
 
 heights = zarr.open_array("braid:///examples/heights.zarr", mode="r")
 print(heights.shape, heights.dtype)

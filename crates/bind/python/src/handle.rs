@@ -52,7 +52,11 @@ impl Handle {
     }
 
     /// Runs a call of the library without the interpreter.
-    fn run<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> braid_client::Result<T> + Send) -> PyResult<T> {
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
+    ) -> PyResult<T> {
         let file = self.open()?;
         let file = file.value().ok_or_else(|| closed("file"))?;
         py.detach(|| call(file)).or_raise(py)

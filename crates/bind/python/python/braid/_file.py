@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._braid import Handle, Stat, View
+from ._group import as_group
 
 
 class File(io.RawIOBase):
@@ -137,6 +138,35 @@ class File(io.RawIOBase):
         many bytes the pieces have."""
         self._check("write")
         return self._handle.write_ranges(list(ranges))
+
+    # With all tasks of a group.
+
+    def read_all_at(self, group: Any, size: int, position: int, *, mode: str = "auto") -> bytes:
+        """Reads at a position of this task's view, together with all tasks of a group: what each gets is what
+        :meth:`read_at` gives, but the I/O daemons read each byte once and in the order of their disks, where that is the
+        faster way (``mode`` ``auto``), always (``server``) or never (``independent``).
+
+        ``group`` is a :class:`Group`, a communicator of mpi4py, or anything with ``rank``, ``size`` and
+        ``all_gather(mine, timeout)``. Each task calls it, on a file that it opened itself; one without bytes for ``size`` 0.
+        All end with success or all with one failure.
+        """
+        memory = bytearray(size)
+        count = self.readinto_all_at(group, memory, position, mode=mode)
+        return bytes(memoryview(memory)[:count])
+
+    def readinto_all_at(self, group: Any, buffer: Any, position: int, *, mode: str = "auto") -> int:
+        """As :meth:`read_all_at`, into a buffer. How many bytes."""
+        self._check("read")
+        return self._handle.readinto_all_at(as_group(group), buffer, position, mode)
+
+    def write_all_at(
+        self, group: Any, buffer: Any, position: int, *, mode: str = "auto", overlap: str = "highest-rank"
+    ) -> int:
+        """Writes all of a buffer at a position of this task's view, together with all tasks of a group; see
+        :meth:`read_all_at`. Where tasks write the same bytes, those of the highest rank are in the file after it, or with
+        ``overlap="refuse"`` nothing is written. How many bytes."""
+        self._check("write")
+        return self._handle.write_all_at(as_group(group), buffer, position, mode, overlap)
 
     # Views.
 
