@@ -20,6 +20,8 @@ pub enum Command {
     Core(CoreArgs),
     /// The mount as users drive it: dd, fio, cp, tar, git; against the local file system and other networked ones
     Mount(MountArgs),
+    /// Tasks that share a file: views, lists and mismatched stripes, against one call for each block
+    Parallel(CoreArgs),
     /// Answers each byte with a byte
     #[command(hide = true)]
     Echo,
@@ -28,7 +30,7 @@ pub enum Command {
     Create(CreateArgs),
 }
 
-/// `cargo xtask bench core`.
+/// `cargo xtask bench core` and `parallel`.
 #[derive(ClapArgs, Debug, Clone, Default)]
 pub struct CoreArgs {
     /// Rows to measure [default: all]
@@ -61,9 +63,9 @@ pub struct CoreArgs {
 }
 
 impl CoreArgs {
-    /// The command that measures one row as this run does.
-    pub fn command_of(&self, row: &str) -> String {
-        let mut command = format!("cargo xtask bench core {row}");
+    /// The command that measures one row of `bench` as this run does.
+    pub fn command_of(&self, bench: &str, row: &str) -> String {
+        let mut command = format!("cargo xtask bench {bench} {row}");
         if self.quick {
             command += " --quick";
         }
@@ -142,8 +144,8 @@ mod tests {
     #[test]
     fn the_command_of_a_row_measures_it_in_the_same_way() {
         let args = CoreArgs { quick: true, repetitions: Some(7), check: true, ..CoreArgs::default() };
-        assert_eq!(args.command_of("read"), "cargo xtask bench core read --quick --repetitions 7");
-        assert_eq!(CoreArgs::default().command_of("stat"), "cargo xtask bench core stat");
+        assert_eq!(args.command_of("core", "read"), "cargo xtask bench core read --quick --repetitions 7");
+        assert_eq!(CoreArgs::default().command_of("parallel", "lists"), "cargo xtask bench parallel lists");
     }
 
     #[test]

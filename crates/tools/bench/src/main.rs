@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   main ── mount/        a mount as users drive it, and its rivals
-//!     │
+//!     ├──── parallel/     tasks that share a file
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
 //!                   └── workers/      this program again, as a process that echoes or creates
@@ -23,6 +23,7 @@ mod daemons;
 mod machine;
 mod measure;
 mod mount;
+mod parallel;
 mod pinning;
 mod references;
 mod report;
@@ -39,11 +40,13 @@ use crate::{
     args::{Args, Command, CoreArgs},
     bench::Bench,
     measure::Measure,
+    rows::Row,
 };
 
 fn main() -> ExitCode {
     let outcome = match Args::parse().command {
-        Command::Core(args) => core(&args),
+        Command::Core(args) => run("core", rows::ROWS, &args),
+        Command::Parallel(args) => run("parallel", parallel::ROWS, &args),
         Command::Mount(args) => mount::run(&args),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
@@ -54,17 +57,17 @@ fn main() -> ExitCode {
     })
 }
 
-fn core(args: &CoreArgs) -> Result<ExitCode> {
+fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
     if args.list {
-        rows::ROWS.iter().for_each(|row| println!("{:16} {}", row.name, row.about));
+        rows.iter().for_each(|row| println!("{:16} {}", row.name, row.about));
         return Ok(ExitCode::SUCCESS);
     }
-    let chosen = rows::chosen(&args.rows)?;
+    let chosen = rows::chosen(rows, &args.rows)?;
     let bench = Bench::new(args)?;
     let mut measures = Vec::new();
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
-        let command = args.command_of(row.name);
+        let command = args.command_of(name, row.name);
         measures.extend((row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)));
     }
     print(args, &bench, &measures);

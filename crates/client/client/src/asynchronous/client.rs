@@ -130,6 +130,21 @@ impl<D: Driver> Client<D> {
         Ok((File::new(file)?, created))
     }
 
+    /// Makes and opens a file as [`Client::create`] does; told as well is how the directory is now that it is in, if this call
+    /// made it and this client holds leases.
+    ///
+    /// # Errors
+    /// With the path, and the server that refused.
+    pub async fn create_told(
+        &self,
+        at: impl ToAt + Send,
+        options: &OpenOptions,
+    ) -> Result<(File<D>, Option<Attributes>)> {
+        let at = at.to_at();
+        let (file, _, directory) = self.caller.create_told(&at, options).await?;
+        Ok((File::new(file)?, directory))
+    }
+
     /// Makes a file without a name, as if in the directory `at` (`O_TMPFILE`). It goes when it is closed, unless
     /// [`Client::hard_link`] from its index gave it a name.
     ///

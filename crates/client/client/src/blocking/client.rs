@@ -16,7 +16,7 @@ use braid_wire::message::{
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},
 };
 
-use super::{File, Listing, block_on, service};
+use super::{File, Listing, block_on, service, workers::Workers};
 use crate::{
     ToAt,
     calls::namespace_calls,
@@ -45,16 +45,27 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Client {
     caller: Caller<Blocking>,
-    session: Arc<Farewell>,
+    pub(super) session: Arc<Farewell>,
 }
 
 /// Ends the session when the last client and the last file are gone.
 #[derive(Debug)]
-pub(super) struct Farewell(Caller<Blocking>);
+pub(super) struct Farewell {
+    caller: Caller<Blocking>,
+    workers: Arc<Workers>,
+}
+
+impl Farewell {
+    /// The threads that do what was started.
+    pub(super) fn workers(&self) -> &Arc<Workers> {
+        &self.workers
+    }
+}
 
 impl Drop for Farewell {
     fn drop(&mut self) {
-        block_on(self.0.engine().shut_down());
+        self.workers.close();
+        block_on(self.caller.engine().shut_down());
     }
 }
 
@@ -74,7 +85,8 @@ impl Client {
         let engine = Engine::new(Blocking::new(), config);
         service::watch(&engine);
         let caller = engine.caller();
-        Self { session: Arc::new(Farewell(caller.clone())), caller }
+        let farewell = Farewell { caller: caller.clone(), workers: Workers::new() };
+        Self { session: Arc::new(farewell), caller }
     }
 
     pub(super) fn caller(&self) -> &Caller<Blocking> {

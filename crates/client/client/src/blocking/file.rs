@@ -38,8 +38,8 @@ pub struct File {
     pub(super) file: Arc<OpenFile<Blocking>>,
     pub(super) view: FileView,
     /// Held during a call that moves it, so that two threads never read the same bytes.
-    cursor: Mutex<u64>,
-    session: Arc<Farewell>,
+    pub(super) cursor: Mutex<u64>,
+    pub(super) session: Arc<Farewell>,
 }
 
 impl File {

@@ -7,9 +7,13 @@ mod file;
 mod leases;
 mod listing;
 mod service;
+mod start;
+mod started;
+mod workers;
 
 pub(crate) use block_on::block_on;
 pub use client::Client;
 pub use file::File;
 pub use leases::Leases;
 pub use listing::Listing;
+pub use started::Started;

@@ -19,7 +19,7 @@ mod moosefs;
 mod names;
 mod passthrough;
 mod shell;
-mod subject;
+pub mod subject;
 mod trees;
 
 use std::{collections::BTreeMap, process::ExitCode};

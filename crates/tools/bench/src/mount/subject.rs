@@ -54,7 +54,8 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     Ok(subjects)
 }
 
-fn braid(bench: &Bench) -> Result<Subject> {
+/// A mount of the cluster.
+pub fn braid(bench: &Bench) -> Result<Subject> {
     let cluster = bench.cluster()?;
     let point = bench.scratch.join("braid");
     let braid = Braid::at(cluster.binary().to_owned());

@@ -9,7 +9,7 @@ mod random_read;
 mod reference;
 mod sequential;
 mod strided;
-mod target;
+pub mod target;
 
 use anyhow::{Result, bail};
 
@@ -43,16 +43,16 @@ pub const ROWS: &[Row] = &[
     Row { name: "memory", about: "resident memory of the daemons", run: memory::run },
 ];
 
-/// The rows of these names; all for none.
-pub fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
+/// Of these rows those of these names; all for none.
+pub fn chosen(rows: &'static [Row], names: &[String]) -> Result<Vec<&'static Row>> {
     if names.is_empty() {
-        return Ok(ROWS.iter().collect());
+        return Ok(rows.iter().collect());
     }
-    if let Some(unknown) = names.iter().find(|name| ROWS.iter().all(|row| row.name != name.as_str())) {
-        let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+    if let Some(unknown) = names.iter().find(|name| rows.iter().all(|row| row.name != name.as_str())) {
+        let known: Vec<&str> = rows.iter().map(|row| row.name).collect();
         bail!("there is no row {unknown}; try: {}", known.join(", "));
     }
-    Ok(ROWS.iter().filter(|row| names.iter().any(|name| name == row.name)).collect())
+    Ok(rows.iter().filter(|row| names.iter().any(|name| name == row.name)).collect())
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
     fn rows_are_chosen_by_name_and_measured_in_their_own_order() {
         let names = |wanted: &[&str]| {
             let wanted: Vec<String> = wanted.iter().map(|name| (*name).to_owned()).collect();
-            chosen(&wanted).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
+            chosen(ROWS, &wanted).map(|rows| rows.iter().map(|row| row.name).collect::<Vec<_>>())
         };
         assert_eq!(names(&["stat", "read"]).unwrap(), ["read", "stat"]);
         assert_eq!(names(&[]).unwrap().len(), ROWS.len());

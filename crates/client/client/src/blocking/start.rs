@@ -1,0 +1,97 @@
+//! The calls of a client and of an open file as operations that go on by themselves: for programs that have something else to do
+//! meanwhile, and no executor.
+
+use std::{
+    io::{IoSlice, IoSliceMut},
+    sync::{Arc, Mutex},
+};
+
+use braid_layout::Extent;
+use braid_wire::message::types::Attributes;
+
+use super::{Client, File, Started};
+use crate::error::Result;
+
+impl Client {
+    /// Starts work with a client that shares this one's connections, and returns at once.
+    ///
+    /// ```no_run
+    /// # fn example(client: &braid_client::Client) -> Result<(), braid_client::Error> {
+    /// let made = client.start(|client| client.mkdir("/next", 0o755));
+    /// // Something else meanwhile.
+    /// made.wait()?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// Sixteen operations of one client and its files go on at a time and begin in the order in which they were started; what was
+    /// started later may be over earlier. Work must not wait for other work that was started. When 4,096 wait already, and in a child
+    /// after `fork`, the calling thread does it.
+    pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+        let client = self.clone();
+        Started::new(self.session.workers(), move || work(&client))
+    }
+}
+
+impl File {
+    /// Starts work with another handle of the same open file, with the same view and a cursor of its own, and returns at once:
+    /// the asynchronous form of every call. See [`Client::start`] for how many go on at a time.
+    ///
+    /// ```no_run
+    /// # fn example(file: &braid_client::File) -> Result<(), braid_client::Error> {
+    /// let read = file.start(|file| {
+    ///     let mut buffer = vec![0; 1 << 20];
+    ///     file.read_at(&mut buffer, 0).map(|bytes| (buffer, bytes))
+    /// });
+    /// let size = file.size()?; // meanwhile
+    /// let (buffer, bytes) = read.wait()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+        let (file, view, session) = (Arc::clone(&self.file), self.view.clone(), Arc::clone(&self.session));
+        let file = Self { file, view, cursor: Mutex::new(0), session };
+        Started::new(self.session.workers(), move || work(&file))
+    }
+
+    /// Starts [`File::read_at`] into `buffer`, which comes back with the outcome.
+    pub fn start_read_at<B>(&self, mut buffer: B, position: u64) -> Started<(Result<usize>, B)>
+    where
+        B: AsMut<[u8]> + Send + 'static,
+    {
+        self.start(move |file| (file.read_at(buffer.as_mut(), position), buffer))
+    }
+
+    /// Starts [`File::write_at`] of `buffer`, which comes back with the outcome.
+    pub fn start_write_at<B>(&self, buffer: B, position: u64) -> Started<(Result<usize>, B)>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        self.start(move |file| (file.write_at(buffer.as_ref(), position), buffer))
+    }
+
+    /// Starts [`File::read_list`] into `buffers`, which come back with the outcome.
+    pub fn start_read_list<B>(&self, extents: Vec<Extent>, mut buffers: Vec<B>) -> Started<(Result<usize>, Vec<B>)>
+    where
+        B: AsMut<[u8]> + Send + 'static,
+    {
+        self.start(move |file| {
+            let mut slices: Vec<_> = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer.as_mut())).collect();
+            (file.read_list(&extents, &mut slices), buffers)
+        })
+    }
+
+    /// Starts [`File::write_list`] of `buffers`, which come back with the outcome.
+    pub fn start_write_list<B>(&self, extents: Vec<Extent>, buffers: Vec<B>) -> Started<(Result<usize>, Vec<B>)>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        self.start(move |file| {
+            let slices: Vec<_> = buffers.iter().map(|buffer| IoSlice::new(buffer.as_ref())).collect();
+            (file.write_list(&extents, &slices), buffers)
+        })
+    }
+
+    /// Starts [`File::sync`].
+    pub fn start_sync(&self) -> Started<Result<Attributes>> {
+        self.start(Self::sync)
+    }
+}

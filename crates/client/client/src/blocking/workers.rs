@@ -1,0 +1,207 @@
+//! The threads that do what was started: made when there is work, gone when there was none for a while.
+//!
+//! Invariants: (1) at most [`THREADS_MAX`] threads and [`QUEUE_MAX`] operations that wait for one (I9): whoever starts one more does
+//! it himself; (2) all others begin in the order in which they were started; (3) a child after `fork`, which has none of these
+//! threads, does its operations itself, and takes no lock that its parent may have held.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use crate::{engine::gate::lock, fork};
+
+/// Operations at a time. As many as a program has connections to one I/O daemon.
+const THREADS_MAX: usize = 16;
+/// Operations that wait for a thread, some hundred bytes each.
+const QUEUE_MAX: usize = 4096;
+/// A thread without work goes after this time.
+const IDLE_TIME: Duration = Duration::from_secs(10);
+
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+
+#[derive(Debug)]
+pub(super) struct Workers {
+    process: u64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    queue: VecDeque<Work>,
+    threads: usize,
+    idle: usize,
+    closing: bool,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("queued", &self.queue.len()).field("threads", &self.threads).finish()
+    }
+}
+
+impl Workers {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self { process: fork::mark(), state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Has a thread do it, or does it at once when there is none for it.
+    pub(super) fn run(self: &Arc<Self>, work: Work) {
+        if let Some(mine) = self.hand_over(work) {
+            mine();
+        }
+    }
+
+    /// Threads without work go at once.
+    pub(super) fn close(&self) {
+        // Invariant 3.
+        if fork::mark() == self.process {
+            lock(&self.state).closing = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// Gives the work back when no thread will do it.
+    fn hand_over(self: &Arc<Self>, work: Work) -> Option<Work> {
+        if fork::mark() != self.process {
+            return Some(work);
+        }
+        let mut state = lock(&self.state);
+        if state.queue.len() >= QUEUE_MAX {
+            return Some(work);
+        }
+        state.queue.push_back(work);
+        if state.idle >= state.queue.len() {
+            self.changed.notify_one();
+            return None;
+        }
+        if state.threads < THREADS_MAX {
+            let workers = Arc::clone(self);
+            match thread::Builder::new().name("braid-started".into()).spawn(move || workers.work()) {
+                Ok(_) => state.threads += 1,
+                // No thread at all would come to it.
+                Err(_) if state.threads == 0 => return state.queue.pop_back(),
+                Err(_) => {}
+            }
+        }
+        None
+    }
+
+    fn work(&self) {
+        let mut state = lock(&self.state);
+        loop {
+            if let Some(work) = state.queue.pop_front() {
+                drop(state);
+                work();
+                state = lock(&self.state);
+                continue;
+            }
+            if state.closing {
+                break;
+            }
+            state.idle += 1;
+            let (woken, waited) = self.changed.wait_timeout(state, IDLE_TIME).unwrap_or_else(PoisonError::into_inner);
+            state = woken;
+            state.idle -= 1;
+            if waited.timed_out() && state.queue.is_empty() {
+                break;
+            }
+        }
+        state.threads -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Barrier,
+        atomic::{AtomicUsize, Ordering},
+        mpsc,
+    };
+
+    use super::*;
+    use crate::blocking::Started;
+
+    #[test]
+    fn what_was_started_goes_on_at_the_same_time() {
+        let workers = Workers::new();
+        // Nobody passes it alone.
+        let barrier = Arc::new(Barrier::new(THREADS_MAX));
+        let started: Vec<_> = (0..THREADS_MAX)
+            .map(|at| {
+                let barrier = Arc::clone(&barrier);
+                Started::new(&workers, move || {
+                    barrier.wait();
+                    at
+                })
+            })
+            .collect();
+        assert_eq!(started.into_iter().map(Started::wait).collect::<Vec<_>>(), (0..THREADS_MAX).collect::<Vec<_>>());
+        assert_eq!(lock(&workers.state).threads, THREADS_MAX);
+        workers.close();
+        while lock(&workers.state).threads > 0 {
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn more_than_can_wait_is_done_by_who_starts_it() {
+        let workers = Workers::new();
+        let (open, opened) = mpsc::channel::<()>();
+        let opened = Arc::new(Mutex::new(opened));
+        let begun = Arc::new(AtomicUsize::new(0));
+        let start = || {
+            let (opened, begun) = (Arc::clone(&opened), Arc::clone(&begun));
+            Started::new(&workers, move || {
+                begun.fetch_add(1, Ordering::Relaxed);
+                // Until the other end is gone.
+                let _ = lock(&opened).recv();
+            })
+        };
+        // Each thread has one, and the queue is full.
+        let mut started = Vec::new();
+        while begun.load(Ordering::Relaxed) < THREADS_MAX || lock(&workers.state).queue.len() < QUEUE_MAX {
+            let is_full = lock(&workers.state).queue.len() == QUEUE_MAX;
+            if is_full { thread::yield_now() } else { started.push(start()) }
+        }
+        let mine = Started::new(&workers, || thread::current().id());
+        assert!(mine.is_done(), "it was done here");
+        assert_eq!(mine.wait(), thread::current().id());
+        assert_eq!(begun.load(Ordering::Relaxed), THREADS_MAX);
+        drop(open);
+        started.into_iter().for_each(Started::wait);
+    }
+
+    #[test]
+    fn a_panic_is_the_waiters() {
+        let workers = Workers::new();
+        let started = Started::new(&workers, || std::panic::resume_unwind(Box::new("planted")));
+        let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| started.wait()));
+        assert_eq!(caught.unwrap_err().downcast_ref(), Some(&"planted"));
+        assert_eq!(Started::new(&workers, || 7).wait(), 7, "the thread goes on");
+    }
+
+    #[test]
+    fn what_is_not_over_is_not_waited_for() {
+        let workers = Workers::new();
+        let (open, opened) = mpsc::channel::<()>();
+        let started = Started::new(&workers, move || opened.recv().is_err());
+        let started = started.test().unwrap_err();
+        assert!(!started.is_done());
+        drop(open);
+        assert!(started.wait());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_child_does_its_own() {
+        let workers = Workers::new();
+        Started::new(&workers, || ()).wait();
+        let held = lock(&workers.state);
+        assert!(fork::tests::holds_in_child(|| Started::new(&workers, || 5).test().is_ok_and(|five| five == 5)));
+        drop(held);
+    }
+}

@@ -1,0 +1,54 @@
+//! `bench parallel`: tasks that share a file, as those of a parallel program do. A task is a thread with a client, connections and a
+//! handle of its own; the daemons are processes.
+//!
+//! Rows of collective requests and of MPI-IO belong here too, each in a file of its own: what they are held against is in
+//! [`tasks::Tasks`] (the same sizes, the same file) and on [`mounted::Mounted`].
+
+mod lists;
+mod mounted;
+mod partition;
+mod strided;
+mod tasks;
+
+use crate::{bench::Taken, measure::Measure, rows::Row, stats::Summary};
+
+/// In the order of a whole run.
+pub const ROWS: &[Row] = &[
+    Row {
+        name: "strided",
+        about: "4 tasks, each 4 KiB of every 16 KiB: through a view, and one call for each block",
+        run: strided::run,
+    },
+    Row {
+        name: "partition",
+        about: "4 tasks, 2 MiB at a time of their partitions: partition and stripe matched, and not (1996 paper, figure 11)",
+        run: partition::run,
+    },
+    Row { name: "lists", about: "10,000 ranges of 4 KiB in one call, and one read for each", run: lists::run },
+];
+
+/// A rate of some samples, in millions of bytes a second.
+fn rate(name: impl Into<String>, taken: &[Taken], bytes: u64) -> Measure {
+    let rates = taken.iter().map(|one| one.mb_per_second(bytes));
+    Measure::new(name, "MB/s", Summary::of(rates).expect("there is a sample"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_of_all_bytes_in_the_time_of_the_slowest_task() {
+        let taken = |seconds| Taken { time: std::time::Duration::from_secs(seconds), cpu: std::time::Duration::ZERO };
+        let measure = rate("row.what", &[taken(1), taken(4), taken(2)], 8_000_000);
+        assert_eq!((measure.plain.summary.median, measure.plain.summary.min), (4.0, 2.0));
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let mut names: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), ROWS.len());
+    }
+}

@@ -1,0 +1,78 @@
+//! Tasks of a parallel program: threads, each with a client of its own, which begin together.
+
+use std::{sync::Barrier, thread};
+
+use anyhow::Result;
+use braid_client::{Client, File, OpenOptions, TlsPolicy};
+
+use crate::bench::{Bench, Taken};
+
+/// Tasks.
+pub const TASKS: usize = 4;
+
+/// The tasks and their handles of one file.
+pub struct Tasks {
+    files: Vec<File>,
+    // After the files.
+    _clients: Vec<Client>,
+}
+
+impl Tasks {
+    /// Opens a file in every task; the first makes it.
+    pub fn open(bench: &Bench, path: &str, options: &OpenOptions) -> Result<Self> {
+        let cluster = bench.cluster()?;
+        let clients: Vec<Client> = (0..TASKS).map(|_| cluster.client(TlsPolicy::default())).collect::<Result<_>>()?;
+        let files = clients.iter().map(|client| Ok(client.open(path, options)?)).collect::<Result<_>>()?;
+        Ok(Self { files, _clients: clients })
+    }
+
+    /// The handles, by rank.
+    pub fn files(&self) -> &[File] {
+        &self.files
+    }
+}
+
+/// What `work` of all ranks takes, each with a state of its own: from when all are ready to when the last is done.
+pub fn together<S: Send>(
+    bench: &Bench,
+    states: &mut [S],
+    work: impl Fn(usize, &mut S) -> Result<()> + Sync,
+) -> Result<Taken> {
+    let ready = Barrier::new(states.len() + 1);
+    thread::scope(|scope| {
+        let (ready, work) = (&ready, &work);
+        let start = |(rank, state)| {
+            scope.spawn(move || {
+                ready.wait();
+                work(rank, state)
+            })
+        };
+        let threads: Vec<_> = states.iter_mut().enumerate().map(start).collect();
+        bench.take(|| {
+            ready.wait();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("a task does not panic"))
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::bail;
+
+    use super::*;
+    use crate::args::CoreArgs;
+
+    #[test]
+    fn every_task_works_and_one_that_fails_fails_all() {
+        let bench = Bench::new(&CoreArgs { quick: true, ..CoreArgs::default() }).unwrap();
+        let mut counts = [0; TASKS];
+        together(&bench, &mut counts, |rank, count| {
+            *count += rank + 1;
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(counts, [1, 2, 3, 4]);
+        let failed = together(&bench, &mut counts, |rank, _| if rank == 2 { bail!("task 2") } else { Ok(()) });
+        assert_eq!(failed.unwrap_err().to_string(), "task 2");
+    }
+}
