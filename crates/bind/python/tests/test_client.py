@@ -2,7 +2,10 @@
 
 import os
 import pickle
+import socket
 import stat
+import threading
+import time
 
 import braid
 import pytest
@@ -100,6 +103,29 @@ def test_the_umask_is_taken_from_what_is_made(config, place):
         client.open(f"{place}/f", "wb").close()
         assert stat.S_IMODE(client.stat(f"{place}/d").st_mode) == 0o700
         assert stat.S_IMODE(client.stat(f"{place}/f").st_mode) == 0o600
+
+
+def test_other_threads_go_on_while_a_call_waits_for_a_server(config):
+    key = config.parent / "keys/client.key"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:%d" % silent.getsockname()[1]
+        outcome = []
+
+        def connect():
+            try:
+                braid.connect(address, key=key, timeout=1)
+            except OSError as error:
+                outcome.append(error)
+
+        waiting = threading.Thread(target=connect)
+        waiting.start()
+        turns = 0
+        while waiting.is_alive():
+            turns += 1
+            time.sleep(0.001)
+    assert address in str(outcome[0])
+    # Held, the interpreter would have let this thread go on once or twice.
+    assert turns > 50
 
 
 def test_a_closed_client_says_so(config):

@@ -203,7 +203,7 @@ def test_two_tasks_write_through_interleaved_views(client, place):
     tasks[1].close()
 
 
-def test_threads_share_a_file_and_the_interpreter_goes_on_meanwhile(client, path):
+def test_threads_share_a_file(client, path):
     outcomes = []
 
     def read(file, seed):
