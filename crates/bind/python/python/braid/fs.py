@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import datetime
 import functools
+import itertools
 import os
 import posixpath
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -220,9 +221,9 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self._raw(path) as file:
             if start is None and end is None:
                 return file.readall()
-            size = file.size() if end is None or end < 0 or (start or 0) < 0 else 0
-            start, end = _bounds(start, end, size)
-            return file.read_at(max(0, end - start), start)
+            size = file.size() if _needs_size([start], [end]) else 0
+            first, behind = _bounds(start, end, size)
+            return file.read_at(max(0, behind - first), first)
 
     def cat_ranges(
         self,
@@ -244,12 +245,14 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
             raise ValueError("paths, starts and ends are not of one length")
-        wanted: dict[str, list[int]] = {}
+        # Ten thousand ranges have few paths: each is looked at once.
+        stripped = {path: self._strip_protocol(path) for path in set(paths)}
+        wanted: dict[str, list[int]] = {path: [] for path in stripped.values()}
         for number, path in enumerate(paths):
-            wanted.setdefault(self._strip_protocol(path), []).append(number)
+            wanted[stripped[path]].append(number)
 
         def read(path: str, numbers: list[int]) -> list[bytes]:
-            return self._read_ranges(path, [(starts[number], ends[number]) for number in numbers])
+            return self._read_ranges(path, [starts[number] for number in numbers], [ends[number] for number in numbers])
 
         found: list[Any] = [None] * len(paths)
         for numbers, pieces in zip(wanted.values(), self._each(read, wanted, wanted.values()), strict=True):
@@ -261,12 +264,11 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 found[number] = piece
         return found
 
-    def _read_ranges(self, path: str, ranges: Sequence[tuple[int | None, int | None]]) -> list[bytes]:
+    def _read_ranges(self, path: str, starts: list[int | None], ends: list[int | None]) -> list[bytes]:
         with self._raw(path) as file:
-            is_absolute = all(start is not None and end is not None and start >= 0 <= end for start, end in ranges)
-            size = 0 if is_absolute else file.size()
-            bounds = (_bounds(start, end, size) for start, end in ranges)
-            return file.read_ranges((start, max(0, end - start)) for start, end in bounds)
+            size = file.size() if _needs_size(starts, ends) else 0
+            bounds = map(_bounds, starts, ends, itertools.repeat(size))
+            return file.read_ranges([(start, end - start if end > start else 0) for start, end in bounds])
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
         paths = self.expand_path(path, recursive=recursive)
@@ -439,6 +441,11 @@ def _bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
     """As a slice: from the end when negative, all when nothing is said."""
     start, end = start or 0, size if end is None else end
     return (start if start >= 0 else max(0, size + start)), (end if end >= 0 else size + end)
+
+
+def _needs_size(starts: Iterable[int | None], ends: list[int | None]) -> bool:
+    """Whether some slice counts from the end."""
+    return None in ends or any(end < 0 for end in ends if end is not None) or any(start and start < 0 for start in starts)
 
 
 def _is_pattern(path: Any) -> bool:
