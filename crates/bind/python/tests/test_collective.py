@@ -82,6 +82,9 @@ def test_tasks_write_and_read_their_parts_together(client, place, groups, mode):
         with client.open(f"{place}/f", "r+b", 0) as file:
             mine = file.view(offset=rank * BLOCK, group=BLOCK, stride=TASKS * BLOCK)
             written = mine.write_all_at(group, part(rank), 0, mode=mode)
+            memory = bytearray(BLOCK)
+            assert mine.readinto_all_at(group, memory, BLOCK, mode=mode) == BLOCK
+            assert memory == part(rank)[BLOCK : 2 * BLOCK]
             # Past the end there is nothing, as when each reads by itself.
             return written, mine.read_all_at(group, len(part(rank)) + 10, 0, mode=mode)
 

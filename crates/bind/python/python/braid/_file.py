@@ -150,9 +150,8 @@ class File(io.RawIOBase):
         ``all_gather(mine, timeout)``. Each task calls it, on a file that it opened itself; one without bytes for ``size`` 0.
         All end with success or all with one failure.
         """
-        memory = bytearray(size)
-        count = self.readinto_all_at(group, memory, position, mode=mode)
-        return bytes(memoryview(memory)[:count])
+        self._check("read")
+        return self._handle.read_all_at(as_group(group), size, position, mode)
 
     def readinto_all_at(self, group: Any, buffer: Any, position: int, *, mode: str = "auto") -> int:
         """As :meth:`read_all_at`, into a buffer. How many bytes."""
