@@ -154,12 +154,6 @@ impl Collectives {
         table.over.push_back(over);
     }
 
-    /// How many there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().live.len()
-    }
-
     fn arrive(&self, table: &mut Table) {
         table.version += 1;
         self.arrived.notify_all();
