@@ -1,7 +1,7 @@
 //! Tasks that share one file, and read and write it together: each has 4 KiB of every 16 KiB. Times each way.
 //!
 //! ```sh
-//! cargo run --release -p braid-client --example collective -- MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS]
+//! cargo run --release -p braid-client --example collective -- MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS] [MODE] [read]
 //! ```
 //!
 //! The tasks are threads here, each with a session of its own, and meet in memory; processes meet over whatever they have (MPI, sockets): all
@@ -60,11 +60,15 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let (given, all_are_there) = (Mutex::new(vec![Vec::new(); tasks as usize]), Barrier::new(tasks as usize));
     let group: Vec<Task<'_>> =
         (0..tasks as usize).map(|rank| Task { rank, given: &given, all_are_there: &all_are_there }).collect();
+    let modes = [CollectiveMode::Independent, CollectiveMode::Server, CollectiveMode::Auto];
+    let (only, writes) = (arguments.get(6), arguments.get(7).is_none());
     for round in 0..rounds {
-        for mode in [CollectiveMode::Independent, CollectiveMode::Server, CollectiveMode::Auto] {
+        for mode in modes.into_iter().filter(|mode| only.is_none_or(|only| format!("{mode:?}") == *only)) {
             let options = CollectiveOptions { mode, ..CollectiveOptions::default() };
-            let mut buffers: Vec<Vec<u8>> = (0..tasks).map(|rank| vec![rank as u8 + round as u8; each as usize]).collect();
+            let mut buffers: Vec<Vec<u8>> =
+                (0..tasks).map(|rank| vec![rank as u8 + round as u8; each as usize]).collect();
             let written = timed(&group, &files, &mut buffers, |task, file, buffer| {
+                let buffer = if writes { &buffer[..] } else { &[] };
                 file.write_all_vectored_at(task, &[IoSlice::new(buffer)], 0, &options)
             });
             let read = timed(&group, &files, &mut buffers, |task, file, buffer| {

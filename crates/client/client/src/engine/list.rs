@@ -65,7 +65,11 @@ pub(super) fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut byte
 }
 
 /// As [`advanced`], for receiving.
-pub(super) fn advanced_mut<'b>(buffers: &'b mut [IoSliceMut<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSliceMut<'b>> {
+pub(super) fn advanced_mut<'b>(
+    buffers: &'b mut [IoSliceMut<'_>],
+    mut skip: usize,
+    mut bytes: u64,
+) -> Vec<IoSliceMut<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());

@@ -22,10 +22,11 @@ fn offsets((view, position, bytes): &Ask) -> Vec<u64> {
 }
 
 fn view() -> impl Strategy<Value = View> {
-    let vector = (1u64..5, 1u64..3000, 0u64..4000, 0u64..5000, 0u64..60_000).prop_map(|(count, block, gap, rest, from)| {
-        let stride = block + gap;
-        View::vector(from, count, block, stride, count * stride + rest)
-    });
+    let vector =
+        (1u64..5, 1u64..3000, 0u64..4000, 0u64..5000, 0u64..60_000).prop_map(|(count, block, gap, rest, from)| {
+            let stride = block + gap;
+            View::vector(from, count, block, stride, count * stride + rest)
+        });
     let strided = (0u64..100_000, 1u64..9000, 0u64..20_000)
         .prop_map(|(from, group, gap)| View::strided(from, group, group + gap));
     let list = prop::collection::vec((0u64..9000, 1u64..9000), 1..12).prop_map(|gaps| {
@@ -136,7 +137,8 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
 fn overlapping_writes_have_a_winner_in_every_mode_or_are_refused_before_a_byte_is_written() {
     let cluster = Cluster::start(2);
     let clients: Vec<_> = (0..4).map(|_| cluster.client()).collect();
-    let open = |path: &str| clients.iter().map(|client| client.open(path, &striped(4096, 2)).unwrap()).collect::<Vec<_>>();
+    let open =
+        |path: &str| clients.iter().map(|client| client.open(path, &striped(4096, 2)).unwrap()).collect::<Vec<_>>();
     for mode in [CollectiveMode::Auto, CollectiveMode::Server, CollectiveMode::Independent] {
         let files = open(&format!("/{mode:?}"));
         let options = CollectiveOptions { mode, overlap: Overlap::HighestRank };

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Client, Config, Credential, Error, File, Group, OpenOptions, Result, Secret, message::types::IodState};
+use braid_client::{
+    Client, Config, Credential, Error, File, Group, OpenOptions, Result, Secret, message::types::IodState,
+};
 use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
 use braid_store::LocalStore;
@@ -171,8 +173,7 @@ impl Group for Task {
 pub fn as_tasks<T: Send>(files: &[File], work: impl Fn(&Task, &File) -> T + Sync) -> Vec<T> {
     let tasks = Task::group(files.len());
     std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            tasks.iter().zip(files).map(|(task, file)| scope.spawn(|| work(task, file))).collect();
+        let threads: Vec<_> = tasks.iter().zip(files).map(|(task, file)| scope.spawn(|| work(task, file))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     })
 }

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::grant::Grant;
 
-const CHUNK: u64 = braid_types::limits::COLLECTIVE_CHUNK_BYTES;
+const CHUNK: u64 = 1 << 20;
 
 fn map() -> LayoutMap {
     Layout::one(Distribution::Single, [IodId(1)]).map().unwrap()
@@ -54,7 +54,7 @@ fn make(progress: &mut Progress, rank: usize) -> bool {
     let Want::Make(mut sweep, memory) = progress.want(rank) else { return false };
     let mut plan = Plan::default();
     let planned = loop {
-        match plan.more(&mut sweep, &grant(), 0) {
+        match plan.more(&mut sweep, &grant(), CHUNK, 0) {
             Planned::Paused => {}
             planned => break planned,
         }
@@ -89,7 +89,7 @@ fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
     let Want::Make(sweep, memory) = progress.want(1) else { panic!("the first makes it") };
     assert!(is_wait(&progress.want(0)) && is_wait(&progress.want(1)) && is_wait(&progress.want(2)));
     let (mut plan, mut sweep) = (Plan::default(), sweep);
-    while plan.more(&mut sweep, &grant(), 0) == Planned::Paused {}
+    while plan.more(&mut sweep, &grant(), CHUNK, 0) == Planned::Paused {}
     assert_eq!((plan.end, plan.bytes, plan.extents.len()), (CHUNK, CHUNK, 1), "interleaved pieces are one run");
     progress.made(sweep, Some(Chunk::new(plan, memory)));
     assert!((0..3).all(|rank| matches!(progress.want(rank), Want::Chunk(_))));

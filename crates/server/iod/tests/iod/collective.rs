@@ -95,10 +95,8 @@ fn the_right_that_is_needed_is_needed_by_master_and_task() {
     let core = daemon(1);
     let mut task = Client::of_session(&core, SESSION);
     let read_only = Capability { rights: Rights::READ, ..whole() };
-    let writing = Collect {
-        present: read_only.sign(&server_key()),
-        ..collect(ID, CollectiveKind::Write, &[SESSION], 16)
-    };
+    let writing =
+        Collect { present: read_only.sign(&server_key()), ..collect(ID, CollectiveKind::Write, &[SESSION], 16) };
     assert_eq!(refusal(task.call(&writing)), Status::BadCapability);
     assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::BadCapability, "and so are joins");
     let id = [4; 16];

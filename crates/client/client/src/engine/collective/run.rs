@@ -285,8 +285,14 @@ mod tests {
             sessions: sessions.clone(),
         };
         let (handle, present) = (9, vec![1, 2]);
-        let collect =
-            Collect { handle, present: present.clone(), collective: [5; 16], kind: CollectiveKind::Write, tasks, sessions };
+        let collect = Collect {
+            handle,
+            present: present.clone(),
+            collective: [5; 16],
+            kind: CollectiveKind::Write,
+            tasks,
+            sessions,
+        };
         assert_eq!(Body::Collect(&ask).encode(9, &present), collect.to_bytes());
         let (skip, bytes) = (ByteCount(7), ByteCount(8));
         let ask = |writes| JoinAsk { writes, collective: [6; 16], rank: 2, skip, bytes, wait_ms: 11 };
