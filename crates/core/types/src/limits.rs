@@ -122,8 +122,12 @@ pub const COLLECTIVES_MAX: usize = 32;
 pub const COLLECTIVE_TASKS_MAX: usize = 4096;
 /// The requests of a collective request when they are written out for each task, in bytes of their encoding.
 pub const COLLECTIVE_REQUESTS_BYTES_MAX: usize = 8 << 20;
-/// What a chunk of a collective request holds, in bytes of what its tasks want together.
-pub const COLLECTIVE_CHUNK_BYTES: u64 = 1 << 20;
+/// What a chunk of a collective request holds at most, in bytes of what its tasks want together.
+pub const COLLECTIVE_CHUNK_BYTES_MAX: u64 = 1 << 20;
+/// What it holds at least: a ring of four stays in a processor's cache (`docs/adr/0015-collective-requests.md`).
+pub const COLLECTIVE_CHUNK_BYTES_MIN: u64 = 256 * 1024;
+/// What it holds for each task in between, so that a frame and a hand-over are worth it.
+pub const COLLECTIVE_FRAME_BYTES: u64 = 64 * 1024;
 /// Chunks of one collective request in memory: what the fastest task may be ahead of the slowest.
 pub const COLLECTIVE_RING: usize = 4;
 /// Runs of one chunk, so that planning one is bounded in memory.

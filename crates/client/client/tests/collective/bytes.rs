@@ -90,6 +90,7 @@ fn every_task_reads_its_bytes_whatever_the_views_and_layouts() {
     });
     let counted = cluster.counted();
     assert!(counted.collectives > 0 && counted.joins > 0, "the daemons' way was taken: {counted:?}");
+    assert_eq!(cluster.failed_calls(), 0, "and nobody fell back");
 }
 
 #[test]
@@ -129,6 +130,7 @@ fn every_task_writes_its_bytes_and_the_highest_rank_wins() {
     });
     let counted = cluster.counted();
     assert!(counted.collectives > 0 && counted.joins > 0, "the daemons' way was taken: {counted:?}");
+    assert_eq!(cluster.failed_calls(), 0, "and nobody fell back");
 }
 
 #[test]

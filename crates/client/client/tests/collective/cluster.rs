@@ -54,9 +54,15 @@ impl Cluster {
         Client::connect(self.config.clone()).unwrap()
     }
 
-    /// The same, whose calls end sooner when a server is gone.
-    pub fn hasty_client(&self, timeout: Duration) -> Client {
-        Client::connect(Config { timeout, ..self.config.clone() }).unwrap()
+    /// What a client needs whose calls end sooner when a server is gone.
+    pub fn hasty(&self, timeout: Duration) -> Config {
+        Config { timeout, ..self.config.clone() }
+    }
+
+    /// Calls that the daemons have refused or failed.
+    pub fn failed_calls(&self) -> u64 {
+        let counters = self.iods.iter().map(|iod| iod.core().counters());
+        counters.map(|counters| counters.refusals.load(Relaxed) + counters.errors.load(Relaxed)).sum()
     }
 
     /// Collective requests, joins, calls of the store and bytes for collective requests, at all daemons.

@@ -109,12 +109,14 @@ mod tests {
     #[test]
     fn families_are_the_requests_and_do_not_grow_with_tasks_or_blocks() {
         let strided = |tasks: u64, blocks: u64| {
-            let task = |n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes: blocks * 4096 };
+            let task =
+                |n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes: blocks * 4096 };
             (0..tasks).map(task).collect::<Vec<_>>()
         };
         let bytes = |requests: &[Request]| TaskFamily::of(requests).to_bytes().len();
         assert_eq!(bytes(&strided(4, 4)), bytes(&strided(1000, 1 << 20)));
-        let backwards: Vec<Request> = (0..8).rev().map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 }).collect();
+        let backwards: Vec<Request> =
+            (0..8).rev().map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 }).collect();
         assert_eq!(TaskFamily::of(&backwards).len(), 1);
         let tiles: Vec<Request> = (0..16).map(tile).collect();
         assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is a family");
@@ -139,7 +141,8 @@ mod tests {
     #[test]
     fn a_long_list_is_not_multiplied_without_bound() {
         let extents: Vec<_> = (0..16_384).map(|n| braid_layout::Extent { offset: n * 10, bytes: 1 }).collect();
-        let family = |count| TaskFamily { first: Request::list(extents.clone()), count, displacement_step: 1, start_step: 0 };
+        let family =
+            |count| TaskFamily { first: Request::list(extents.clone()), count, displacement_step: 1, start_step: 0 };
         assert!(TaskFamily::requests(&[family(2)], 4096).is_some());
         assert_eq!(TaskFamily::requests(&[family(4096)], 4096), None);
     }

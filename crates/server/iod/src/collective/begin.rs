@@ -19,7 +19,7 @@ use braid_wire::{
     },
 };
 
-use super::{Collective, cursor::Cursor, progress::Progress};
+use super::{Collective, chunk::bytes_for, cursor::Cursor, progress::Progress};
 use crate::{
     connection::ConnectionState,
     grant::Grant,
@@ -68,6 +68,7 @@ fn make<S: ObjectStore>(
         Ok(sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end))))
     };
     let cursors = requests.iter().enumerate().map(cursor).collect::<Result<Vec<_>, Failure>>()?;
+    let chunk_bytes = bytes_for(cursors.iter().flatten().count());
     let progress = Progress::new(sweep, cursors, collect.kind == CollectiveKind::Write);
     Ok(Collective {
         id: collect.collective,
@@ -75,6 +76,7 @@ fn make<S: ObjectStore>(
         grant,
         sessions,
         ends,
+        chunk_bytes,
         verifier,
         objects: Mutex::new(objects),
         progress: Mutex::new(progress),

@@ -3,7 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use braid_layout::{Access, Sweep, Swept};
-use braid_types::limits::{COLLECTIVE_CHUNK_BYTES, COLLECTIVE_RUNS_MAX, JOB_SLICE_ACCESSES_MAX};
+use braid_types::limits::{
+    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES, COLLECTIVE_RUNS_MAX,
+    JOB_SLICE_ACCESSES_MAX,
+};
 
 use crate::{callers::Caller, grant::Grant};
 
@@ -50,11 +53,11 @@ pub(super) enum Planned {
 }
 
 impl Plan {
-    /// One slice of planning. `hole_bytes`: gaps of up to this many bytes of an object are taken in.
-    pub(super) fn more(&mut self, sweep: &mut Sweep, grant: &Grant, hole_bytes: u64) -> Planned {
+    /// One slice of planning a chunk of about `bytes_max`. `hole_bytes`: gaps of up to this many bytes of an object are taken in.
+    pub(super) fn more(&mut self, sweep: &mut Sweep, grant: &Grant, bytes_max: u64, hole_bytes: u64) -> Planned {
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         loop {
-            let room = COLLECTIVE_CHUNK_BYTES.saturating_sub(self.bytes);
+            let room = bytes_max.saturating_sub(self.bytes);
             if room == 0 || self.extents.len() >= COLLECTIVE_RUNS_MAX {
                 return self.whole(sweep);
             }
@@ -100,6 +103,11 @@ impl Plan {
     }
 }
 
+/// How much a chunk holds for so many tasks, in bytes.
+pub(super) fn bytes_for(tasks: usize) -> u64 {
+    (tasks as u64 * COLLECTIVE_FRAME_BYTES).clamp(COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_CHUNK_BYTES_MAX)
+}
+
 /// How many extents are looked at for one to grow: a daemon that keeps more parts of one file only has more runs.
 const LOOK_BACK: usize = 8;
 
@@ -111,7 +119,8 @@ impl Chunk {
     /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
     pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
         let offset = access.object_offset.0;
-        let has = |extent: &Extent| extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset);
+        let has =
+            |extent: &Extent| extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset);
         if !self.plan.extents.get(*hint).is_some_and(has) {
             let after = self.plan.extents.partition_point(|extent| (extent.slot, extent.offset) <= (slot, offset));
             *hint = after.saturating_sub(1);

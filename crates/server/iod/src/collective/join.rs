@@ -6,7 +6,10 @@ use std::{
 };
 
 use braid_store::ObjectStore;
-use braid_types::{Failure, Status, limits::{COLLECTIVE_HOLE_BYTES, COLLECTIVE_WAIT_MS_MAX, WINDOW_BYTES}};
+use braid_types::{
+    Failure, Status,
+    limits::{COLLECTIVE_HOLE_BYTES, COLLECTIVE_WAIT_MS_MAX, WINDOW_BYTES},
+};
 use braid_wire::message::{
     collective::CollectiveKind,
     iod::{JoinRead, JoinWrite},
@@ -155,7 +158,10 @@ fn begin<S: ObjectStore>(
 ) -> Result<Box<JoinJob>, Failure> {
     let (grant, caller) = core.grant(connection, now, handle, present, rights(kind))?;
     if bytes > WINDOW_BYTES {
-        return Err(Failure::new(Status::LimitExceeded, format!("{bytes} bytes are more than a window of {WINDOW_BYTES}")));
+        return Err(Failure::new(
+            Status::LimitExceeded,
+            format!("{bytes} bytes are more than a window of {WINDOW_BYTES}"),
+        ));
     }
     core.counters().joins.fetch_add(1, Relaxed);
     Ok(Box::new(JoinJob {
@@ -292,7 +298,9 @@ impl JoinJob {
     /// The job must wait: how things stood, so that no change is slept through. When nothing has changed for too long, the
     /// collective request fails.
     pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> Stop {
-        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone()) else { return Stop::Waits };
+        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone()) else {
+            return Stop::Waits;
+        };
         let since = match &self.waiting {
             Some(waiting) if waiting.moves == moves => waiting.since,
             _ => now,
@@ -319,9 +327,9 @@ impl JoinJob {
                 }
                 return Ok(At::Making);
             }
-            let (want, seen) = entered.collective.advance(now, |progress| {
-                (progress.want(self.rank), (progress.version(), progress.moves()))
-            });
+            let (want, seen) = entered
+                .collective
+                .advance(now, |progress| (progress.want(self.rank), (progress.version(), progress.moves())));
             match want {
                 Want::Chunk(chunk) => entered.chunk = Some(chunk),
                 Want::Make(sweep, memory) => entered.making = Some((sweep, Plan::default(), memory)),
@@ -337,7 +345,7 @@ impl JoinJob {
         let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
         let hole_bytes = if collective.writes() { 0 } else { COLLECTIVE_HOLE_BYTES };
-        let planned = plan.more(sweep, &collective.grant, hole_bytes);
+        let planned = plan.more(sweep, &collective.grant, collective.chunk_bytes, hole_bytes);
         if planned == Planned::Paused {
             return Ok(false);
         }

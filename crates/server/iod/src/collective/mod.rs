@@ -48,8 +48,8 @@ use braid_types::{
 use braid_wire::message::{collective::CollectiveKind, iod::ObjectEnd};
 
 pub(crate) use begin::collect;
-pub(crate) use join::{join_read, join_write};
 pub use join::{JoinJob, Step};
+pub(crate) use join::{join_read, join_write};
 pub(crate) use membership::Membership;
 use progress::Progress;
 
@@ -92,6 +92,8 @@ pub(crate) struct Collective {
     sessions: Vec<SessionId>,
     /// Of a read: where the objects end.
     ends: Vec<ObjectEnd>,
+    /// How much a chunk holds.
+    chunk_bytes: u64,
     /// From before the first byte was written.
     verifier: WriteVerifier,
     /// By slot; of a write they are opened or made when the first byte of them lands.
@@ -152,12 +154,6 @@ impl Collectives {
             table.over.pop_front();
         }
         table.over.push_back(over);
-    }
-
-    /// How many there are.
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.lock().live.len()
     }
 
     fn arrive(&self, table: &mut Table) {

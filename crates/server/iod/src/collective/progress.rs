@@ -184,7 +184,11 @@ impl Progress {
         match self.ring.get(at).map(|slot| &slot.stage) {
             Some(Stage::Ready(chunk)) => {
                 let chunk = chunk.clone();
-                if self.writes && chunk.plan.overlaps && self.is_behind(rank, number) { Want::Wait } else { Want::Chunk(chunk) }
+                if self.writes && chunk.plan.overlaps && self.is_behind(rank, number) {
+                    Want::Wait
+                } else {
+                    Want::Chunk(chunk)
+                }
             }
             Some(_) => Want::Wait,
             None if self.is_swept => Want::Nothing,
@@ -332,7 +336,9 @@ impl Progress {
         let slowest = tasks.by_ref().filter(|task| waiting(&task)).min_by_key(|(_, task)| task.chunk);
         let detail = match (missing, slowest) {
             (Some((rank, _)), _) => format!("task {rank} did not join the collective request within {waited_ms} ms"),
-            (None, Some((rank, _))) => format!("task {rank} of the collective request did not go on for {waited_ms} ms"),
+            (None, Some((rank, _))) => {
+                format!("task {rank} of the collective request did not go on for {waited_ms} ms")
+            }
             (None, None) => format!("nothing moved in the collective request for {waited_ms} ms"),
         };
         Failure::new(Status::TryAgain, detail)

@@ -35,9 +35,9 @@ use braid_wire::{
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
+    collective::{JoinJob, Step},
     connection::{ConnectionState, Peer},
     iod_core::{Begun, IodCore, Progress},
-    collective::{JoinJob, Step},
     ops::{ReadJob, Work, WriteJob},
     sink::Answer,
 };

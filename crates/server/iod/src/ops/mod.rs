@@ -81,7 +81,9 @@ fn dispatch<S: ObjectStore>(
         IodRequest::WriteWithRoom(write) => room::write(core, connection, now, &write, payload_bytes).map(Begun::Write),
         IodRequest::Collect(collect) => answer(collective::collect(core, connection, now, &collect)),
         IodRequest::JoinRead(join) => collective::join_read(core, connection, now, &join).map(Begun::Join),
-        IodRequest::JoinWrite(join) => collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join),
+        IodRequest::JoinWrite(join) => {
+            collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
+        }
         IodRequest::ReturnRoom(back) => answer(room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
         IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),

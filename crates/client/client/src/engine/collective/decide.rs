@@ -14,9 +14,9 @@ use crate::{
     plan::FileMap,
 };
 
-/// Pieces of this length on average and longer are left to independent calls: the daemon sends them from the file without a copy
-/// (`docs/adr/0001-iod-data-path.md`).
-const PIECE_BYTES_MIN: u64 = 32 * 1024;
+/// Pieces of this length on average and longer are left to independent calls: the kernel moves pages, so that a daemon saves work where many
+/// pieces are in one, and none where a piece is a page (`docs/adr/0015-collective-requests.md`, Numbers).
+const PIECE_BYTES_MIN: u64 = 4096;
 /// How many pieces of a request are looked at for their length.
 const PIECES_LOOKED_AT: usize = 64;
 /// What a `Collect` has besides its formulas and sessions, at most: the capability of a wide layout.
@@ -233,8 +233,8 @@ mod tests {
     #[test]
     fn short_interleaved_pieces_go_through_the_daemons_and_long_ones_do_not() {
         let auto = CollectiveOptions::default();
-        assert_eq!(ways(&interleaved(4, 4096), 4096, false, auto), [(vec![0, 1, 2, 3], Way::Server)]);
-        assert_eq!(ways(&interleaved(4, 65536), 65536, false, auto), [(vec![0, 1, 2, 3], Way::Independent)]);
+        assert_eq!(ways(&interleaved(4, 4095), 4095, false, auto), [(vec![0, 1, 2, 3], Way::Server)]);
+        assert_eq!(ways(&interleaved(4, 4096), 4096, false, auto), [(vec![0, 1, 2, 3], Way::Independent)]);
         let server = CollectiveOptions { mode: CollectiveMode::Server, ..auto };
         assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], Way::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };

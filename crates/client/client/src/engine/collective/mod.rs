@@ -44,7 +44,7 @@ pub struct CollectiveOptions {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum CollectiveMode {
-    /// The I/O daemons where tasks want interleaved pieces of less than 32 KiB; else each task by itself.
+    /// The I/O daemons where tasks want interleaved pieces of less than 4 KiB, or write what overlaps; else each task by itself.
     #[default]
     Auto,
     /// The I/O daemons, wherever two tasks or more want bytes.
