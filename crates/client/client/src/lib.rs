@@ -30,7 +30,10 @@ pub use braid_wire::{
     },
 };
 pub use config::{Config, Credential, Proof, Source, SourceBox};
-pub use engine::{FileView, HeldRoom, LockCancelHandle, OpenOptions, ReadPiece, WritePiece};
+pub use engine::{
+    CollectiveMode, CollectiveOptions, FileView, HeldRoom, LockCancelHandle, OpenOptions, Overlap, ReadPiece,
+    WritePiece,
+};
 pub use error::{Error, Result};
 pub use group::{Group, TcpGroup, ThreadGroup};
 pub use keyfile::KeyFile;

@@ -33,6 +33,7 @@ mod map;
 mod paper;
 mod part_set;
 mod payload;
+mod sweep;
 mod unfold;
 mod validate;
 mod view;
@@ -45,6 +46,7 @@ pub use layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, R
 pub use map::{LayoutMap, Location};
 pub use paper::PaperParameters;
 pub use part_set::PartSet;
+pub use sweep::{Run, Sweep, Swept};
 pub use unfold::{Access, Unfold, Unfolded, unfold};
 pub use view::{Dealt, Extent, Pattern, Request, View, ViewMap};
 pub use windows::{Window, Windows};

@@ -17,3 +17,4 @@ mod transport;
 pub use asynchronous::{Tokio, TokioConnection, TokioShared};
 pub use blocking::{Blocking, Connection, Shared, block_on};
 pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};
+pub use random::random_bytes;

@@ -210,6 +210,18 @@ impl Transport {
         Some(self.repeat_tls(wait, || tls.send_from(length, &mut read, |bytes| self.send_raw_now(bytes))))
     }
 
+    /// Whether the peer has ended its half.
+    pub(crate) fn is_hung_up(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        {
+            let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
+            let mut polled = [PollFd::new(&self.socket, PollFlags::RDHUP)];
+            poll(&mut polled, Some(&timespec(Duration::ZERO))).is_ok() && polled[0].revents().intersects(gone)
+        }
+        #[cfg(not(target_os = "linux"))]
+        false
+    }
+
     /// Ends the connection in both directions; whoever waits in it returns.
     pub(crate) fn shutdown(&self) {
         let _ = self.socket.shutdown(Shutdown::Both); // fails only when it is already ended

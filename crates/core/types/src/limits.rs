@@ -116,6 +116,29 @@ pub const ROOM_BLOCK_BYTES: u64 = 4096;
 /// What an object takes beside its bytes, at most: a block each for its name, its record, its inode and the map of its blocks.
 pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
 
+/// Collective requests at one I/O daemon at a time. Each has at most [`COLLECTIVE_RING`] chunks in memory.
+pub const COLLECTIVES_MAX: usize = 32;
+/// Tasks in all collective requests at one I/O daemon, some 4 KiB each for their unfolded requests.
+pub const COLLECTIVE_TASKS_MAX: usize = 4096;
+/// The requests of a collective request when they are written out for each task, in bytes of their encoding.
+pub const COLLECTIVE_REQUESTS_BYTES_MAX: usize = 8 << 20;
+/// What a chunk of a collective request holds at most, in bytes of what its tasks want together.
+pub const COLLECTIVE_CHUNK_BYTES_MAX: u64 = 1 << 20;
+/// What it holds at least: a ring of four stays in a processor's cache (`docs/adr/0015-collective-requests.md`).
+pub const COLLECTIVE_CHUNK_BYTES_MIN: u64 = 256 * 1024;
+/// What it holds for each task in between, so that a frame and a hand-over are worth it.
+pub const COLLECTIVE_FRAME_BYTES: u64 = 64 * 1024;
+/// Chunks of one collective request in memory: what the fastest task may be ahead of the slowest.
+pub const COLLECTIVE_RING: usize = 4;
+/// Runs of one chunk, so that planning one is bounded in memory.
+pub const COLLECTIVE_RUNS_MAX: usize = 4096;
+/// A hole of up to this many bytes is read over: a second call costs as much as reading it.
+pub const COLLECTIVE_HOLE_BYTES: u64 = 16 * 1024;
+/// How long a task waits for the others at most when nothing moves, whatever it asks for, in milliseconds.
+pub const COLLECTIVE_WAIT_MS_MAX: u32 = 30_000;
+/// A collective request that nothing moved in for this long, in milliseconds, is forgotten when room is wanted for another.
+pub const COLLECTIVE_IDLE_MS: u64 = 2 * COLLECTIVE_WAIT_MS_MAX as u64;
+
 /// Virtual shards in use by a new cluster.
 pub const SHARDS_DEFAULT: u16 = 64;
 /// Object directories of one I/O daemon: `file index mod 1024` (the 2008 paper's hash).

@@ -62,7 +62,7 @@ fn golden_vectors_of_every_message_are_unchanged() {
 
 /// The table of messages as `docs/format-messages.md` has it.
 fn messages_page() -> String {
-    use crate::message::{fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *};
+    use crate::message::{collective::*, fields_text, iod::*, lease::*, lock::*, mds::*, quota::*, types::*, *};
     let mut page = String::from(
         "# Messages\n\nMade from the code by `BLESS=1 cargo test -p braid-wire`; a test keeps it true. Types and encodings: \
          [format.md](format.md).\n\nThe body of a call to the metadata server is an `Envelope` and then the fields below.\n",
@@ -136,6 +136,7 @@ fn messages_page() -> String {
         ObjectLength,
         CollectReply,
         ListObjectsReply,
+        TaskFamily,
         LockRequest,
         LockRange,
         LockHolder,
@@ -171,6 +172,7 @@ fn messages_page() -> String {
         LeaseKind,
         LeaseMode,
         SeekWhat,
+        CollectiveKind,
     );
     page += "\n## Statuses (u16)\n\n| number | name | errno | meaning |\n|---|---|---|---|\n";
     for status in Status::ALL {

@@ -1,12 +1,16 @@
 //! One connection as the core sees it: who is on the other side, and which capabilities it has presented.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+};
 
 use braid_types::{ConnectionId, Failure, IodId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
 use braid_wire::{Credential, Role, Secret};
 
 use crate::{
     callers::{Caller, Callers},
+    collective::Membership,
     grant::Grant,
 };
 
@@ -48,6 +52,8 @@ pub struct ConnectionState {
     handles: HashMap<u32, Held>,
     memory_bytes: usize,
     uses: u64,
+    /// Collective requests that its tasks are in.
+    memberships: Arc<Mutex<Vec<Membership>>>,
 }
 
 #[derive(Debug)]
@@ -68,7 +74,7 @@ impl ConnectionState {
         };
         let session = if let Standing::Client(session) = standing { Some(session) } else { None };
         let caller = callers.add(peer.id, session);
-        Self { standing, caller, handles: HashMap::new(), memory_bytes: 0, uses: 0 }
+        Self { standing, caller, handles: HashMap::new(), memory_bytes: 0, uses: 0, memberships: Arc::default() }
     }
 
     pub(crate) fn standing(&self) -> Standing {
@@ -81,6 +87,11 @@ impl ConnectionState {
             Standing::Client(_) | Standing::Mds => Ok(&self.caller),
             Standing::Admin | Standing::Nobody => Err(Status::WrongRole.into()),
         }
+    }
+
+    /// Collective requests that its tasks are in.
+    pub(crate) fn memberships(&self) -> &Arc<Mutex<Vec<Membership>>> {
+        &self.memberships
     }
 
     /// Whether its client has given it up: nothing that arrives on it will be done.

@@ -22,6 +22,14 @@ pub struct Counters {
     pub bytes_read: AtomicU64,
     /// Payload bytes of writes.
     pub bytes_written: AtomicU64,
+    /// Collective requests taken up.
+    pub collectives: AtomicU64,
+    /// Calls by which tasks joined them.
+    pub joins: AtomicU64,
+    /// Bytes that collective requests have read from the store or written to it.
+    pub collective_store_bytes: AtomicU64,
+    /// Calls of the store that this took.
+    pub collective_store_calls: AtomicU64,
 }
 
 impl Counters {
@@ -49,6 +57,20 @@ impl Counters {
             ("refusals_total", "counter", "Calls refused.", self.refusals.load(Relaxed)),
             ("read_bytes_total", "counter", "Payload bytes of reads.", self.bytes_read.load(Relaxed)),
             ("written_bytes_total", "counter", "Payload bytes of writes.", self.bytes_written.load(Relaxed)),
+            ("collectives_total", "counter", "Collective requests taken up.", self.collectives.load(Relaxed)),
+            ("joins_total", "counter", "Calls of tasks in collective requests.", self.joins.load(Relaxed)),
+            (
+                "collective_store_bytes_total",
+                "counter",
+                "Bytes between collective requests and the disk.",
+                self.collective_store_bytes.load(Relaxed),
+            ),
+            (
+                "collective_store_calls_total",
+                "counter",
+                "Reads and writes of the disk for collective requests.",
+                self.collective_store_calls.load(Relaxed),
+            ),
         ];
         rows.iter().fold(String::new(), |mut text, (name, kind, help, value)| {
             // Writing to a String cannot fail.

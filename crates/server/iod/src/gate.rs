@@ -66,13 +66,27 @@ impl Gate {
     /// # Errors
     /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
     pub fn pass(&self, caller: &Caller, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
+        self.pass_together([(caller, epoch)], now)
+    }
+
+    /// Lets one slice through that is of all these callers.
+    ///
+    /// # Errors
+    /// As [`Gate::pass`], of the first that is not let through.
+    pub fn pass_together<'c>(
+        &self,
+        callers: impl IntoIterator<Item = (&'c Caller, MdsEpoch)>,
+        now: Duration,
+    ) -> Result<Pass<'_>, Failure> {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        if caller.is_abandoned() {
-            return Err(Failure::new(Status::Cancelled, "its client has given this connection up"));
-        }
-        rules.check_epoch(epoch)?;
-        if let Some(session) = caller.session() {
-            rules.check_session(session, now)?;
+        for (caller, epoch) in callers {
+            if caller.is_abandoned() {
+                return Err(Failure::new(Status::Cancelled, "its client has given this connection up"));
+            }
+            rules.check_epoch(epoch)?;
+            if let Some(session) = caller.session() {
+                rules.check_session(session, now)?;
+            }
         }
         Ok(Pass { _rules: rules })
     }

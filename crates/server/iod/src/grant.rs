@@ -69,6 +69,11 @@ impl Grant {
         Err(Failure::new(Status::BadCapability, format!("it does not allow {what} file {}", self.file)))
     }
 
+    /// Whether it is for the same file, of the same size generation and layout.
+    pub(crate) fn is_of_the_same(&self, other: &Self) -> bool {
+        self.file == other.file && self.size_generation == other.size_generation && self.layout == other.layout
+    }
+
     /// Which of [`Grant::places`] the part is.
     pub(crate) fn slot(&self, part: PartIndex) -> Option<usize> {
         self.places.binary_search_by_key(&part, |place| place.object.part).ok()

@@ -4,6 +4,7 @@
 //!   begin(connection, now, op, body) ──┬── Begun::Answer   done: the final frame
 //!                                      ├── Begun::Read     a lazy job: step() sends at most one frame, then again
 //!                                      ├── Begun::Write    a lazy job: push() takes the payload as it arrives
+//!                                      ├── Begun::Join     both, but it may say that it waits for others
 //!                                      └── Begun::Work     waits for the disk: run() it where waiting harms nobody
 //! ```
 //!
@@ -32,6 +33,7 @@ use braid_wire::{
 
 use crate::{
     callers::{Caller, Callers},
+    collective::{Collectives, JoinJob},
     connection::{ConnectionState, Peer},
     counters::Counters,
     gate::{Gate, Pass},
@@ -50,6 +52,7 @@ pub struct IodCore<S> {
     iod: AtomicU32,
     gate: Gate,
     callers: Callers,
+    collectives: Collectives,
     counters: Counters,
     room: Keeper,
     started: Duration,
@@ -73,6 +76,8 @@ pub enum Begun<S> {
     Read(Box<ReadJob>),
     /// [`WriteJob::push`] the payload, then [`WriteJob::finish`].
     Write(Box<WriteJob>),
+    /// A task's part in a collective request: it may have to wait for other tasks.
+    Join(Box<JoinJob>),
     /// [`Work::run`], on a thread that may wait for the disk.
     Work(Work<S>),
 }
@@ -87,6 +92,7 @@ impl<S: ObjectStore> IodCore<S> {
             server_key,
             gate: Gate::closed(),
             callers: Callers::default(),
+            collectives: Collectives::default(),
             counters: Counters::default(),
             room: Keeper::alone(),
             started: now,
@@ -146,6 +152,7 @@ impl<S: ObjectStore> IodCore<S> {
                 while job.step(self, now, out)? == Progress::Again {}
                 return Ok(());
             }
+            Begun::Join(mut job) => return job.run_alone(self, now, payload, out),
             Begun::Answer(answer) => answer,
             Begun::Work(work) => work.run(self, now),
             Begun::Write(mut job) => {
@@ -317,6 +324,16 @@ impl<S: ObjectStore> IodCore<S> {
             Some(Opened { object, .. }) => Ok(object),
             None => self.warned(self.store.create(&grant.new_object(place.object))),
         }
+    }
+
+    /// Lets a slice through that is of several callers, each with its grant.
+    pub(crate) fn pass_together(&self, of: &[(Arc<Grant>, Arc<Caller>)], now: Duration) -> Result<Pass<'_>, Failure> {
+        self.gate.pass_together(of.iter().map(|(grant, caller)| (&**caller, grant.epoch)), now)
+    }
+
+    /// The collective requests that are under way.
+    pub(crate) fn collectives(&self) -> &Collectives {
+        &self.collectives
     }
 
     /// The room that is kept for sessions that gather.

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod callers;
+mod collective;
 mod connection;
 mod counters;
 mod daemon;
@@ -23,6 +24,7 @@ pub mod registration;
 mod room;
 mod sink;
 
+pub use collective::{JoinJob, Step};
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};

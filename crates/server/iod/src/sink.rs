@@ -1,5 +1,7 @@
 //! Where the frames of one call's reply go.
 
+use std::io::IoSlice;
+
 use braid_types::{Failure, Status};
 use braid_wire::{Wire, encode_failure, encode_success};
 
@@ -19,6 +21,18 @@ pub trait FrameSink {
     /// # Errors
     /// [`SinkError::Disk`] when the payload could not be read: then nothing was sent.
     fn finish(&mut self, body: &[u8], payload: &Payload<'_>) -> Result<(), SinkError>;
+
+    /// A data frame of bytes that are in memory, gathered.
+    ///
+    /// # Errors
+    /// [`SinkError::Closed`].
+    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
+
+    /// The final frame, with a last payload that is in memory.
+    ///
+    /// # Errors
+    /// [`SinkError::Closed`].
+    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError>;
 }
 
 /// Why a frame was not sent.
@@ -77,6 +91,19 @@ impl FrameSink for Gathered {
             self.payload.truncate(sent);
             return Err(SinkError::Disk(failure));
         }
+        self.body = Some(body.to_vec());
+        Ok(())
+    }
+
+    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        let before = self.payload.len();
+        pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
+        self.data_frames.push(self.payload.len() - before);
+        Ok(())
+    }
+
+    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        pieces.iter().for_each(|piece| self.payload.extend_from_slice(piece));
         self.body = Some(body.to_vec());
         Ok(())
     }

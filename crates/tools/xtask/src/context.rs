@@ -45,10 +45,14 @@ impl Context {
     }
 }
 
-/// The `cargo` that runs us, without what it told us about ourselves: a build script that watches
-/// these variables would run again.
+/// The `cargo` that runs us, as it was called.
 fn cargo() -> Process {
-    let program = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    as_called(Process::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())))
+}
+
+/// A program that runs `cargo`, without what `cargo` told us about ourselves: a build script that watches these variables would
+/// run again.
+pub fn as_called(program: Process) -> Process {
     let own = |key: &String| key.starts_with("CARGO_PKG_") || key.starts_with("CARGO_MANIFEST_");
-    std::env::vars().map(|(key, _)| key).filter(own).fold(Process::new(program), |cargo, key| cargo.env_remove(&key))
+    std::env::vars().map(|(key, _)| key).filter(own).fold(program, |program, key| program.env_remove(&key))
 }

@@ -2,6 +2,7 @@
 
 mod block_on;
 mod client;
+mod collective;
 mod file;
 mod leases;
 mod listing;

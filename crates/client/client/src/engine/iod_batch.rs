@@ -92,8 +92,14 @@ impl<D: Driver> OpenFile<D> {
             metas: Vec::with_capacity(count),
             targets,
         };
+        let apart = calls.iter().any(|call| call.body.is_collective());
         for at in 0..count {
-            match grant.pools[used.targets[at]].checkout(self.engine(), deadline).await {
+            let pool = &grant.pools[used.targets[at]];
+            let taken = match apart {
+                true => pool.checkout_apart(self.engine(), deadline).await,
+                false => pool.checkout(self.engine(), deadline).await,
+            };
+            match taken {
                 Ok((lease, pooled)) => {
                     let Pooled { connection, meta } = *pooled;
                     used.leases.push(lease);

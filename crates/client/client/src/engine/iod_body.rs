@@ -2,10 +2,16 @@
 //! their request and capability, and a read of 4 KiB should copy neither.
 
 use braid_layout::Request;
-use braid_types::{ByteCount, FileOffset};
+use braid_types::{ByteCount, FileOffset, SessionId};
 use braid_wire::{
     Call, Wire,
-    message::iod::{Allocate, CopyRange, Flush, ObjectSizes, Read, RoomAccount, Seek, SeekWhat, Write, WriteWithRoom},
+    message::{
+        collective::{CollectiveKind, TaskFamily},
+        iod::{
+            Allocate, Collect, CopyRange, Flush, JoinRead, JoinWrite, ObjectSizes, Read, RoomAccount, Seek, SeekWhat,
+            Write, WriteWithRoom,
+        },
+    },
 };
 
 use super::room::RoomAsk;
@@ -21,6 +27,28 @@ pub(crate) enum Body<'a> {
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
     Seek { offset: FileOffset, what: SeekWhat },
     CopyRange { source: &'a [u8], from: FileOffset, to: FileOffset, bytes: ByteCount },
+    Collect(&'a CollectAsk),
+    Join(JoinAsk),
+}
+
+/// What a master asks for all tasks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct CollectAsk {
+    pub(crate) collective: [u8; 16],
+    pub(crate) kind: CollectiveKind,
+    pub(crate) tasks: Vec<TaskFamily>,
+    pub(crate) sessions: Vec<(SessionId, u32)>,
+}
+
+/// What a task asks of a collective request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct JoinAsk {
+    pub(crate) writes: bool,
+    pub(crate) collective: [u8; 16],
+    pub(crate) rank: u32,
+    pub(crate) skip: ByteCount,
+    pub(crate) bytes: ByteCount,
+    pub(crate) wait_ms: u32,
 }
 
 impl Body<'_> {
@@ -34,6 +62,9 @@ impl Body<'_> {
             Self::Allocate { .. } => Allocate::OP,
             Self::Seek { .. } => Seek::OP,
             Self::CopyRange { .. } => CopyRange::OP,
+            Self::Collect(_) => Collect::OP,
+            Self::Join(JoinAsk { writes: true, .. }) => JoinWrite::OP,
+            Self::Join(_) => JoinRead::OP,
         }
     }
 
@@ -41,7 +72,12 @@ impl Body<'_> {
     /// would spoil a write after it, and grow the file past the size that is recorded after a flush.
     pub(crate) fn changes(&self) -> bool {
         let writes = matches!(self, Self::Write(_) | Self::WriteWithRoom(..) | Self::CopyRange { .. });
-        writes || matches!(self, Self::Allocate { .. } | Self::Flush)
+        writes || matches!(self, Self::Allocate { .. } | Self::Flush | Self::Join(JoinAsk { writes: true, .. }))
+    }
+
+    /// Whether other tasks wait for it, so that it must not wait for them.
+    pub(crate) fn is_collective(&self) -> bool {
+        matches!(self, Self::Collect(_) | Self::Join(_))
     }
 
     /// How far it may make the file grow; a write's end is known to who planned it. Room past the end of the file counts as growth:
@@ -89,6 +125,21 @@ impl Body<'_> {
                 from.encode(&mut out);
                 to.encode(&mut out);
                 bytes.encode(&mut out);
+            }
+            Self::Collect(CollectAsk { collective, kind, tasks, sessions }) => {
+                collective.encode(&mut out);
+                kind.encode(&mut out);
+                tasks.encode(&mut out);
+                sessions.encode(&mut out);
+            }
+            Self::Join(JoinAsk { writes, collective, rank, skip, bytes, wait_ms }) => {
+                collective.encode(&mut out);
+                rank.encode(&mut out);
+                skip.encode(&mut out);
+                if !writes {
+                    bytes.encode(&mut out);
+                }
+                wait_ms.encode(&mut out);
             }
         }
         out

@@ -56,6 +56,14 @@ impl Remedy {
         if error.status() == Status::Malformed { Self::Fail(error) } else { Self::Wait(error) }
     }
 
+    /// As a failure, where nothing is repeated.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Present => Error::new(Status::UnknownHandle, "the daemon has forgotten the capability"),
+            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => error,
+        }
+    }
+
     /// The graver of two.
     pub(crate) fn graver(self, other: Option<Self>) -> Self {
         match other {

@@ -257,7 +257,7 @@ fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
 }
 
 /// The buffers from byte `skip` on, `bytes` at most.
-fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSlice<'b>> {
+pub(super) fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSlice<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());
@@ -271,7 +271,11 @@ fn advanced<'b>(buffers: &'b [IoSlice<'_>], mut skip: usize, mut bytes: u64) -> 
 }
 
 /// As [`advanced`], for receiving.
-fn advanced_mut<'b>(buffers: &'b mut [IoSliceMut<'_>], mut skip: usize, mut bytes: u64) -> Vec<IoSliceMut<'b>> {
+pub(super) fn advanced_mut<'b>(
+    buffers: &'b mut [IoSliceMut<'_>],
+    mut skip: usize,
+    mut bytes: u64,
+) -> Vec<IoSliceMut<'b>> {
     let mut rest = Vec::with_capacity(buffers.len());
     for buffer in buffers {
         let skipped = skip.min(buffer.len());

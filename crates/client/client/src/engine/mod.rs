@@ -19,6 +19,7 @@ mod attributes;
 mod backoff;
 mod capability;
 mod close;
+mod collective;
 mod copy;
 mod cursor;
 mod directory;
@@ -67,6 +68,7 @@ use braid_net::Driver;
 use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
+pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
 pub use directory::Listing;
 pub use handles::Run;
 pub use list::{ReadPiece, WritePiece};
@@ -176,6 +178,11 @@ impl<D: Driver> Engine<D> {
     /// The driver.
     pub fn driver(&self) -> &D {
         &self.driver
+    }
+
+    /// How long one call may take when a server is gone (I8).
+    pub fn timeout(&self) -> Duration {
+        self.config.timeout
     }
 
     fn deadline(&self) -> Duration {

@@ -1,6 +1,7 @@
 //! Connections to one I/O daemon: each is used by one call at a time, and kept for the next.
 //!
-//! Invariants: (1) at most [`CONNECTIONS_MAX`] are open; further calls wait for one, in a bounded queue;
+//! Invariants: (1) at most [`CONNECTIONS_MAX`] are open, besides one for each task that is in a collective request (those wait for
+//! each other, and must not wait for each other's connections); further calls wait for one, in a bounded queue;
 //! (2) connections are spread over all addresses of the daemon (one per network card), round robin; (3) a
 //! connection is used in the session that it was made in and in no other; (4) a connection that failed is
 //! dropped, never put back; (5) `presented` are the capability handles that the daemon knows on it; (6) one that
@@ -64,7 +65,8 @@ pub(crate) struct Meta {
 /// The right to one connection of a pool.
 pub(crate) struct Lease<'p, D: Driver> {
     pool: &'p Pool<D>,
-    _permit: Permit<'p>,
+    /// `None`: it is apart from the pool's number.
+    permit: Option<Permit<'p>>,
 }
 
 impl<D: Driver> Pool<D> {
@@ -116,8 +118,27 @@ impl<D: Driver> Pool<D> {
     ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
         engine.check_process()?;
         let permit = self.gate.acquire(&engine.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+        self.take(engine, Some(permit), deadline).await
+    }
+
+    /// As [`Pool::checkout`], but waits for nobody else's connection.
+    pub(crate) async fn checkout_apart<'p>(
+        &'p self,
+        engine: &'p Arc<Engine<D>>,
+        deadline: Duration,
+    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+        engine.check_process()?;
+        self.take(engine, None, deadline).await
+    }
+
+    async fn take<'p>(
+        &'p self,
+        engine: &'p Arc<Engine<D>>,
+        permit: Option<Permit<'p>>,
+        deadline: Duration,
+    ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
         let session = engine.session(deadline).await?;
-        let lease = Lease { pool: self, _permit: permit };
+        let lease = Lease { pool: self, permit };
         match self.take_idle(session.id) {
             Some(pooled) => Ok((lease, pooled)),
             None => Ok((lease, self.connect(engine, &session, deadline).await?)),
@@ -185,6 +206,9 @@ impl<D: Driver> Lease<'_, D> {
 
     /// Puts a connection that works back, before the next waiter's turn.
     pub(crate) fn give_back(self, pooled: Box<Pooled<D>>) {
-        lock(&self.pool.idle).push(pooled);
+        let mut idle = lock(&self.pool.idle);
+        if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
+            idle.push(pooled);
+        }
     }
 }

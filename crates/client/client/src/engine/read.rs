@@ -22,7 +22,7 @@ use braid_wire::{
 use super::{
     FileView, OpenFile,
     iod_batch::IodCall,
-    iod_body::Body,
+    iod_body::{Body, JoinAsk},
     open_file::Grant,
     transfer::{Job, Stop, reply},
 };
@@ -194,9 +194,11 @@ impl End {
 }
 
 /// The windows of one round, read.
-struct ReadRound<'r, 'b, 'd, D: Driver> {
+pub(super) struct ReadRound<'r, 'b, 'd, D: Driver> {
     grant: &'r Grant<D>,
     round: &'r [Planned],
+    /// The windows as parts of a collective request; empty: each is a read of its own.
+    joins: &'r [JoinAsk],
     buffers: &'b mut [IoSliceMut<'d>],
     end: &'r mut End,
     /// Bounce buffers of the windows that have one, else empty.
@@ -210,7 +212,23 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
             Memory::Staged => vec![0; planned.payload as usize],
             Memory::Pieces(_) => Vec::new(),
         });
-        Self { grant, round, buffers, end, staged: staged.collect(), got: vec![0; round.len()] }
+        Self { grant, round, joins: &[], buffers, end, staged: staged.collect(), got: vec![0; round.len()] }
+    }
+
+    /// As parts of a collective request.
+    pub(super) fn joining(
+        grant: &'r Grant<D>,
+        round: &'r [Planned],
+        joins: &'r [JoinAsk],
+        buffers: &'b mut [IoSliceMut<'d>],
+        end: &'r mut End,
+    ) -> Self {
+        Self { joins, ..Self::new(grant, round, buffers, end) }
+    }
+
+    /// How many bytes of each window came.
+    pub(super) fn got(self) -> Vec<u64> {
+        self.got
     }
 }
 
@@ -228,7 +246,8 @@ impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
             if let Some(bounce) = staged[*index].take().filter(|bounce| !bounce.is_empty()) {
                 recv.push(IoSliceMut::new(bounce));
             }
-            IodCall { target: planned.target, body: Body::Read(&planned.request), send: Vec::new(), recv }
+            let body = self.joins.get(*index).map_or(Body::Read(&planned.request), |join| Body::Join(*join));
+            IodCall { target: planned.target, body, send: Vec::new(), recv }
         };
         Ok(pending.iter().zip(dealt).map(call).collect())
     }

@@ -107,6 +107,11 @@ impl FileView {
         self.0.map.bytes_before(FileOffset(file_bytes))
     }
 
+    /// The file offset of a request's first byte.
+    pub(crate) fn file_start(&self, request: &Request) -> Result<u64> {
+        Ok(self.0.map.file_offset(request.start)?.0)
+    }
+
     /// The file offset just past a request's last byte.
     pub(crate) fn file_end(&self, request: &Request) -> Result<u64> {
         match request.bytes.checked_sub(1) {

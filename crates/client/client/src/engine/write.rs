@@ -13,7 +13,7 @@ use braid_wire::{
 use super::{
     FileView, OpenFile,
     iod_batch::IodCall,
-    iod_body::Body,
+    iod_body::{Body, JoinAsk},
     open_file::Grant,
     read::REPLANS_MAX,
     room::{HeldRoom, RoomAsk, Spent},
@@ -88,10 +88,7 @@ impl<D: Driver> OpenFile<D> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {
-            let (unsynced, driver) = (&self.unsynced, self.engine().driver());
-            let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
-            let mut job =
-                WriteRound { grant: &*grant, round: &round, end, buffers, unsynced, driver, room, asked, staged };
+            let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
             self.run(&grant, &mut job, deadline).await?;
         }
         Ok(())
@@ -99,9 +96,11 @@ impl<D: Driver> OpenFile<D> {
 }
 
 /// The windows of one round, written.
-struct WriteRound<'r, 'd, D: Driver> {
+pub(super) struct WriteRound<'r, 'd, D: Driver> {
     grant: &'r Grant<D>,
     round: &'r [Planned],
+    /// The windows as parts of a collective request; empty: each is a write of its own.
+    joins: &'r [JoinAsk],
     /// Where the whole write ends: it is refused before its first byte is sent, not half-way.
     end: u64,
     buffers: &'r [IoSlice<'d>],
@@ -113,6 +112,22 @@ struct WriteRound<'r, 'd, D: Driver> {
     asked: Vec<Option<RoomAsk>>,
     /// Bounce buffers of the windows that need one, made when they are first sent.
     staged: Vec<Vec<u8>>,
+}
+
+impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
+    /// A round without room; as parts of a collective request where `joins` says which.
+    pub(super) fn joining(
+        file: &'r OpenFile<D>,
+        grant: &'r Grant<D>,
+        round: &'r [Planned],
+        joins: &'r [JoinAsk],
+        buffers: &'r [IoSlice<'d>],
+        end: u64,
+    ) -> Self {
+        let (unsynced, driver) = (&file.unsynced, file.engine().driver());
+        let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
+        Self { grant, round, joins, end, buffers, unsynced, driver, room: None, asked, staged }
+    }
 }
 
 impl<D: Driver> Job for WriteRound<'_, '_, D> {
@@ -131,7 +146,8 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             let target = self.round[*index].target;
             let uses = self.room.map_or(0, |room| room.at(self.grant.map.targets()[target].iod));
             let room = &self.grant.pools[target].room;
-            self.asked[*index] = (uses > 0 || room.asks()).then(|| room.ask(uses, self.driver.now()));
+            let asks = self.joins.is_empty() && (uses > 0 || room.asks());
+            self.asked[*index] = asks.then(|| room.ask(uses, self.driver.now()));
         }
         let windows: Vec<&[Piece]> = pending.iter().map(|index| self.round[*index].pieces()).collect();
         let call = |(index, mut send): (&usize, Vec<IoSlice<'s>>)| {
@@ -139,9 +155,10 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             if !self.staged[*index].is_empty() {
                 send.push(IoSlice::new(&self.staged[*index]));
             }
-            let body = match self.asked[*index] {
-                Some(ask) => Body::WriteWithRoom(&planned.request, ask),
-                None => Body::Write(&planned.request),
+            let body = match (self.asked[*index], self.joins.get(*index)) {
+                (_, Some(join)) => Body::Join(*join),
+                (Some(ask), None) => Body::WriteWithRoom(&planned.request, ask),
+                (None, None) => Body::Write(&planned.request),
             };
             IodCall { target: planned.target, body, send, recv: Vec::new() }
         };

@@ -64,6 +64,8 @@ enum Merge {
     Stream,
     /// Adjacent in the object and in the packed stream.
     Packed,
+    /// Adjacent in the object, in the request's stream and in the file.
+    File,
 }
 
 /// The accesses of a request that lie on a set of parts, in request order.
@@ -122,6 +124,13 @@ impl Unfold {
         self
     }
 
+    /// Merges only what is adjacent in the file, too: then an access is a run of the file, and can be cut at a file offset.
+    #[must_use]
+    pub fn by_file(mut self) -> Self {
+        self.merge = Merge::File;
+        self
+    }
+
     /// The next access, spending at most about `steps`, which are counted down.
     pub fn next_within(&mut self, steps: &mut usize) -> Unfolded {
         loop {
@@ -169,6 +178,7 @@ impl Merge {
         last.part == next.part
             && last.object_offset.0 + last.bytes == next.object_offset.0
             && (self == Self::Packed || last.stream_offset + last.bytes == next.stream_offset)
+            && (self != Self::File || last.file_offset.0 + last.bytes == next.file_offset.0)
     }
 }
 

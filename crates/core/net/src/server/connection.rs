@@ -166,6 +166,12 @@ impl ServerConnection {
         !self.buffer.is_empty()
     }
 
+    /// Whether the peer has ended the connection, also when not everything that it sent before has been received. For a thread
+    /// that waits for something else; where the system cannot tell, it is found out at the next send.
+    pub fn is_over(&self) -> bool {
+        self.sender.is_broken() || self.transport.is_hung_up()
+    }
+
     /// What a [`super::CallHandler`] reads by itself.
     pub(super) fn into_parts(self) -> (Arc<Peer>, Arc<Transport>, Arc<FrameSender>, FrameBuffer) {
         (self.peer, self.transport, self.sender, self.buffer)

@@ -13,6 +13,7 @@ use braid_types::{
 
 use super::{
     calls,
+    collective::{CollectiveKind, TaskFamily},
     types::{ObjectInfo, ObjectRecord, Space},
 };
 use crate::codec::{wire_enum, wire_struct};
@@ -188,6 +189,56 @@ calls! {
         /// The caller's account.
         room: RoomAccount,
     } -> ();
+    /// One request for every task of a program (1996 paper, 2.3.1; ADR 0015): from one of them, the master. It is carried out as
+    /// the tasks join; each byte of the disk is read or written once.
+    Collect = 0x021c {
+        /// Capability handle, of the master.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Names the collective request; random, so that nobody else can.
+        collective: [u8; 16],
+        /// What it does.
+        kind: CollectiveKind,
+        /// What each task asks, by rank.
+        tasks: Vec<TaskFamily>,
+        /// The session of each task, by rank: how many tasks in a row are of each.
+        sessions: Vec<(SessionId, u32)>,
+    } -> ();
+    /// One task's bytes of a collective request that reads, from where its last such call ended. Answered as `Read` is. May
+    /// come before the `Collect`.
+    JoinRead = 0x021d {
+        /// Capability handle, of the task.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Which collective request.
+        collective: [u8; 16],
+        /// Which of its tasks.
+        rank: u32,
+        /// How many of the task's bytes at this daemon earlier calls had.
+        skip: ByteCount,
+        /// How many this one wants; at most one window.
+        bytes: ByteCount,
+        /// How long it waits for the other tasks when nothing moves; then the collective request fails for all of them.
+        wait_ms: u32,
+    } -> ReadReply;
+    /// One task's bytes of a collective request that writes: the frame's payload, from where its last such call ended. Answered when
+    /// they are taken; when they are the task's last, when all of them are written.
+    JoinWrite = 0x021e {
+        /// Capability handle, of the task.
+        handle: u32,
+        /// The signed capability, when the handle is new on this connection; else empty.
+        present: Vec<u8>,
+        /// Which collective request.
+        collective: [u8; 16],
+        /// Which of its tasks.
+        rank: u32,
+        /// How many of the task's bytes at this daemon earlier calls had.
+        skip: ByteCount,
+        /// How long it waits for the other tasks when nothing moves; then the collective request fails for all of them.
+        wait_ms: u32,
+    } -> WriteReply;
 }
 
 wire_struct! {

@@ -19,6 +19,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use braid_net::{
@@ -27,12 +28,16 @@ use braid_net::{
 };
 use braid_store::LocalStore;
 use braid_types::{Failure, Status};
-use braid_wire::{Call, FrameFlags, FrameHeader, Role, Wire, message::Cancel};
+use braid_wire::{
+    Call, FrameFlags, FrameHeader, Role, Wire,
+    message::{Cancel, iod::JoinWrite},
+};
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
+    collective::{JoinJob, Step},
     connection::{ConnectionState, Peer},
-    iod_core::{Begun, Progress},
+    iod_core::{Begun, IodCore, Progress},
     ops::{ReadJob, Work, WriteJob},
     sink::Answer,
 };
@@ -40,6 +45,9 @@ use crate::{
 /// What is received of a write's payload at a time (`docs/adr/0001-iod-data-path.md`: more leaves the processor's
 /// cache between `recv` and `pwrite`).
 const WRITE_CHUNK_BYTES: usize = 256 * 1024;
+
+/// How often a thread that waits for other tasks looks whether its own has gone.
+const WATCH: Duration = Duration::from_millis(50);
 
 /// Serves each connection of the daemon.
 #[derive(Debug)]
@@ -91,6 +99,8 @@ struct Serving<'a> {
     state: ConnectionState,
     /// Jobs under way, the next first.
     jobs: VecDeque<Reading>,
+    /// How many of them in a row have said that they wait for other tasks.
+    waiting: usize,
     /// Works of this connection that the workers have.
     working: Arc<AtomicU32>,
     out: Vec<u8>,
@@ -100,7 +110,12 @@ struct Serving<'a> {
 struct Reading {
     op: u16,
     request_id: u64,
-    job: Box<ReadJob>,
+    job: Job,
+}
+
+enum Job {
+    Read(Box<ReadJob>),
+    Join(Box<JoinJob>),
 }
 
 impl<'a> Serving<'a> {
@@ -111,6 +126,7 @@ impl<'a> Serving<'a> {
             connection,
             state,
             jobs: VecDeque::new(),
+            waiting: 0,
             working: Arc::default(),
             out: Vec::new(),
             chunk: Vec::new(),
@@ -155,7 +171,9 @@ impl<'a> Serving<'a> {
         }
         match core.begin(&mut self.state, now, op, body, payload_bytes) {
             Begun::Answer(answer) => self.answer(op, request_id, &answer),
-            Begun::Read(job) => self.slice(Reading { op, request_id, job }),
+            Begun::Read(job) => self.slice(Reading { op, request_id, job: Job::Read(job) }),
+            Begun::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
+            Begun::Join(job) => self.slice(Reading { op, request_id, job: Job::Join(job) }),
             Begun::Write(job) => self.write(header, job),
             Begun::Work(work) => {
                 self.work(op, request_id, work);
@@ -179,14 +197,64 @@ impl<'a> Serving<'a> {
     fn slice(&mut self, mut reading: Reading) -> Result<(), End> {
         let Reading { op, request_id, .. } = reading;
         let mut sink = SocketSink { sender: &self.sender, op, request_id, buffer: &mut self.out };
-        match reading.job.step(&self.daemon.core, self.daemon.clock.now(), &mut sink) {
-            Ok(Progress::Finished) => Ok(()),
-            Ok(Progress::Again) => {
-                self.jobs.push_back(reading);
-                Ok(())
-            }
-            Err(_) => Err(End::Closed),
+        let (core, now) = (&self.daemon.core, self.daemon.clock.now());
+        let step = match &mut reading.job {
+            Job::Read(job) => job.step(core, now, &mut sink).map(|progress| match progress {
+                Progress::Again => Step::Again,
+                Progress::Finished => Step::Finished,
+            }),
+            Job::Join(job) => job.step(core, now, &mut sink),
+        };
+        let step = step.map_err(|_| End::Closed)?;
+        self.waiting = if step == Step::Waits { self.waiting + 1 } else { 0 };
+        if step == Step::Finished {
+            return Ok(());
         }
+        self.jobs.push_back(reading);
+        if self.waiting > 0 && self.waiting >= self.jobs.len() { self.wait_for_others() } else { Ok(()) }
+    }
+
+    /// All jobs wait for other tasks: so does the thread, and looks at its connection now and then.
+    fn wait_for_others(&mut self) -> Result<(), End> {
+        self.waiting = 0;
+        if self.connection.pending() {
+            return Ok(());
+        }
+        if self.connection.is_over() {
+            return Err(End::Closed);
+        }
+        if let Some(Reading { job: Job::Join(job), .. }) = self.jobs.front() {
+            job.wait(&self.daemon.core, WATCH);
+        }
+        Ok(())
+    }
+
+    /// Receives the payload of a task's part in a collective write, as far as the other tasks let it go on.
+    fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), End> {
+        let (core, clock) = (&self.daemon.core, self.daemon.clock);
+        while self.connection.payload_left() > 0 {
+            let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
+            if self.chunk.len() < bytes {
+                self.chunk.resize(bytes, 0);
+            }
+            self.connection.payload(&mut self.chunk[..bytes])?;
+            let mut rest = &self.chunk[..bytes];
+            while !rest.is_empty() {
+                let (taken, step) = job.push(core, clock.now(), rest);
+                rest = &rest[taken..];
+                if step == Step::Waits {
+                    wait_watching(&self.connection, core, &job)?;
+                }
+            }
+        }
+        let answer = loop {
+            match job.finish(core, clock.now()) {
+                Ok(answer) => break answer,
+                Err(Step::Waits) => wait_watching(&self.connection, core, &job)?,
+                Err(_) => {}
+            }
+        };
+        self.answer(header.op, header.request_id, &answer)
     }
 
     /// Receives the payload of a write and puts it where it belongs.
@@ -243,4 +311,13 @@ impl<'a> Serving<'a> {
         push_frame(&mut self.out, op, FrameFlags::FINAL, request_id, &answer.body);
         self.sender.send_frames(&self.out).map_err(|_| End::Closed)
     }
+}
+
+/// Waits for other tasks; ends when the connection does.
+fn wait_watching(connection: &ServerConnection, core: &IodCore<LocalStore>, job: &JoinJob) -> Result<(), End> {
+    if connection.is_over() {
+        return Err(End::Closed);
+    }
+    job.wait(core, WATCH);
+    Ok(())
 }

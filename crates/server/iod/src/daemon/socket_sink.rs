@@ -1,5 +1,7 @@
 //! Sends the frames of a read: small pieces copied behind their header in one send, large ones by `sendfile`.
 
+use std::io::IoSlice;
+
 use braid_net::server::{FrameSender, SendError};
 use braid_types::{Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
@@ -9,6 +11,9 @@ use crate::{
     payload::{Payload, Piece},
     sink::{FrameSink, SinkError},
 };
+
+/// Pieces of memory that are shorter on average are copied behind their header.
+const GATHERED_BYTES_MAX: usize = 1024;
 
 /// The frames of one call.
 #[derive(Debug)]
@@ -67,6 +72,21 @@ impl SocketSink<'_> {
     }
 }
 
+impl SocketSink<'_> {
+    /// Sends pieces of memory; small ones are gathered first: the kernel takes longer over each than a copy does.
+    fn send_memory(&mut self, flags: FrameFlags, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        let bytes: usize = pieces.iter().map(|piece| piece.len()).sum();
+        if bytes < pieces.len() * GATHERED_BYTES_MAX || bytes <= COPIED_BYTES_MAX {
+            self.begin_frame();
+            self.buffer.extend_from_slice(body);
+            pieces.iter().for_each(|piece| self.buffer.extend_from_slice(piece));
+            return self.send_frame(flags, body.len());
+        }
+        let header = self.header(flags, body.len(), bytes);
+        self.sender.send(&header, body, pieces).map_err(|why| sink_error(&why))
+    }
+}
+
 impl FrameSink for SocketSink<'_> {
     /// One data frame of the plan may become several here: each large piece its own, so that each is one `sendfile`.
     fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
@@ -83,6 +103,14 @@ impl FrameSink for SocketSink<'_> {
         self.buffer.extend_from_slice(body);
         payload.read_into(self.buffer).map_err(SinkError::Disk)?;
         self.send_frame(FrameFlags::FINAL, body.len())
+    }
+
+    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        self.send_memory(FrameFlags::DATA, &[], pieces)
+    }
+
+    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        self.send_memory(FrameFlags::FINAL, body, pieces)
     }
 }
 

@@ -30,15 +30,18 @@ use braid_wire::{
 };
 
 use crate::{
+    collective,
     connection::{ConnectionState, Standing},
     iod_core::{Begun, IodCore},
     sink::Answer,
 };
 
+pub(crate) use read::Readable;
 pub use read::{COPIED_BYTES_MAX, ReadJob};
 pub(crate) use space::space;
 pub use work::Work;
 pub use write::WriteJob;
+pub(crate) use write::is_there;
 
 /// Decodes a request and hands it to its file.
 pub(crate) fn begin<S: ObjectStore>(
@@ -58,7 +61,7 @@ pub(crate) fn begin<S: ObjectStore>(
     })?;
     let request = decoded(request)?;
     tracing::debug!(call = request.name(), payload_bytes, "begun");
-    if !matches!(request, IodRequest::Write(_) | IodRequest::WriteWithRoom(_)) {
+    if !matches!(request, IodRequest::Write(_) | IodRequest::WriteWithRoom(_) | IodRequest::JoinWrite(_)) {
         no_payload(payload_bytes)?;
     }
     check_role(connection.standing(), &request)?;
@@ -76,6 +79,11 @@ fn dispatch<S: ObjectStore>(
         IodRequest::Read(read) => read::begin(core, connection, now, &read).map(Begun::Read),
         IodRequest::Write(write) => write::begin(core, connection, now, &write, payload_bytes).map(Begun::Write),
         IodRequest::WriteWithRoom(write) => room::write(core, connection, now, &write, payload_bytes).map(Begun::Write),
+        IodRequest::Collect(collect) => answer(collective::collect(core, connection, now, &collect)),
+        IodRequest::JoinRead(join) => collective::join_read(core, connection, now, &join).map(Begun::Join),
+        IodRequest::JoinWrite(join) => {
+            collective::join_write(core, connection, now, &join, payload_bytes).map(Begun::Join)
+        }
         IodRequest::ReturnRoom(back) => answer(room::take_back(core, connection, now, &back)),
         IodRequest::Flush(flush) => flush::begin(core, connection, now, &flush).map(Begun::Work),
         IodRequest::ObjectSizes(sizes) => answer(sizes::object_sizes(core, connection, now, &sizes)),
@@ -134,7 +142,9 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::CopyRange(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
-        R::Abandon(_) | R::WriteWithRoom(_) | R::ReturnRoom(_) => matches!(standing, Standing::Client(_)),
+        R::Abandon(_) | R::WriteWithRoom(_) | R::ReturnRoom(_) | R::Collect(_) | R::JoinRead(_) | R::JoinWrite(_) => {
+            matches!(standing, Standing::Client(_))
+        }
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) | R::FlushAll(_) => {
             matches!(standing, Standing::Mds | Standing::Admin)
         }
@@ -159,6 +169,6 @@ fn no_payload(payload_bytes: u32) -> Result<(), Failure> {
 }
 
 /// What the layout crate refuses in a request is the caller's mistake.
-fn invalid(why: braid_layout::LayoutError) -> Failure {
+pub(crate) fn invalid(why: braid_layout::LayoutError) -> Failure {
     Failure::new(Status::Invalid, why.to_string())
 }

@@ -97,15 +97,7 @@ pub(super) fn begin<S: ObjectStore>(
 ) -> Result<Box<ReadJob>, Failure> {
     let (grant, caller) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
     let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
-    let mut objects = Vec::with_capacity(grant.places.len());
-    let mut ends = Vec::with_capacity(grant.places.len());
-    for place in &grant.places {
-        let opened = core.open(&grant, place)?;
-        let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
-        ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
-        objects.push(opened.map(|opened| opened.object));
-    }
-    let file_end = file_end(&grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
+    let Readable { objects, ends, file_end } = Readable::open(core, &grant)?;
     Ok(Box::new(ReadJob {
         grant,
         caller,
@@ -119,6 +111,32 @@ pub(super) fn begin<S: ObjectStore>(
         plan: Plan::default(),
         sent: 0,
     }))
+}
+
+/// The objects of a grant, opened to be read.
+#[derive(Debug)]
+pub(crate) struct Readable {
+    /// By slot; `None`: not there, and need not be.
+    pub(crate) objects: Vec<Option<Arc<dyn Object>>>,
+    /// Where each ends now.
+    pub(crate) ends: Vec<ObjectEnd>,
+    /// No object has a byte of the file at or after this offset.
+    pub(crate) file_end: u64,
+}
+
+impl Readable {
+    pub(crate) fn open<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<Self, Failure> {
+        let mut objects = Vec::with_capacity(grant.places.len());
+        let mut ends = Vec::with_capacity(grant.places.len());
+        for place in &grant.places {
+            let opened = core.open(grant, place)?;
+            let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
+            ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
+            objects.push(opened.map(|opened| opened.object));
+        }
+        let file_end = file_end(grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
+        Ok(Self { objects, ends, file_end })
+    }
 }
 
 impl Accesses {

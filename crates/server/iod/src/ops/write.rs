@@ -194,7 +194,12 @@ impl WriteJob {
 impl Rest {
     /// Whether its next bytes fall on blocks that the object has: the disk need not give any.
     fn is_there(&self, bytes: u64) -> bool {
-        let hole = self.object.next_hole(ObjectOffset(self.offset));
-        hole.is_ok_and(|hole| hole.is_some_and(|hole| hole.0 >= self.offset.saturating_add(bytes)))
+        is_there(&*self.object, self.offset, bytes)
     }
+}
+
+/// Whether these bytes of an object fall on blocks that it has.
+pub(crate) fn is_there(object: &dyn Object, offset: u64, bytes: u64) -> bool {
+    let hole = object.next_hole(ObjectOffset(offset));
+    hole.is_ok_and(|hole| hole.is_some_and(|hole| hole.0 >= offset.saturating_add(bytes)))
 }

@@ -2,6 +2,7 @@
 
 mod capabilities;
 mod cluster;
+mod collective;
 mod copy;
 mod data;
 mod faults;

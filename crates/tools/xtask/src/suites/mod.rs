@@ -11,6 +11,7 @@ mod model;
 mod mount;
 mod nonroot;
 mod powerloss;
+mod python;
 mod sim;
 mod smoke;
 mod tool;
@@ -43,6 +44,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
     Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },
     Suite { name: "mount", about: mount::ABOUT, subject: mount::subject, run: mount::run },
+    Suite { name: "python", about: python::ABOUT, subject: python::subject, run: python::run },
     Suite { name: "smoke", about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
 ];
 

@@ -28,7 +28,8 @@ pub fn run(context: &Context, binary: &str, args: &[&str], limit: Duration) -> R
     Ok(counts(&run.args(args).limit(limit).finish()?))
 }
 
-fn counts(finished: &Finished) -> SuiteResult {
+/// The counts of a run that prints as said above.
+pub fn counts(finished: &Finished) -> SuiteResult {
     let why = || format!("{}\n{}", finished.status, tail(&finished.output()));
     match (parse_closing_line(&finished.stdout), finished.status.success()) {
         (Some((_, _, skipped)), _) if skipped != reasons(finished).len() as u64 => {

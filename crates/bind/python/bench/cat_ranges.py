@@ -1,0 +1,58 @@
+"""`cat_ranges` of 10,000 ranges of 4 KiB against one read each: ratios of one run, in turns, so that both meet the same machine.
+
+    python bench/cat_ranges.py BRAID_TOML [FILES]
+
+The ranges lie 16 KiB apart in a random order, over FILES files (1) in stripes of 64 KiB. "One read each" is fsspec's own
+`cat_ranges`, a `cat_file` for each range (open, read, close), and, to be fair, `read_at` of a file that is open.
+"""
+
+import random
+import statistics
+import sys
+import time
+
+from fsspec.spec import AbstractFileSystem
+
+from braid.fs import BraidFileSystem
+
+RANGES, BYTES, APART, ROUNDS = 10_000, 4096, 16_384, 5
+
+
+def main(config: str, files: int) -> None:
+    fs = BraidFileSystem(config=config)
+    place = "/bench-cat-ranges"
+    chance = random.Random(1)
+    each = RANGES // files
+    paths = [f"{place}/{number}" for number in range(files)]
+    contents = {path: chance.randbytes(each * APART) for path in paths}
+    for path, content in contents.items():
+        fs.pipe_file(path, content, stripe_size=65536)
+    asked = [(path, number * APART) for path in paths for number in range(each)]
+    chance.shuffle(asked)
+    names, starts, ends = [path for path, _ in asked], [start for _, start in asked], [start + BYTES for _, start in asked]
+    handles = {path: fs.client.open(path, "rb", 0) for path in paths}
+    ways = {
+        "cat_ranges": lambda: fs.cat_ranges(names, starts, ends),
+        "cat_file each": lambda: AbstractFileSystem.cat_ranges(fs, names, starts, ends),
+        "read_at each, open": lambda: [handles[path].read_at(BYTES, start) for path, start in asked],
+    }
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    wanted = [contents[path][start : start + BYTES] for path, start in asked]
+    for _ in range(ROUNDS):
+        for name, way in ways.items():
+            begun = time.perf_counter()
+            found = way()
+            times[name].append(time.perf_counter() - begun)
+            assert found == wanted, f"{name}: wrong bytes"
+    ours = times["cat_ranges"]
+    for name, took in times.items():
+        ratios = sorted(other / own for other, own in zip(took, ours))
+        median, spread = statistics.median(took) * 1e3, f"{min(took) * 1e3:.1f}..{max(took) * 1e3:.1f}"
+        print(f"{name:20} {median:8.1f} ms ({spread})   {statistics.median(ratios):6.1f} x")
+    for handle in handles.values():
+        handle.close()
+    fs.rm(place, recursive=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)

@@ -1,0 +1,137 @@
+"""Which cluster, and who the program is: found where the ``braid`` command finds it.
+
+Arguments, then the environment (``BRAID_CONFIG``, ``BRAID_MDS``, ``BRAID_KEY``, ``BRAID_AGENT``, ``BRAID_TLS``,
+``BRAID_TIMEOUT``), then one ``braid.toml`` (here, ``~/.config/braid``, ``/etc/braid``), then defaults.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+AGENT_SOCKET_DEFAULT = Path("/run/braid/agent.sock")
+MDS_DEFAULT = "127.0.0.1:7700"
+TIMEOUT_SECONDS_DEFAULT = 30.0
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a connection needs, resolved."""
+
+    mds: list[str]
+    key: Path | None
+    agent: Path | None
+    tls: str
+    timeout: float
+
+
+def resolve(
+    mds: str | list[str] | None,
+    key: str | os.PathLike[str] | None,
+    agent: str | os.PathLike[str] | None,
+    tls: str | None,
+    timeout: float | None,
+    config: str | os.PathLike[str] | None,
+) -> Settings:
+    """Lays arguments and environment over the file.
+
+    Raises ``ValueError`` when nothing says who the program is, or the file is not understood.
+    """
+    file = _read(config)
+    cluster, client = file.get("cluster", {}), file.get("client", {})
+    if timeout is None:
+        timeout = seconds(os.environ.get("BRAID_TIMEOUT") or client.get("timeout") or TIMEOUT_SECONDS_DEFAULT)
+    if mds is None:
+        mds = os.environ.get("BRAID_MDS") or cluster.get("mds")
+    chosen_key, chosen_agent = _credential(key, agent, client)
+    if mds is None:
+        # An agent knows it.
+        mds = [] if chosen_agent else MDS_DEFAULT
+    return Settings(
+        mds=mds.split(",") if isinstance(mds, str) else list(mds),
+        key=chosen_key,
+        agent=chosen_agent,
+        tls=tls or os.environ.get("BRAID_TLS") or cluster.get("tls") or "unless-loopback",
+        timeout=float(timeout),
+    )
+
+
+def seconds(text: str | float) -> float:
+    """``500ms``, ``30s``, ``2m`` or a number, in seconds."""
+    if not isinstance(text, str):
+        return float(text)
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|)", text)
+    if found is None:
+        raise ValueError(f"'{text}' is not a time such as 500ms, 30s or 2m")
+    return float(found[1]) * _UNITS[found[2]]
+
+
+def _credential(key: Any, agent: Any, client: dict[str, Any]) -> tuple[Path | None, Path | None]:
+    """A key or an agent: the more particular source wins over the other kind as well."""
+    if key is not None and agent is not None:
+        raise ValueError("a key and an agent were given; try: one of them")
+    sources = [
+        (key, agent),
+        (os.environ.get("BRAID_KEY"), os.environ.get("BRAID_AGENT")),
+        (client.get("key"), client.get("agent")),
+    ]
+    for some_key, some_agent in sources:
+        if some_key:
+            return Path(some_key), None
+        if some_agent:
+            return None, Path(some_agent)
+    if AGENT_SOCKET_DEFAULT.exists():
+        return None, AGENT_SOCKET_DEFAULT
+    raise ValueError(
+        "there is neither a key nor an agent to say who you are; try: braid.connect(key=FILE), "
+        "or start `braid agent` on this host, or config= with the braid.toml of a cluster"
+    )
+
+
+def _read(config: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """The configuration file; its relative paths are taken from its own directory."""
+    named = config or os.environ.get("BRAID_CONFIG")
+    path = Path(named) if named else next((place for place in _places() if place.is_file()), None)
+    if path is None:
+        return {}
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"reading {path}: {error}; try: braid config explain") from error
+    client = content.get("client", {})
+    for name in ("key", "agent"):
+        if name in client:
+            client[name] = path.parent / client[name]
+    return content
+
+
+def _places() -> list[Path]:
+    return [Path("braid.toml"), Path.home() / ".config/braid/braid.toml", Path("/etc/braid/braid.toml")]
+
+
+def name() -> str:
+    """What ``braid status`` shows for this program."""
+    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    return f"{socket.gethostname()} ({program}[{os.getpid()}])"
+
+
+def umask() -> int:
+    """The umask of this process, without changing it where the kernel tells."""
+    try:
+        with open("/proc/self/status") as status:
+            for line in status:
+                if line.startswith("Umask:"):
+                    return int(line.split()[1], 8)
+    except OSError:
+        pass
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

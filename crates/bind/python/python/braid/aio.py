@@ -1,0 +1,110 @@
+"""For asyncio: the same calls, awaited.
+
+>>> client = await braid.aio.connect()                                           # doctest: +SKIP
+>>> async with await client.open("/matrix", "rb") as file:                       # doctest: +SKIP
+...     first, second = await asyncio.gather(file.read_at(4096, 0), file.read_at(4096, 1 << 20))
+
+Each call runs in a thread of the client's own, which waits for the servers without the interpreter; docs/python.md
+says what that costs. A call that is cancelled is no longer waited for, and goes on to its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from . import _client, _file
+from ._braid import View
+
+#: Calls of one client that are under way at the same time; more wait for their turn.
+CALLS_AT_ONCE = 64
+
+#: Calls of a client and of a file that wait for a server.
+_CLIENT_CALLS = (
+    "access chmod chown copy exchange exists getxattr isdir isfile layout link listdir listxattr lstat make_file "
+    "makedirs mkdir readlink remove removexattr rename rmdir rmtree room set_layout setxattr stat symlink "
+    "sync_directory truncate utime whoami"
+).split()
+_FILE_CALLS = (
+    "allocate close punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "
+    "sync truncate write_at write_ranges writev_at"
+).split()
+
+
+async def connect(*arguments: Any, **options: Any) -> Client:
+    """As :func:`braid.connect`."""
+    threads = ThreadPoolExecutor(CALLS_AT_ONCE, "braid-aio")
+    try:
+        call = functools.partial(_client.connect, *arguments, **options)
+        client = await asyncio.get_running_loop().run_in_executor(threads, call)
+    except BaseException:
+        threads.shutdown(wait=False)
+        raise
+    return Client(client, threads)
+
+
+def _awaited(name: str, of: type) -> Callable[..., Awaitable[Any]]:
+    async def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        return await self._run(getattr(self._behind, name), *arguments, **options)
+
+    behind = getattr(of, name)
+    call.__name__, call.__doc__ = name, behind.__doc__
+    call.__signature__ = inspect.signature(behind)  # type: ignore[attr-defined]
+    return call
+
+
+class _Awaited:
+    """Something whose calls are made by threads."""
+
+    def __init__(self, behind: Any, threads: ThreadPoolExecutor) -> None:
+        self._behind, self._threads = behind, threads
+
+    def _run(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Awaitable[Any]:
+        if options:
+            call = functools.partial(call, **options)
+        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+
+class Client(_Awaited):
+    """The calls of :class:`braid.Client`, awaited. Made by :func:`connect`."""
+
+    async def open(self, path: Any, mode: str = "rb", **layout: Any) -> File:
+        """Opens a file for bytes, unbuffered: :class:`File`."""
+        if "b" not in mode:
+            raise ValueError(f"invalid mode: {mode!r}; try: one with b, and bytes")
+        return File(await self._run(self._behind.open, path, mode, 0, **layout), self._threads)
+
+    async def close(self) -> None:
+        """Ends the session once its files are closed too."""
+        await self._run(self._behind.close)
+        self._threads.shutdown(wait=False)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class File(_Awaited):
+    """The calls at positions of :class:`braid.File`, awaited. It has no cursor, over which tasks would fight."""
+
+    def view(self, view: View | None = None, **strided: int) -> File:
+        """The same open file through a view. Asks nobody."""
+        return File(self._behind.view(view, **strided), self._threads)
+
+    async def __aenter__(self) -> File:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._run(self._behind.close)
+
+
+for _name in _CLIENT_CALLS:
+    setattr(Client, _name, _awaited(_name, _client.Client))
+for _name in _FILE_CALLS:
+    setattr(File, _name, _awaited(_name, _file.File))

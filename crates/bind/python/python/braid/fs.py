@@ -1,0 +1,462 @@
+"""``braid://`` for fsspec: pandas, pyarrow, zarr, xarray and whatever else takes fsspec's paths.
+
+``braid:///a/b`` is a file of the cluster that the ``braid`` command finds, ``braid://host:7700/a/b`` of the one with
+this metadata server. Options are those of :func:`braid.connect`, and ``auto_mkdir``.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import os
+import posixpath
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from fsspec.callbacks import DEFAULT_CALLBACK
+from fsspec.spec import AbstractFileSystem
+from fsspec.utils import isfilelike, stringify_path, tokenize
+
+from ._braid import Stat
+from ._client import Client, connect
+from ._file import File
+from ._opened import open_buffered
+
+#: Files that one call reads, writes or copies at the same time. Each is spread over I/O daemons already; this hides the
+#: round trips of opening many small ones.
+FILES_AT_ONCE = 16
+#: One step of get_file and put_file: some windows for each of some I/O daemons.
+STEP_BYTES = 16 << 20
+
+T = TypeVar("T")
+
+_PREFIX = "braid:"
+_MAGIC = set("*?[")
+
+
+@dataclass
+class _Live:
+    """What one process has: a child after ``fork`` makes its own."""
+
+    process: int
+    client: Client
+    pool: ThreadPoolExecutor
+
+
+class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
+    """A cluster as a file system of fsspec.
+
+    ``mds``, ``key``, ``agent``, ``tls``, ``timeout``, ``config``: as :func:`braid.connect`. ``auto_mkdir``: whether
+    directories above a file that is made are made too, as object stores seem to do. It connects with its first call,
+    and again in a child after ``fork``; it can be pickled.
+    """
+
+    protocol = "braid"
+    root_marker = "/"
+
+    def __init__(
+        self,
+        mds: str | list[str] | None = None,
+        *,
+        key: str | None = None,
+        agent: str | None = None,
+        tls: str | None = None,
+        timeout: float | None = None,
+        config: str | None = None,
+        auto_mkdir: bool = True,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self.auto_mkdir = auto_mkdir
+        connection = {"mds": mds, "key": key, "agent": agent, "tls": tls, "timeout": timeout, "config": config}
+        self._connection: dict[str, Any] = connection
+        self._live: _Live | None = None
+        self._connecting = threading.Lock()
+
+    # The connection.
+
+    @property
+    def client(self) -> Client:
+        """The client behind."""
+        return self._lively().client
+
+    def _lively(self) -> _Live:
+        live = self._live
+        if live is not None and live.process == os.getpid():
+            return live
+        if live is not None:
+            # The lock of a parent may have been held by a thread that is not here.
+            self._connecting = threading.Lock()
+        with self._connecting:
+            if self._live is None or self._live.process != os.getpid():
+                pool = ThreadPoolExecutor(FILES_AT_ONCE, "braid-fsspec")
+                self._live = _Live(os.getpid(), connect(**self._connection), pool)
+            return self._live
+
+    def _each(self, call: Callable[..., Any], *arguments: Iterable[Any]) -> list[Any]:
+        """Calls with each of the arguments, at the same time; a value or an exception for each."""
+
+        def kept(*some: Any) -> Any:
+            try:
+                return call(*some)
+            except Exception as error:
+                return error
+
+        several = list(zip(*arguments, strict=True))
+        if len(several) == 1:
+            return [kept(*several[0])]
+        return list(self._lively().pool.map(lambda some: kept(*some), several))
+
+    # Names.
+
+    @classmethod
+    def _strip_protocol(cls, path: Any) -> Any:
+        if isinstance(path, list):
+            return [cls._strip_protocol(one) for one in path]
+        path = stringify_path(path)
+        if path.startswith(_PREFIX):
+            path = _without_server(path)[1]
+        return "/" + path.strip("/")
+
+    @staticmethod
+    def _get_kwargs_from_urls(path: Any) -> dict[str, Any]:
+        path = stringify_path(path)
+        server = _without_server(path)[0] if isinstance(path, str) and path.startswith(_PREFIX) else ""
+        return {"mds": server} if server else {}
+
+    def unstrip_protocol(self, name: str) -> str:
+        return f"braid://{self._strip_protocol(name)}"
+
+    @classmethod
+    def _parent(cls, path: Any) -> str:
+        return posixpath.dirname(str(cls._strip_protocol(path)))
+
+    # What is there.
+
+    def info(self, path: Any, **_: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        stat = self.client.lstat(path)
+        if stat.kind != "link":
+            return _info(path, stat)
+        return _info(path, self.client.stat(path), self.client.readlink(path))
+
+    def ls(self, path: Any, detail: bool = True, **_: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        try:
+            entries = list(self.client.scandir(path, attributes=True))
+        except NotADirectoryError:
+            return [self.info(path)] if detail else [path]
+        names = [posixpath.join(path, entry.name) for entry in entries]
+        if not detail:
+            return sorted(names)
+        infos = [self._info_of(name, entry) for name, entry in zip(names, entries, strict=True)]
+        return sorted((info for info in infos if info is not None), key=lambda info: info["name"])
+
+    def _info_of(self, path: str, entry: Any) -> dict[str, Any] | None:
+        if entry.attributes is not None and not entry.is_symlink():
+            return _info(path, entry.attributes)
+        try:
+            return self.info(path)
+        except FileNotFoundError:
+            # Gone meanwhile, or a link to nothing.
+            return _info(path, entry.attributes, self.client.readlink(path)) if entry.attributes is not None else None
+
+    def lexists(self, path: Any, **_: Any) -> bool:
+        try:
+            self.client.lstat(self._strip_protocol(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        return True
+
+    def islink(self, path: Any) -> bool:
+        path = self._strip_protocol(path)
+        return self.lexists(path) and self.client.lstat(path).kind == "link"
+
+    def created(self, path: Any) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self.info(path)["created"], tz=datetime.UTC)
+
+    def modified(self, path: Any) -> datetime.datetime:
+        return datetime.datetime.fromtimestamp(self.info(path)["mtime"], tz=datetime.UTC)
+
+    def checksum(self, path: Any) -> int:
+        return int(self.ukey(path), 16)
+
+    def ukey(self, path: Any) -> str:
+        """Changes whenever the file does."""
+        stat = self.client.stat(self._strip_protocol(path))
+        return str(tokenize(stat.st_ino, stat.change, stat.st_mtime_ns, stat.st_size))
+
+    # Directories.
+
+    def mkdir(self, path: Any, create_parents: bool = True, **_: Any) -> None:
+        path = self._strip_protocol(path)
+        if create_parents:
+            self.client.makedirs(path)
+        else:
+            self.client.mkdir(path)
+
+    def makedirs(self, path: Any, exist_ok: bool = False) -> None:
+        self.client.makedirs(self._strip_protocol(path), exist_ok=exist_ok)
+
+    def rmdir(self, path: Any) -> None:
+        self.client.rmdir(self._strip_protocol(path))
+
+    def _making_directories(self, path: str, make: Callable[[], T]) -> T:
+        """Makes something; when the directory above it is missing and may be made, that first."""
+        try:
+            return make()
+        except FileNotFoundError:
+            if not self.auto_mkdir:
+                raise
+            self.client.makedirs(self._parent(path), exist_ok=True)
+            return make()
+
+    # Whole files and ranges.
+
+    def cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        with self._raw(path) as file:
+            if start is None and end is None:
+                return file.readall()
+            size = file.size() if _needs_size([start], [end]) else 0
+            first, behind = _bounds(start, end, size)
+            return file.read_at(max(0, behind - first), first)
+
+    def cat_ranges(
+        self,
+        paths: list[Any],
+        starts: int | None | list[int | None],
+        ends: int | None | list[int | None],
+        max_gap: int | None = None,
+        on_error: str = "return",
+        **_: Any,
+    ) -> list[Any]:
+        """The bytes of ranges of files, in the order given: one list request for each file, files at the same time.
+
+        Ranges may be in any order and overlap. With ``on_error="return"`` an exception stands where bytes cannot be
+        had. ``max_gap`` is of no use here: a list costs no request more for its gaps.
+        """
+        if not isinstance(paths, list):
+            raise TypeError("paths is not a list")
+        starts = starts if isinstance(starts, list) else [starts] * len(paths)
+        ends = ends if isinstance(ends, list) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError("paths, starts and ends are not of one length")
+        # Ten thousand ranges have few paths: each is looked at once.
+        stripped = {path: self._strip_protocol(path) for path in set(paths)}
+        wanted: dict[str, list[int]] = {path: [] for path in stripped.values()}
+        for number, path in enumerate(paths):
+            wanted[stripped[path]].append(number)
+
+        def read(path: str, numbers: list[int]) -> list[bytes]:
+            return self._read_ranges(path, [starts[number] for number in numbers], [ends[number] for number in numbers])
+
+        found: list[Any] = [None] * len(paths)
+        for numbers, pieces in zip(wanted.values(), self._each(read, wanted, wanted.values()), strict=True):
+            if isinstance(pieces, Exception):
+                if on_error != "return":
+                    raise pieces
+                pieces = [pieces] * len(numbers)
+            for number, piece in zip(numbers, pieces, strict=True):
+                found[number] = piece
+        return found
+
+    def _read_ranges(self, path: str, starts: list[int | None], ends: list[int | None]) -> list[bytes]:
+        with self._raw(path) as file:
+            size = file.size() if _needs_size(starts, ends) else 0
+            bounds = map(_bounds, starts, ends, itertools.repeat(size))
+            return file.read_ranges([(start, end - start if end > start else 0) for start, end in bounds])
+
+    def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
+        paths = self.expand_path(path, recursive=recursive)
+        if isinstance(path, (str, os.PathLike)) and paths == [self._strip_protocol(path)] and not recursive:
+            return self.cat_file(paths[0])
+        files = [one for one in paths if not recursive or not self.isdir(one)]
+        contents = dict(zip(files, self._each(self.cat_file, files), strict=True)) if files else {}
+        errors = [content for content in contents.values() if isinstance(content, Exception)]
+        if errors and on_error == "raise":
+            raise errors[0]
+        if on_error == "omit":
+            return {name: content for name, content in contents.items() if not isinstance(content, Exception)}
+        return contents
+
+    def pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **layout: Any) -> None:
+        with self._raw(path, "xb" if mode == "create" else "wb", **layout) as file:
+            file.write(value)
+
+    def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
+        if not isinstance(path, dict):
+            return self.pipe_file(path, value, **options)
+        for outcome in self._each(lambda name, bytes_: self.pipe_file(name, bytes_, **options), path, path.values()):
+            if outcome is not None:
+                raise outcome
+
+    def get_file(
+        self, rpath: Any, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **_: Any
+    ) -> None:
+        if outfile is None and isfilelike(lpath):
+            outfile = lpath
+        if outfile is None and self.isdir(rpath):
+            os.makedirs(lpath, exist_ok=True)
+            return
+        with self._raw(rpath) as source:
+            callback.set_size(source.size())
+            if outfile is not None:
+                _pour(source, outfile, callback)
+                return
+            os.makedirs(os.path.dirname(os.path.abspath(lpath)), exist_ok=True)
+            with open(lpath, "wb", 0) as target:
+                _pour(source, target, callback)
+
+    def put_file(
+        self, lpath: Any, rpath: Any, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **layout: Any
+    ) -> None:
+        if os.path.isdir(lpath):
+            self.makedirs(rpath, exist_ok=True)
+            return
+        with open(lpath, "rb", 0) as source:
+            callback.set_size(os.fstat(source.fileno()).st_size)
+            with self._raw(rpath, "xb" if mode == "create" else "wb", **layout) as target:
+                _pour(source, target, callback)
+
+    def cp_file(self, path1: Any, path2: Any, **_: Any) -> None:
+        """Within the file system: the I/O daemons copy where both files lie alike on them."""
+        path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
+        if self.info(path1)["type"] == "directory":
+            self.makedirs(path2, exist_ok=True)
+        else:
+            self._making_directories(path2, lambda: self.client.copy(path1, path2))
+
+    def touch(self, path: Any, truncate: bool = True, **_: Any) -> None:
+        path = self._strip_protocol(path)
+        self._making_directories(path, lambda: self.client.make_file(path))
+        self.client.utime(path)
+        if truncate:
+            self.client.truncate(path, 0)
+
+    # Moving and removing.
+
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **_: Any) -> None:
+        """Renames, each file or directory atomically, whatever is below it; into ``path2`` when that is a directory."""
+        into = isinstance(path2, str) and path2.endswith("/")
+        sources = self.expand_path(path1) if _is_pattern(path1) else [self._strip_protocol(path1)]
+        targets = [self._strip_protocol(path2)] * len(sources) if not isinstance(path2, list) else path2
+        for source, target in zip(sources, targets, strict=True):
+            target = self._strip_protocol(target)
+            if not isinstance(path2, list) and source != target and (into or self.isdir(target)):
+                target = posixpath.join(target, posixpath.basename(source))
+            # What is not there makes no directories.
+            self.client.lstat(source)
+            self._making_directories(target, functools.partial(self.client.rename, source, target))
+
+    def rm_file(self, path: Any) -> None:
+        self.client.remove(self._strip_protocol(path))
+
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        if maxdepth is not None:
+            for one in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
+                self.client.rmdir(one) if self.isdir(one) else self.client.remove(one)
+            return
+        for one in self.expand_path(path) if _is_pattern(path) else [self._strip_protocol(path)]:
+            if self.client.lstat(one).kind != "directory":
+                self.client.remove(one)
+            elif recursive:
+                self.client.rmtree(one)
+            else:
+                raise IsADirectoryError(f"{one} is a directory; try: rm(path, recursive=True)")
+
+    def symlink(self, src: Any, dst: Any) -> None:
+        self.client.symlink(self._strip_protocol(src), self._strip_protocol(dst))
+
+    def link(self, src: Any, dst: Any) -> None:
+        self.client.link(self._strip_protocol(src), self._strip_protocol(dst))
+
+    def chmod(self, path: Any, mode: int) -> None:
+        self.client.chmod(self._strip_protocol(path), mode)
+
+    # Open files.
+
+    def _raw(self, path: Any, mode: str = "rb", **layout: Any) -> File:
+        path = self._strip_protocol(path)
+
+        def open_it() -> File:
+            file: File = self.client.open(path, mode, 0, **layout)
+            return file
+
+        return open_it() if mode[0] == "r" else self._making_directories(path, open_it)
+
+    def _open(
+        self,
+        path: Any,
+        mode: str = "rb",
+        block_size: int | None = None,
+        autocommit: bool = True,
+        cache_options: Any = None,
+        **layout: Any,
+    ) -> Any:
+        # Words that others' files understand: what is read is buffered here, and never out of date.
+        for word in ("cache_type", "fill_cache", "size"):
+            layout.pop(word, None)
+        return open_buffered(self, self._strip_protocol(path), mode, block_size, autocommit, layout)
+
+
+def _without_server(url: str) -> tuple[str, str]:
+    """The server that an URL names, or none, and the path."""
+    rest = url.removeprefix(_PREFIX)
+    if not rest.startswith("//"):
+        return "", rest
+    server, _, path = rest[2:].partition("/")
+    if server and ":" not in server:
+        raise ValueError(
+            f"{url}: '{server}' is no HOST:PORT; try: braid:///{rest[2:]} for a path, braid://{server}:7700/{path} "
+            "for a metadata server"
+        )
+    return server, path
+
+
+def _info(path: str, stat: Stat, destination: str | None = None) -> dict[str, Any]:
+    kind = stat.kind if stat.kind in ("file", "directory") else "other"
+    info = {
+        "name": path,
+        "size": stat.st_size if kind == "file" else 0,
+        "type": kind,
+        "created": stat.st_birthtime,
+        "mtime": stat.st_mtime,
+        "mode": stat.st_mode,
+        "uid": stat.st_uid,
+        "gid": stat.st_gid,
+        "ino": stat.st_ino,
+        "nlink": stat.st_nlink,
+        "islink": destination is not None,
+    }
+    if destination is not None:
+        info["destination"] = destination
+    return info
+
+
+def _bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
+    """As a slice: from the end when negative, all when nothing is said."""
+    start, end = start or 0, size if end is None else end
+    return (start if start >= 0 else max(0, size + start)), (end if end >= 0 else size + end)
+
+
+def _needs_size(starts: Iterable[int | None], ends: list[int | None]) -> bool:
+    """Whether some slice counts from the end."""
+    return None in ends or any(end < 0 for end in ends if end is not None) or any(start and start < 0 for start in starts)
+
+
+def _is_pattern(path: Any) -> bool:
+    return isinstance(path, (list, tuple)) or bool(_MAGIC & set(stringify_path(path)))
+
+
+def _pour(source: Any, target: Any, callback: Any) -> None:
+    """The bytes of a file that is being read into one that is being written."""
+    memory = memoryview(bytearray(STEP_BYTES))
+    while count := source.readinto(memory):
+        written = 0
+        while written < count:
+            written += target.write(memory[written:count]) or count - written
+        callback.relative_update(count)

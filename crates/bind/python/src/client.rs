@@ -1,0 +1,96 @@
+//! A client of a cluster: connecting, opening, listing. The other calls of the namespace are in `names.rs`, `change.rs` and `xattr.rs`.
+
+use std::{
+    path::PathBuf,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use pyo3::{prelude::*, types::PyDict};
+
+use crate::{
+    connect,
+    detached::Detached,
+    directory::Scan,
+    error::{Raise, closed},
+    handle::Handle,
+    options,
+    path::PathArg,
+};
+
+/// A client of a cluster. Usable from many threads at once; a child after `fork` makes its own.
+#[pyclass(frozen, subclass, weakref, module = "braid")]
+pub(crate) struct Client {
+    /// `None` when it is closed. Held for a moment only, never while a server is waited for.
+    held: Mutex<Option<Detached<braid_client::Client>>>,
+}
+
+impl Client {
+    /// Runs a call of the library without the interpreter.
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&braid_client::Client) -> braid_client::Result<T> + Send,
+    ) -> PyResult<T> {
+        let client = self.held().as_ref().and_then(Detached::value).cloned();
+        let client = client.ok_or_else(|| closed("client"))?;
+        // Also the last clone of all goes, when another thread closes the client meanwhile, without the interpreter.
+        py.detach(move || call(&client)).or_raise(py)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Option<Detached<braid_client::Client>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Client {
+    #[new]
+    #[pyo3(signature = (*, mds, key, agent, tls, timeout, name, umask))]
+    #[expect(clippy::too_many_arguments, reason = "one for each setting; all are named where it is called")]
+    fn new(
+        py: Python<'_>,
+        mds: Vec<String>,
+        key: Option<PathBuf>,
+        agent: Option<PathBuf>,
+        tls: &str,
+        timeout: f64,
+        name: String,
+        umask: u32,
+    ) -> PyResult<Self> {
+        let config = connect::config(py, mds, key, agent, tls, timeout, name)?;
+        let client = py.detach(|| braid_client::Client::connect(config)).or_raise(py)?;
+        Ok(Self { held: Mutex::new(Some(Detached::new(client.with_umask(umask)))) })
+    }
+
+    /// Opens a file; see `options.rs` for the flags.
+    #[pyo3(signature = (path, flags, mode, layout=None))]
+    fn open_handle(
+        &self,
+        py: Python<'_>,
+        path: PathArg,
+        flags: &str,
+        mode: u32,
+        layout: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Handle> {
+        let options = options::open(flags, mode, layout)?;
+        self.run(py, |client| client.open(&path, &options)).map(Handle::new)
+    }
+
+    /// The entries of a directory, fetched as they are asked for; with their attributes, if wished.
+    #[pyo3(signature = (path=None, *, attributes=false))]
+    fn scandir(&self, py: Python<'_>, path: Option<PathArg>, attributes: bool) -> PyResult<Scan> {
+        let path = path.unwrap_or_default();
+        self.run(py, |client| client.read_dir(&path, attributes)).map(Scan::new)
+    }
+
+    /// Ends the session once its files are closed too.
+    fn close(&self, py: Python<'_>) {
+        let held = self.held().take();
+        py.detach(|| drop(held));
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        self.held().is_none()
+    }
+}

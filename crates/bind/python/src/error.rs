@@ -1,0 +1,61 @@
+//! The library's errors as Python's.
+
+use std::io;
+
+use braid_client::{Error, Status};
+use pyo3::{
+    exceptions::{PyOSError, PyValueError},
+    prelude::*,
+};
+
+/// Turns a failure into an exception.
+pub(crate) trait Raise<T> {
+    /// The value, or an `OSError`: Python picks the subclass that belongs to the errno. Beside `errno` and the whole message it has
+    /// `status`, `server`, `path` and `hint`.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> Raise<T> for braid_client::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error))
+    }
+}
+
+impl<T> Raise<T> for io::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+            Some(error) => exception(py, error),
+            None => error.into(),
+        })
+    }
+}
+
+/// The exception for an error.
+pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let raised = PyOSError::new_err((error.errno(), error.to_string()));
+    let value = raised.value(py);
+    let told = value
+        .setattr("status", format!("{:?}", error.status()))
+        .and_then(|()| value.setattr("server", error.server()))
+        .and_then(|()| value.setattr("path", error.path()))
+        .and_then(|()| value.setattr("hint", error.hint()));
+    told.err().unwrap_or(raised)
+}
+
+/// `ValueError`, in the form of the library's errors.
+pub(crate) fn invalid(why: &str, hint: &str) -> PyErr {
+    PyValueError::new_err(format!("{why}; try: {hint}"))
+}
+
+/// What a call on something that was closed gets, as from Python's own files.
+pub(crate) fn closed(what: &str) -> PyErr {
+    PyValueError::new_err(format!("I/O operation on closed {what}"))
+}
+
+/// What the library says of an argument that makes no sense, where no server was asked.
+pub(crate) fn refused(error: &Error) -> PyErr {
+    match error.status() {
+        Status::Invalid => PyValueError::new_err(error.to_string()),
+        _ => PyOSError::new_err((error.errno(), error.to_string())),
+    }
+}

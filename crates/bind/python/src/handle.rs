@@ -1,0 +1,266 @@
+//! An open file, as `braid/_file.py` puts a class of the `io.RawIOBase` family around it.
+
+use std::{
+    io::{IoSlice, IoSliceMut, Read, Seek, SeekFrom, Write},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use braid_client::{File, ReadPiece, WritePiece};
+use pyo3::{
+    prelude::*,
+    types::{PyBytes, PyList},
+};
+
+use crate::{
+    attributes::Stat,
+    buffer::{FreshBytes, Memory},
+    detached::Detached,
+    error::{Raise, closed, invalid},
+    view::View,
+};
+
+/// An open file: with a cursor, and calls at positions that leave it alone. Positions are bytes of the view's stream.
+#[pyclass(frozen, module = "braid")]
+pub(crate) struct Handle {
+    /// `None` when it is closed. Held for a moment only, never while a server is waited for.
+    held: Mutex<Option<Held>>,
+    view: Option<braid_client::View>,
+}
+
+#[derive(Clone)]
+struct Held {
+    file: Arc<Detached<File>>,
+    /// One for all handles of one open file.
+    sharers: Arc<()>,
+}
+
+impl Handle {
+    pub(crate) fn new(file: File) -> Self {
+        Self::sharing(file, None, Arc::new(()))
+    }
+
+    fn sharing(file: File, view: Option<braid_client::View>, sharers: Arc<()>) -> Self {
+        Self { held: Mutex::new(Some(Held { file: Arc::new(Detached::new(file)), sharers })), view }
+    }
+
+    fn held(&self) -> PyResult<Held> {
+        lock(&self.held).clone().ok_or_else(|| closed("file"))
+    }
+
+    fn open(&self) -> PyResult<Arc<Detached<File>>> {
+        self.held().map(|held| held.file)
+    }
+
+    /// Runs a call of the library without the interpreter.
+    pub(crate) fn run<T: Send>(
+        &self,
+        py: Python<'_>,
+        call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
+    ) -> PyResult<T> {
+        let file = self.open()?;
+        let file = file.value().ok_or_else(|| closed("file"))?;
+        py.detach(|| call(file)).or_raise(py)
+    }
+
+    fn run_io<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> std::io::Result<T> + Send) -> PyResult<T> {
+        let file = self.open()?;
+        let file = file.value().ok_or_else(|| closed("file"))?;
+        py.detach(|| call(file)).or_raise(py)
+    }
+
+    /// How many bytes of each piece came.
+    fn read_pieces(&self, py: Python<'_>, mut pieces: Vec<ReadPiece<'_>>) -> PyResult<Vec<usize>> {
+        self.run(py, |file| file.read_pieces(&mut pieces))?;
+        Ok(pieces.iter().map(|piece| piece.bytes).collect())
+    }
+
+    /// How long the view's stream is now.
+    fn stream_bytes(&self, py: Python<'_>) -> PyResult<u64> {
+        match self.view.clone() {
+            None => self.run(py, File::size),
+            Some(view) => self.run_io(py, |file| file.with_view(view)?.seek(SeekFrom::End(0))),
+        }
+    }
+}
+
+#[pymethods]
+impl Handle {
+    /// Reads on: at most `size` bytes, fewer only at the end of the file.
+    fn read<'py>(&self, py: Python<'py>, size: usize) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = FreshBytes::new(py, size)?;
+        let memory = bytes.bytes_mut();
+        let got = self.run_io(py, |mut file| file.read(memory))?;
+        Ok(bytes.finish(got))
+    }
+
+    /// Reads on into a buffer. How many bytes.
+    fn readinto(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let mut memory = Memory::writable(buffer)?;
+        let bytes = memory.bytes_mut();
+        self.run_io(py, |mut file| file.read(bytes))
+    }
+
+    /// Writes all of a buffer where the cursor is.
+    fn write(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let memory = Memory::readable(buffer)?;
+        let bytes = memory.bytes();
+        self.run_io(py, |mut file| file.write(bytes))
+    }
+
+    /// Moves the cursor; `whence` as `io.SEEK_SET`, `SEEK_CUR`, `SEEK_END`.
+    fn seek(&self, py: Python<'_>, offset: i64, whence: u8) -> PyResult<u64> {
+        let to = match (whence, u64::try_from(offset)) {
+            (0, Ok(position)) => SeekFrom::Start(position),
+            (0, Err(_)) => return Err(invalid(&format!("negative seek position {offset}"), "a position from 0 on")),
+            (1, _) => SeekFrom::Current(offset),
+            (2, _) => SeekFrom::End(offset),
+            _ => return Err(invalid(&format!("invalid whence ({whence}, should be 0, 1 or 2)"), "io.SEEK_SET")),
+        };
+        self.run_io(py, |mut file| file.seek(to))
+    }
+
+    /// Reads at a position: at most `size` bytes, fewer only at the end of the file.
+    fn read_at<'py>(&self, py: Python<'py>, size: usize, position: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = FreshBytes::new(py, size)?;
+        let memory = bytes.bytes_mut();
+        let got = self.run(py, |file| file.read_at(memory, position))?;
+        Ok(bytes.finish(got))
+    }
+
+    /// Reads at a position into a buffer. How many bytes.
+    fn readinto_at(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, position: u64) -> PyResult<usize> {
+        let mut memory = Memory::writable(buffer)?;
+        let bytes = memory.bytes_mut();
+        self.run(py, |file| file.read_at(bytes, position))
+    }
+
+    /// Reads at a position into several buffers, one after the other. How many bytes.
+    fn readv_at(&self, py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>, position: u64) -> PyResult<usize> {
+        let mut memory = buffers.iter().map(Memory::writable).collect::<PyResult<Vec<_>>>()?;
+        let mut slices: Vec<IoSliceMut<'_>> = memory.iter_mut().map(|one| IoSliceMut::new(one.bytes_mut())).collect();
+        self.run(py, |file| file.read_vectored_at(&mut slices, position))
+    }
+
+    /// Writes all of a buffer at a position.
+    fn write_at(&self, py: Python<'_>, buffer: &Bound<'_, PyAny>, position: u64) -> PyResult<usize> {
+        let memory = Memory::readable(buffer)?;
+        let bytes = memory.bytes();
+        self.run(py, |file| file.write_at(bytes, position))
+    }
+
+    /// Writes several buffers, one after the other, at a position.
+    fn writev_at(&self, py: Python<'_>, buffers: Vec<Bound<'_, PyAny>>, position: u64) -> PyResult<usize> {
+        let memory = buffers.iter().map(Memory::readable).collect::<PyResult<Vec<_>>>()?;
+        let slices: Vec<IoSlice<'_>> = memory.iter().map(|one| IoSlice::new(one.bytes())).collect();
+        self.run(py, |file| file.write_vectored_at(&slices, position))
+    }
+
+    /// Reads pieces of (offset in the file, bytes), in any order: one request to each daemon. Pieces past the end are shorter.
+    fn read_ranges<'py>(&self, py: Python<'py>, ranges: Vec<(u64, usize)>) -> PyResult<Bound<'py, PyList>> {
+        let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
+        let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
+        let pieces =
+            ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
+        let counts = self.read_pieces(py, pieces.collect())?;
+        PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)).collect::<Vec<_>>())
+    }
+
+    /// Reads pieces of (offset in the file, buffer), in any order, into the buffers. How many bytes of each.
+    fn readinto_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<Vec<usize>> {
+        let memory = ranges.iter().map(|(_, buffer)| Memory::writable(buffer));
+        let mut memory = memory.collect::<PyResult<Vec<_>>>()?;
+        let pieces = ranges.iter().zip(&mut memory).map(|((offset, _), one)| ReadPiece::new(*offset, one.bytes_mut()));
+        self.read_pieces(py, pieces.collect())
+    }
+
+    /// Writes pieces of (offset in the file, buffer), in any order: one request to each daemon. Where they overlap, the later one of the
+    /// list is what the file has. How many bytes the pieces have.
+    fn write_ranges(&self, py: Python<'_>, ranges: Vec<(u64, Bound<'_, PyAny>)>) -> PyResult<usize> {
+        let memory = ranges.iter().map(|(_, buffer)| Memory::readable(buffer)).collect::<PyResult<Vec<_>>>()?;
+        let pieces = ranges.iter().zip(&memory).map(|((offset, _), one)| WritePiece::new(*offset, one.bytes()));
+        let pieces: Vec<WritePiece<'_>> = pieces.collect();
+        self.run(py, |file| file.write_pieces(&pieces))
+    }
+
+    /// How long it is now, in bytes of the view's stream.
+    fn size(&self, py: Python<'_>) -> PyResult<u64> {
+        self.stream_bytes(py)
+    }
+
+    /// The same file through a view, with a cursor of its own.
+    fn view(&self, py: Python<'_>, view: &View) -> PyResult<Self> {
+        let sharers = self.held()?.sharers;
+        let (view, kept) = (view.view(), view.view());
+        let file = self.run(py, |file| file.with_view(view))?;
+        Ok(Self::sharing(file, Some(kept), sharers))
+    }
+
+    /// Where in the file a position of the view's stream lies.
+    fn file_offset(&self, py: Python<'_>, position: u64) -> PyResult<u64> {
+        self.run(py, |file| file.view().file_offset(position))
+    }
+
+    /// Which position of the view's stream an offset of the file is; `None` when the view does not show it.
+    fn position(&self, py: Python<'_>, offset: u64) -> PyResult<Option<u64>> {
+        self.run(py, |file| Ok(file.view().position(offset)))
+    }
+
+    /// Copies up to `size` bytes of another file, within the I/O daemons where both lie alike on them. How many: call again for the
+    /// rest. Positions are the files', whatever the views.
+    fn copy_from(&self, py: Python<'_>, source: &Self, from_: u64, to: u64, size: u64) -> PyResult<u64> {
+        let source = source.open()?;
+        let source = source.value().ok_or_else(|| closed("file"))?;
+        self.run(py, |file| file.copy_range_from(source, from_, to, size))
+    }
+
+    /// Its attributes now.
+    fn stat(&self, py: Python<'_>) -> PyResult<Stat> {
+        self.run(py, File::attributes).map(Stat::from)
+    }
+
+    /// Forces everything written to disk.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, File::sync).map(drop)
+    }
+
+    /// Cuts the file to `size` bytes, or extends it with zeros.
+    fn truncate(&self, py: Python<'_>, size: u64) -> PyResult<()> {
+        self.run(py, |file| file.set_len(size)).map(drop)
+    }
+
+    /// Reserves room for a range of the file.
+    fn allocate(&self, py: Python<'_>, offset: u64, size: u64, keep_size: bool) -> PyResult<()> {
+        self.run(py, |file| file.allocate(offset, size, keep_size))
+    }
+
+    /// Makes a range of the file read as zeros; the size stays.
+    fn punch_hole(&self, py: Python<'_>, offset: u64, size: u64) -> PyResult<()> {
+        self.run(py, |file| file.punch_hole(offset, size)).map(drop)
+    }
+
+    /// Lets go of the file; the last handle of it, whatever the views, closes it. Says, once, when writes are known to be lost.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(Held { file, sharers }) = lock(&self.held).take() else { return Ok(()) };
+        let is_last = Arc::into_inner(sharers).is_some();
+        let file = match Arc::try_unwrap(file) {
+            Ok(file) if is_last => file.into_inner(),
+            // Another handle, or a call of another thread, still needs it.
+            Ok(file) => return told(py, &file),
+            Err(file) => return told(py, &file),
+        };
+        file.map_or(Ok(()), |file| py.detach(|| file.close())).or_raise(py)
+    }
+
+    #[getter]
+    fn closed(&self) -> bool {
+        lock(&self.held).is_none()
+    }
+}
+
+fn told(py: Python<'_>, file: &Detached<File>) -> PyResult<()> {
+    file.value().map_or(Ok(()), |file| py.detach(|| file.check_loss())).or_raise(py)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

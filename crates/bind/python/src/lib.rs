@@ -1,0 +1,41 @@
+//! The Python extension module `braid._braid`: the client library for Python programs. What a Python user imports is the
+//! package around it, in `python/braid/`.
+//!
+//! Invariants: (1) no call waits for a server while it holds the interpreter: each runs detached; (2) a lock of this crate is never
+//! held over an attach or detach, so that no two threads wait for each other's lock and interpreter; (3) bytes go between the
+//! socket and the memory of the Python object, without a copy in between.
+#![deny(unsafe_code)]
+
+mod attributes;
+mod buffer;
+mod change;
+mod client;
+mod collective;
+mod connect;
+mod detached;
+mod directory;
+mod error;
+mod group;
+mod handle;
+mod names;
+mod options;
+mod path;
+mod view;
+mod xattr;
+
+use pyo3::prelude::*;
+
+/// What `braid/__init__.py` makes public.
+#[pymodule]
+#[pyo3(name = "_braid")]
+fn braid(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_class::<client::Client>()?;
+    module.add_class::<handle::Handle>()?;
+    module.add_class::<group::Group>()?;
+    module.add_class::<attributes::Stat>()?;
+    module.add_class::<directory::DirEntry>()?;
+    module.add_class::<directory::Scan>()?;
+    module.add_class::<view::View>()?;
+    module.add_class::<view::Pattern>()
+}

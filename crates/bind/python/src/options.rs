@@ -1,0 +1,67 @@
+//! How files are opened, and where new ones lie.
+
+use braid_client::{LayoutWish, OpenOptions, Placement, WishedDistribution};
+use pyo3::{
+    prelude::*,
+    types::{PyDict, PyString},
+};
+
+use crate::error::invalid;
+
+const LAYOUT_HINT: &str =
+    "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
+
+/// The options of `open` from its flags: any of `r` (read), `w` (write), `c` (create), `x` (create, exclusively), `t` (truncate).
+pub(crate) fn open(flags: &str, mode: u32, layout: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOptions> {
+    let mut options = OpenOptions::new().mode(mode).layout(wish(layout)?);
+    for flag in flags.chars() {
+        options = match flag {
+            'r' => options.read(true),
+            'w' => options.write(true),
+            'c' => options.create(true),
+            'x' => options.create_new(true),
+            't' => options.truncate(true),
+            _ => return Err(invalid("a flag of open is not known", "flags of r, w, c, x, t")),
+        };
+    }
+    Ok(options)
+}
+
+/// What is wished of the layout of a new file.
+pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
+    let mut wish = LayoutWish::none();
+    for (name, value) in layout.into_iter().flatten() {
+        match name.cast::<PyString>()?.to_cow()?.as_ref() {
+            "stripe_size" => wish.stripe_bytes = value.extract()?,
+            "iod_count" => wish.parts = value.extract()?,
+            "first_iod" => wish.first_iod = value.extract()?,
+            "distribution" => wish.distribution = value.extract::<Option<String>>()?.map(distribution).transpose()?,
+            "strips" => wish.strips = value.extract()?,
+            "group_width" => wish.group_width = value.extract()?,
+            "group_depth" => wish.group_depth = value.extract()?,
+            "placement" => wish.placement = value.extract::<Option<String>>()?.map(placement).transpose()?,
+            "labels" => wish.labels = value.extract()?,
+            _ => return Err(invalid("a word about the layout is not known", LAYOUT_HINT)),
+        }
+    }
+    Ok(wish)
+}
+
+fn distribution(name: String) -> PyResult<WishedDistribution> {
+    match name.as_str() {
+        "simple-stripe" => Ok(WishedDistribution::SimpleStripe),
+        "single" => Ok(WishedDistribution::Single),
+        "varstrip" => Ok(WishedDistribution::VarStrip),
+        "grouped" => Ok(WishedDistribution::Grouped),
+        _ => Err(invalid("the distribution is not known", "one of simple-stripe, single, varstrip, grouped")),
+    }
+}
+
+fn placement(name: String) -> PyResult<Placement> {
+    match name.as_str() {
+        "round-robin" => Ok(Placement::RoundRobin),
+        "free-space" => Ok(Placement::FreeSpace),
+        "owner" => Ok(Placement::Owner),
+        _ => Err(invalid("the placement is not known", "one of round-robin, free-space, owner")),
+    }
+}

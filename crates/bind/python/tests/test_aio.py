@@ -1,0 +1,68 @@
+"""The calls awaited."""
+
+import asyncio
+import os
+
+import braid.aio
+import pytest
+
+
+def awaited(test):
+    """Runs a coroutine as a test, without a plugin."""
+
+    def run(config, place):
+        asyncio.run(test(config, place))
+
+    run.__name__, run.__doc__ = test.__name__, test.__doc__
+    return run
+
+
+@awaited
+async def test_calls_at_positions_run_at_the_same_time(config, place):
+    data = os.urandom(2 << 20)
+    async with await braid.aio.connect(config=config) as client:
+        async with await client.open(f"{place}/f", "w+b", stripe_size=65536) as file:
+            step = 4096
+            writes = (file.write_at(data[at : at + step], at) for at in range(0, len(data), step))
+            assert sum(await asyncio.gather(*writes)) == len(data)
+            reads = await asyncio.gather(*(file.read_at(step, at) for at in range(0, len(data), step)))
+            assert b"".join(reads) == data
+            assert await file.read_ranges([(5, 2), (0, 3)]) == [data[5:7], data[:3]]
+            memory = bytearray(100)
+            assert await file.readinto_at(memory, 50) == 100 and memory == data[50:150]
+            view = file.view(offset=0, group=10, stride=100)
+            assert await view.read_at(25, 0) == data[:10] + data[100:110] + data[200:205]
+            assert (await file.size(), (await file.stat()).st_size) == (len(data), len(data))
+            await file.sync()
+        assert await client.listdir(place) == ["f"] and (await client.stat(f"{place}/f")).st_size == len(data)
+        await client.rename(f"{place}/f", f"{place}/g", replace=False)
+        assert await client.exists(f"{place}/g")
+
+
+@awaited
+async def test_the_loop_goes_on_while_calls_wait(config, place):
+    async with await braid.aio.connect(config=config) as client:
+        turns = 0
+
+        async def turn():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        turning = asyncio.create_task(turn())
+        async with await client.open(f"{place}/f", "wb") as file:
+            await asyncio.gather(*(file.write_at(bytes(1 << 20), at << 20) for at in range(32)))
+        turning.cancel()
+        assert turns > 32
+
+
+@awaited
+async def test_errors_are_those_of_the_calls(config, place):
+    async with await braid.aio.connect(config=config) as client:
+        with pytest.raises(FileNotFoundError, match="try: "):
+            await client.open(f"{place}/none")
+        with pytest.raises(ValueError, match="try: one with b"):
+            await client.open(f"{place}/none", "r")
+    with pytest.raises(OSError, match="127.0.0.1:1"):
+        await braid.aio.connect("127.0.0.1:1", key=config.parent / "keys/client.key", timeout=1)

@@ -1,0 +1,284 @@
+//! Which tasks go together, and how: from what all have announced, the same in every task.
+
+use braid_layout::{Distribution, Layout, PartSet, Request, Swept};
+use braid_types::{
+    IodId, SessionId, Status,
+    limits::{COLLECTIVE_TASKS_MAX, FILE_BYTES_MAX, FRAME_BODY_BYTES_MAX},
+};
+use braid_wire::{Wire, message::collective::TaskFamily};
+
+use super::{CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome};
+use crate::{
+    engine::FileView,
+    error::{Error, Result},
+    plan::FileMap,
+};
+
+/// Pieces of this length on average and longer are left to independent calls: the kernel moves pages, so that a daemon saves work where many
+/// pieces are in one, and none where a piece is a page (`docs/adr/0015-collective-requests.md`, Numbers).
+const PIECE_BYTES_MIN: u64 = 4096;
+/// How many pieces of a request are looked at for their length.
+const PIECES_LOOKED_AT: usize = 64;
+/// What a `Collect` has besides its formulas and sessions, at most: the capability of a wide layout.
+const COLLECT_REST_BYTES: usize = 128 * 1024;
+
+/// How a circle's tasks do their parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// By a collective request.
+    Server,
+    /// Each by itself, all at once.
+    Independent,
+    /// Each by itself, one after the other: what they write overlaps.
+    InTurn,
+    /// They have done it.
+    Done,
+}
+
+/// Tasks whose file ranges overlap, directly or through others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Circle {
+    /// Their ranks, ascending.
+    pub(super) members: Vec<usize>,
+    pub(super) way: Way,
+}
+
+/// Who does what when.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Plan {
+    circles: Vec<Circle>,
+}
+
+/// When and how a task does its part.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn<'p> {
+    pub(super) slot: usize,
+    pub(super) way: Way,
+    pub(super) circle: &'p Circle,
+}
+
+/// How long the pieces of a request are on average on a daemon, in bytes; 0 for no bytes.
+pub(super) fn piece_bytes(map: &FileMap, request: &Request) -> Result<u64> {
+    for target in 0..map.targets().len() {
+        let mut accesses = map.accesses(target, request)?.take(PIECES_LOOKED_AT).map(|access| access.bytes).peekable();
+        if accesses.peek().is_some() {
+            let (bytes, count) = accesses.fold((0u64, 0), |(sum, count), bytes| (sum.saturating_add(bytes), count + 1));
+            return Ok(bytes / count);
+        }
+    }
+    Ok(0)
+}
+
+/// The plan for these tasks.
+///
+/// # Errors
+/// [`Status::Invalid`]: they do not make the same call, or overlap and do not want to.
+pub(super) fn plan(all: &[Announcement]) -> Result<Plan> {
+    let first = &all[0];
+    let alike =
+        |task: &Announcement| (task.file, task.is_write, task.options) == (first.file, first.is_write, first.options);
+    if let Some(rank) = all.iter().position(|task| !alike(task)) {
+        let why = format!("task {rank} makes another collective call than task 0: another file, direction or option");
+        return Err(Error::new(Status::Invalid, why).with_hint("the same calls in the same order in every task"));
+    }
+    if first.is_write && first.options.overlap == Overlap::Refuse && overlap(all.iter())? {
+        let why = "the tasks' requests overlap, and the call is to refuse that";
+        return Err(Error::new(Status::Invalid, why).with_hint("Overlap::HighestRank, or views that do not overlap"));
+    }
+    let mut circles = circles(all)?;
+    for circle in &mut circles {
+        circle.way = way(circle, all)?;
+    }
+    Ok(Plan { circles })
+}
+
+impl Plan {
+    /// How many slots there are, at least 1.
+    pub(super) fn slots(&self) -> usize {
+        let slots = self.circles.iter().map(|circle| if circle.way == Way::InTurn { circle.members.len() } else { 1 });
+        slots.max().unwrap_or(1)
+    }
+
+    /// `None` for a task without bytes.
+    pub(super) fn turn_of(&self, rank: usize) -> Option<Turn<'_>> {
+        let circle = self.circles.iter().find(|circle| circle.members.contains(&rank))?;
+        let place = circle.members.iter().position(|member| *member == rank)?;
+        let slot = if circle.way == Way::InTurn { place } else { 0 };
+        Some(Turn { slot, way: circle.way, circle })
+    }
+
+    pub(super) fn is_through_daemons(&self, rank: usize) -> bool {
+        self.turn_of(rank).is_some_and(|turn| turn.way == Way::Server)
+    }
+
+    /// The plan after a failure that may pass: circles that failed do their parts by themselves.
+    pub(super) fn fall_back(&self, all: &[Announcement], outcomes: &[Outcome]) -> Result<Self> {
+        let mut circles = self.circles.clone();
+        for circle in &mut circles {
+            let is_done = |rank: &usize| outcomes.get(*rank).is_none_or(Outcome::is_done);
+            circle.way = if circle.members.iter().all(is_done) { Way::Done } else { by_themselves(circle, all)? };
+        }
+        Ok(Self { circles })
+    }
+}
+
+/// Tasks by overlapping file ranges.
+fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
+    let mut ranges = Vec::new();
+    for (rank, task) in all.iter().enumerate() {
+        if task.request.bytes > 0 {
+            let view = FileView::new(task.request.view.clone())?;
+            ranges.push((view.file_start(&task.request)?, view.file_end(&task.request)?, rank));
+        }
+    }
+    ranges.sort_unstable();
+    let mut circles: Vec<Circle> = Vec::new();
+    let mut reaches = 0;
+    for (start, end, rank) in ranges {
+        match circles.last_mut() {
+            Some(circle) if start < reaches => circle.members.push(rank),
+            _ => circles.push(Circle { members: vec![rank], way: Way::Independent }),
+        }
+        reaches = end.max(reaches);
+    }
+    circles.iter_mut().for_each(|circle| circle.members.sort_unstable());
+    Ok(circles)
+}
+
+fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
+    let options = &all[circle.members[0]].options;
+    let is_short = |rank: &usize| all[*rank].pieces() < PIECE_BYTES_MIN;
+    let is_worth_it = match options.mode {
+        CollectiveMode::Auto => circle.members.iter().any(is_short),
+        CollectiveMode::Server => true,
+        CollectiveMode::Independent => false,
+    };
+    if circle.members.len() > 1 && is_worth_it && fits(circle, all) {
+        return Ok(Way::Server);
+    }
+    match by_themselves(circle, all)? {
+        // The daemons know the order without turns.
+        Way::InTurn if options.mode == CollectiveMode::Auto && fits(circle, all) => Ok(Way::Server),
+        way => Ok(way),
+    }
+}
+
+fn by_themselves(circle: &Circle, all: &[Announcement]) -> Result<Way> {
+    let members = circle.members.iter().map(|rank| &all[*rank]);
+    let is_write = all[circle.members[0]].is_write;
+    Ok(if is_write && circle.members.len() > 1 && overlap(members)? { Way::InTurn } else { Way::Independent })
+}
+
+/// Whether a circle's requests fit one message, and what a daemon takes.
+fn fits(circle: &Circle, all: &[Announcement]) -> bool {
+    let families = families(circle, all);
+    families.to_bytes().len() + sessions(circle, all).to_bytes().len() + COLLECT_REST_BYTES <= FRAME_BODY_BYTES_MAX
+        && TaskFamily::requests(&families, COLLECTIVE_TASKS_MAX).is_some()
+}
+
+/// The circle's requests, by their place in it.
+pub(super) fn families(circle: &Circle, all: &[Announcement]) -> Vec<TaskFamily> {
+    let requests: Vec<Request> = circle.members.iter().map(|rank| all[*rank].request.clone()).collect();
+    TaskFamily::of(&requests)
+}
+
+/// The circle's sessions, by their place in it.
+pub(super) fn sessions(circle: &Circle, all: &[Announcement]) -> Vec<(SessionId, u32)> {
+    let mut sessions: Vec<(SessionId, u32)> = Vec::new();
+    for rank in &circle.members {
+        match sessions.last_mut() {
+            Some((session, count)) if session.0 == all[*rank].session => *count += 1,
+            _ => sessions.push((SessionId(all[*rank].session), 1)),
+        }
+    }
+    sessions
+}
+
+/// Whether a byte of the file is wanted by two of these tasks.
+fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
+    let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
+    let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
+    let mut sweep = whole.sweep(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;
+    loop {
+        match sweep.next_within(u64::MAX, &mut usize::MAX.clone()) {
+            Swept::End => return Ok(sweep.take_overlaps()),
+            _ if sweep.take_overlaps() => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_layout::View;
+    use braid_types::{FileIndex, FileOffset};
+
+    use super::{super::CollectiveOptions, *};
+
+    fn task(request: Request, pieces: u64, is_write: bool, options: CollectiveOptions) -> Announcement {
+        let (verdict, id, file) = (Outcome::done(pieces), [0; 16], FileIndex(1));
+        Announcement { verdict, id, file, session: 1, is_write, options, request }
+    }
+
+    fn ways(requests: &[Request], pieces: u64, is_write: bool, options: CollectiveOptions) -> Vec<(Vec<usize>, Way)> {
+        let all: Vec<_> = requests.iter().map(|request| task(request.clone(), pieces, is_write, options)).collect();
+        plan(&all).unwrap().circles.into_iter().map(|circle| (circle.members, circle.way)).collect()
+    }
+
+    fn interleaved(tasks: u64, group: u64) -> Vec<Request> {
+        let task = |n| Request { view: View::strided(n * group, group, tasks * group), start: 0, bytes: 100 * group };
+        (0..tasks).map(task).collect()
+    }
+
+    #[test]
+    fn short_interleaved_pieces_go_through_the_daemons_and_long_ones_do_not() {
+        let auto = CollectiveOptions::default();
+        assert_eq!(ways(&interleaved(4, 4095), 4095, false, auto), [(vec![0, 1, 2, 3], Way::Server)]);
+        assert_eq!(ways(&interleaved(4, 4096), 4096, false, auto), [(vec![0, 1, 2, 3], Way::Independent)]);
+        let server = CollectiveOptions { mode: CollectiveMode::Server, ..auto };
+        assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], Way::Server)]);
+        let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
+        assert_eq!(ways(&interleaved(2, 4096), 4096, true, independent), [(vec![0, 1], Way::Independent)]);
+    }
+
+    #[test]
+    fn contiguous_blocks_and_a_single_task_are_ordinary_requests() {
+        let block = |n: u64| Request::contiguous(FileOffset(n * 1000), 1000);
+        let auto = CollectiveOptions::default();
+        let blocks = ways(&[block(2), block(0), block(1)], 1000, false, auto);
+        assert_eq!(blocks, [(vec![1], Way::Independent), (vec![2], Way::Independent), (vec![0], Way::Independent)]);
+        let nothing = Request::contiguous(FileOffset(0), 0);
+        assert_eq!(ways(&[nothing.clone(), block(0), nothing], 10, false, auto), [(vec![1], Way::Independent)]);
+    }
+
+    #[test]
+    fn rows_of_tiles_are_circles_of_their_own() {
+        let tile = |row: u64, column: u64| {
+            let view = View::subarray(0, &[64, 64], &[32, 32], &[row * 32, column * 32], 8).unwrap();
+            Request { view, start: 0, bytes: 32 * 32 * 8 }
+        };
+        let tiles = [tile(0, 0), tile(0, 1), tile(1, 0), tile(1, 1)];
+        let found = ways(&tiles, 256, true, CollectiveOptions::default());
+        assert_eq!(found, [(vec![0, 1], Way::Server), (vec![2, 3], Way::Server)]);
+    }
+
+    #[test]
+    fn overlapping_writes_keep_their_order_or_are_refused_and_overlapping_reads_need_none() {
+        let same = vec![Request::contiguous(FileOffset(0), 1 << 20); 3];
+        let auto = CollectiveOptions::default();
+        assert_eq!(ways(&same, 1 << 20, false, auto), [(vec![0, 1, 2], Way::Independent)]);
+        assert_eq!(ways(&same, 1 << 20, true, auto), [(vec![0, 1, 2], Way::Server)]);
+        let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
+        assert_eq!(ways(&same, 1 << 20, true, independent), [(vec![0, 1, 2], Way::InTurn)]);
+        let refuse = CollectiveOptions { overlap: Overlap::Refuse, ..auto };
+        let all: Vec<_> = same.iter().map(|request| task(request.clone(), 1 << 20, true, refuse)).collect();
+        assert_eq!(plan(&all).unwrap_err().status(), Status::Invalid);
+        assert_eq!(ways(&interleaved(3, 100), 100, true, refuse), [(vec![0, 1, 2], Way::Server)]);
+    }
+
+    #[test]
+    fn tasks_that_make_different_calls_are_told() {
+        let of = |is_write| task(Request::contiguous(FileOffset(0), 1), 1, is_write, CollectiveOptions::default());
+        assert_eq!(plan(&[of(true), of(true), of(false)]).unwrap_err().status(), Status::Invalid);
+    }
+}

@@ -1,0 +1,6 @@
+//! Collective calls against a cluster in this process, held against byte-by-byte models.
+
+mod bytes;
+mod cluster;
+mod counts;
+mod failures;

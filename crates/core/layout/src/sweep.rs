@@ -1,0 +1,182 @@
+//! Several requests as one: the union of what they want of a set of parts, in file order, each byte once. The job that the 1996
+//! paper's collective request (2.3.1) becomes.
+//!
+//! ```text
+//!   request 0   ####....####....####          a run of the union never covers a byte twice;
+//!   request 1   ..####....####......          what was swept ends at `position`, for all requests
+//!   union       ######..######..####
+//! ```
+//!
+//! Invariants:
+//! 1. Runs ascend in the file and do not overlap; each is contiguous in the file and in one object.
+//! 2. After each run every byte that any request wants before [`Sweep::position`] was in a run. So whoever stops after a run
+//!    and goes on later misses nothing and meets nothing twice.
+//! 3. A call spends about the steps it was given (I9). Memory is that of the unfolded requests, whatever their length.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use braid_types::{FileOffset, ObjectOffset, PartIndex};
+
+use crate::{Access, LayoutError, LayoutMap, PartSet, Request, Unfold, Unfolded};
+
+/// A run of file bytes that is contiguous in one object, too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Whose object.
+    pub part: PartIndex,
+    /// Where in the object.
+    pub object_offset: ObjectOffset,
+    /// Where in the file.
+    pub file_offset: FileOffset,
+    /// How many bytes, at least 1.
+    pub bytes: u64,
+}
+
+/// What [`Sweep::next_within`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Swept {
+    /// The next run.
+    Run(Run),
+    /// The steps were used up first. Nothing is lost: call again.
+    Paused,
+    /// There are no more.
+    End,
+}
+
+/// The union of requests on a set of parts.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    requests: Vec<Lane>,
+    /// The next access of each request that has one, the nearest on top.
+    next: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Requests whose next access is not known.
+    unknown: Vec<u32>,
+    /// Nothing at or after it is wanted.
+    end: u64,
+    position: u64,
+    overlaps: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Lane {
+    unfold: Unfold,
+    access: Option<Access>,
+}
+
+impl LayoutMap {
+    /// The union of these requests on the parts, below file offset `end`.
+    ///
+    /// ```
+    /// use braid_layout::{Distribution, Layout, PartSet, Request, Swept, View};
+    /// use braid_types::IodId;
+    /// // Two tasks that share a file of one part, 4 bytes in every 8 each: together they want all of it.
+    /// let map = Layout::one(Distribution::Single, [IodId(1)]).map()?;
+    /// let task = |n| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
+    /// let mut sweep = map.sweep(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;
+    /// let mut bytes = 0;
+    /// while let Swept::Run(run) = sweep.next_within(u64::MAX, &mut 1000) {
+    ///     assert_eq!(run.file_offset.0, bytes);
+    ///     bytes += run.bytes;
+    /// }
+    /// assert_eq!(bytes, 24);
+    /// # Ok::<(), braid_layout::LayoutError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A request is malformed.
+    pub fn sweep(&self, requests: &[Request], parts: &PartSet, end: u64) -> Result<Sweep, LayoutError> {
+        let lane = |request| Ok(Lane { unfold: self.unfold(request, parts)?.by_file(), access: None });
+        let requests = requests.iter().map(lane).collect::<Result<Vec<_>, LayoutError>>()?;
+        let unknown = (0..requests.len() as u32).collect();
+        let next = BinaryHeap::with_capacity(requests.len());
+        Ok(Sweep { requests, next, unknown, end, position: 0, overlaps: false })
+    }
+}
+
+impl Sweep {
+    /// The next run of the union, of at most `bytes_max` bytes, spending about `steps`, which are counted down.
+    pub fn next_within(&mut self, bytes_max: u64, steps: &mut usize) -> Swept {
+        loop {
+            if !self.look(steps) {
+                return Swept::Paused;
+            }
+            let Some(Reverse((_, request))) = self.next.pop() else { return Swept::End };
+            let Some(access) = self.requests[request as usize].access else { continue };
+            let known = self.position.saturating_sub(access.file_offset.0).min(access.bytes);
+            self.overlaps |= known > 0;
+            let fresh = after(access, known);
+            let bytes = fresh.bytes.min(bytes_max);
+            self.put_back(request, after(fresh, bytes));
+            if bytes == 0 {
+                if fresh.bytes > 0 {
+                    return Swept::Paused; // nobody has room for a byte
+                }
+                continue;
+            }
+            let Access { part, object_offset, file_offset, .. } = fresh;
+            self.position = file_offset.0 + bytes;
+            self.overlaps |= self.next.peek().is_some_and(|Reverse((offset, _))| *offset < self.position);
+            return Swept::Run(Run { part, object_offset, file_offset, bytes });
+        }
+    }
+
+    /// Looks for the next access of every request; `false` when the steps were used up first. Then call again.
+    pub fn look(&mut self, steps: &mut usize) -> bool {
+        while let Some(request) = self.unknown.last().copied() {
+            let lane = &mut self.requests[request as usize];
+            match lane.unfold.next_within(steps) {
+                Unfolded::Paused => return false,
+                Unfolded::Access(access) => {
+                    self.unknown.pop();
+                    self.put_back(request, access);
+                }
+                Unfolded::End => {
+                    self.unknown.pop();
+                    lane.access = None;
+                }
+            }
+        }
+        true
+    }
+
+    /// Just past the last run: every byte wanted before it was in a run.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Whether the request wants more, as far as was [looked](Sweep::look).
+    pub fn wants(&self, request: usize) -> bool {
+        self.requests[request].access.is_some() || self.unknown.contains(&(request as u32))
+    }
+
+    /// Whether a byte of the runs since the last time this was asked may be wanted by several requests: never `false` when
+    /// one is.
+    pub fn take_overlaps(&mut self) -> bool {
+        std::mem::take(&mut self.overlaps)
+    }
+
+    /// What is left of a request's access; when nothing is, its next one is to be looked for.
+    fn put_back(&mut self, request: u32, mut access: Access) {
+        access.bytes = access.bytes.min(self.end.saturating_sub(access.file_offset.0));
+        let at_end = access.file_offset.0 >= self.end;
+        let lane = &mut self.requests[request as usize];
+        lane.access = (access.bytes > 0).then_some(access);
+        if lane.access.is_some() {
+            self.next.push(Reverse((access.file_offset.0, request)));
+        } else if !at_end {
+            self.unknown.push(request);
+        }
+    }
+}
+
+/// The access without its first bytes.
+fn after(access: Access, bytes: u64) -> Access {
+    Access {
+        object_offset: ObjectOffset(access.object_offset.0 + bytes),
+        file_offset: FileOffset(access.file_offset.0 + bytes),
+        stream_offset: access.stream_offset + bytes,
+        packed_offset: access.packed_offset + bytes,
+        bytes: access.bytes - bytes,
+        ..access
+    }
+}

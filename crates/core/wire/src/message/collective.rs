@@ -1,0 +1,156 @@
+//! Collective requests: how many tasks' requests travel as a few formulas (`docs/adr/0015-collective-requests.md`).
+
+use braid_layout::Request;
+use braid_types::limits::COLLECTIVE_REQUESTS_BYTES_MAX;
+
+use crate::codec::{Wire, wire_enum, wire_struct};
+
+wire_enum! {
+    /// What a collective request does.
+    pub enum CollectiveKind {
+        /// It reads.
+        Read = 1,
+        /// It writes; where tasks write the same bytes, those of the highest rank are there after it.
+        Write = 2,
+    }
+}
+
+wire_struct! {
+    /// Requests of consecutive tasks that differ by a step alone: the n-th is the first with its view's displacement and its start
+    /// n steps on, modulo 2^64.
+    pub struct TaskFamily {
+        /// Of the first task.
+        first: Request,
+        /// How many tasks; at least 1.
+        count: u32,
+        /// From one task's displacement to the next's.
+        displacement_step: u64,
+        /// From one task's start to the next's.
+        start_step: u64,
+    }
+}
+
+impl TaskFamily {
+    /// These requests, in order, as few families.
+    ///
+    /// ```
+    /// use braid_layout::{Request, View};
+    /// use braid_wire::message::collective::TaskFamily;
+    /// let task = |n| Request { view: View::strided(n * 4096, 4096, 65536), start: 0, bytes: 1 << 20 };
+    /// let families = TaskFamily::of(&(0..16).map(task).collect::<Vec<_>>());
+    /// assert_eq!((families.len(), families[0].count, families[0].displacement_step), (1, 16, 4096));
+    /// ```
+    pub fn of(requests: &[Request]) -> Vec<Self> {
+        let mut families: Vec<Self> = Vec::new();
+        for request in requests {
+            if !families.last_mut().is_some_and(|family| family.takes(request)) {
+                families.push(Self { first: request.clone(), count: 1, displacement_step: 0, start_step: 0 });
+            }
+        }
+        families
+    }
+
+    /// All requests of the families, in order; `None` for more than `tasks_max`, an empty family, or requests that take more
+    /// than [`COLLECTIVE_REQUESTS_BYTES_MAX`] together.
+    pub fn requests(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
+        let counts = families.iter().map(|family| u64::from(family.count));
+        if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64 {
+            return None;
+        }
+        let bytes = |family: &Self| family.first.to_bytes().len() * family.count as usize;
+        if families.iter().map(bytes).sum::<usize>() > COLLECTIVE_REQUESTS_BYTES_MAX {
+            return None;
+        }
+        Some(families.iter().flat_map(|family| (0..family.count).map(|at| family.request(at))).collect())
+    }
+
+    fn request(&self, at: u32) -> Request {
+        let on = |first: u64, step: u64| first.wrapping_add(step.wrapping_mul(u64::from(at)));
+        let mut request = self.first.clone();
+        request.view.displacement = on(request.view.displacement, self.displacement_step);
+        request.start = on(request.start, self.start_step);
+        request
+    }
+
+    /// Takes the next request in, if it is one of the family.
+    fn takes(&mut self, next: &Request) -> bool {
+        let Request { view, start, bytes } = &self.first;
+        let alike = *bytes == next.bytes && view.extent == next.view.extent && view.pattern == next.view.pattern;
+        if !alike || self.count == u32::MAX {
+            return false;
+        }
+        if self.count == 1 {
+            self.displacement_step = next.view.displacement.wrapping_sub(view.displacement);
+            self.start_step = next.start.wrapping_sub(*start);
+        } else {
+            let expected = self.request(self.count);
+            if (expected.view.displacement, expected.start) != (next.view.displacement, next.start) {
+                return false;
+            }
+        }
+        self.count += 1;
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_layout::View;
+
+    use super::*;
+    use crate::sample::{Rng, Sample};
+
+    fn tile(rank: u64) -> Request {
+        let (row, column) = (rank / 4, rank % 4);
+        let view = View::subarray(0, &[1024, 1024], &[256, 256], &[row * 256, column * 256], 8).unwrap();
+        Request { view, start: 0, bytes: 256 * 256 * 8 }
+    }
+
+    #[test]
+    fn families_are_the_requests_and_do_not_grow_with_tasks_or_blocks() {
+        let strided = |tasks: u64, blocks: u64| {
+            let task =
+                |n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes: blocks * 4096 };
+            (0..tasks).map(task).collect::<Vec<_>>()
+        };
+        let bytes = |requests: &[Request]| TaskFamily::of(requests).to_bytes().len();
+        assert_eq!(bytes(&strided(4, 4)), bytes(&strided(1000, 1 << 20)));
+        let backwards: Vec<Request> =
+            (0..8).rev().map(|n| Request { view: View::strided(n * 10, 10, 80), start: 7 - n, bytes: 9 }).collect();
+        assert_eq!(TaskFamily::of(&backwards).len(), 1);
+        let tiles: Vec<Request> = (0..16).map(tile).collect();
+        assert!(TaskFamily::of(&tiles).len() <= 8, "a row of tiles is a family");
+        for requests in [strided(5, 3), backwards, tiles] {
+            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 1000).unwrap(), requests);
+        }
+    }
+
+    #[test]
+    fn random_requests_survive_their_families() {
+        for seed in 0..200 {
+            let mut rng = Rng(seed);
+            let one = Request::sample(&mut rng);
+            let mut requests = vec![one.clone(), one.clone(), one];
+            requests[1].start = rng.next();
+            requests.extend((0..3).map(|_| Request::sample(&mut rng)));
+            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 6).unwrap(), requests, "seed {seed}");
+            assert_eq!(TaskFamily::requests(&TaskFamily::of(&requests), 5), None, "one too many");
+        }
+    }
+
+    #[test]
+    fn a_long_list_is_not_multiplied_without_bound() {
+        let extents: Vec<_> = (0..16_384).map(|n| braid_layout::Extent { offset: n * 10, bytes: 1 }).collect();
+        let family =
+            |count| TaskFamily { first: Request::list(extents.clone()), count, displacement_step: 1, start_step: 0 };
+        assert!(TaskFamily::requests(&[family(2)], 4096).is_some());
+        assert_eq!(TaskFamily::requests(&[family(4096)], 4096), None);
+    }
+
+    #[test]
+    fn a_family_of_nobody_and_one_of_too_many_are_refused() {
+        let family = |count| TaskFamily { first: tile(0), count, displacement_step: 1, start_step: 0 };
+        assert_eq!(TaskFamily::requests(&[family(0)], 10), None);
+        assert_eq!(TaskFamily::requests(&[family(u32::MAX), family(u32::MAX)], 10), None);
+    }
+}

@@ -1,0 +1,420 @@
+//! A task's call in a collective request: how it gets in, waits, and ends. What it does in between is in `read.rs` and `write.rs`.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use braid_store::ObjectStore;
+use braid_types::{
+    Failure, Status,
+    limits::{COLLECTIVE_HOLE_BYTES, COLLECTIVE_WAIT_MS_MAX, WINDOW_BYTES},
+};
+use braid_wire::message::{
+    collective::CollectiveKind,
+    iod::{JoinRead, JoinWrite},
+};
+
+use super::{
+    Collective, CollectiveId, Membership,
+    begin::rights,
+    chunk::{Chunk, Plan, Planned},
+    cursor::Cursor,
+    progress::{Turn, Want},
+};
+use crate::{
+    callers::Caller,
+    connection::ConnectionState,
+    grant::Grant,
+    iod_core::IodCore,
+    sink::{Answer, FrameSink, SinkError},
+};
+
+/// A task's call in a collective request, under way.
+#[derive(Debug)]
+pub struct JoinJob {
+    pub(super) kind: CollectiveKind,
+    id: CollectiveId,
+    pub(super) rank: usize,
+    skip: u64,
+    /// Payload bytes that it is about.
+    pub(super) bytes: u64,
+    wait: Duration,
+    pub(super) grant: Arc<Grant>,
+    pub(super) caller: Arc<Caller>,
+    memberships: Arc<Mutex<Vec<Membership>>>,
+    begun: Duration,
+    pub(super) entered: Option<Entered>,
+    waiting: Option<Waiting>,
+    /// Payload bytes that it has had.
+    pub(super) had: u64,
+    /// Of a read: the final frame was sent.
+    pub(super) answered: bool,
+    /// Of a write: why the rest of the payload is dropped.
+    pub(super) refused: Option<Failure>,
+    /// Pieces of the next frame in the chunk's memory.
+    pub(super) pieces: Vec<(usize, usize)>,
+}
+
+/// What a job has of its collective request.
+#[derive(Debug)]
+pub(super) struct Entered {
+    pub(super) collective: Arc<Collective>,
+    /// `None`: the task has had everything before this call.
+    pub(super) cursor: Option<Box<Cursor>>,
+    pub(super) chunk: Option<Arc<Chunk>>,
+    /// The chunk that this job is making.
+    making: Option<(Box<braid_layout::Sweep>, Plan, Vec<u8>)>,
+}
+
+/// What a job last waited for.
+#[derive(Debug)]
+struct Waiting {
+    /// A change of this one; `None`: that one arrives.
+    on: Option<Arc<Collective>>,
+    /// How things stood.
+    version: u64,
+    moves: u64,
+    /// Since when nothing has moved.
+    since: Duration,
+}
+
+/// How far a slice of a job came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Call again.
+    Again,
+    /// [`JoinJob::wait`] for other tasks, then call again.
+    Waits,
+    /// The call is answered.
+    Finished,
+}
+
+/// Where a task is.
+pub(super) enum At {
+    /// At this chunk.
+    Chunk(Arc<Chunk>),
+    /// It makes the next one, and goes on with that later.
+    Making,
+    /// There are no more.
+    Nothing,
+}
+
+/// Why a slice did not go on.
+pub(super) enum Stop {
+    /// For other tasks.
+    Waits,
+    /// It fails.
+    Failed(Failure),
+    /// The connection is gone.
+    Closed,
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<SinkError> for Stop {
+    fn from(error: SinkError) -> Self {
+        match error {
+            SinkError::Disk(failure) => Self::Failed(failure),
+            SinkError::Closed => Self::Closed,
+        }
+    }
+}
+
+pub(crate) fn join_read<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    join: &JoinRead,
+) -> Result<Box<JoinJob>, Failure> {
+    let JoinRead { handle, present, collective, rank, skip, bytes, wait_ms } = join;
+    let names = (*collective, *rank, skip.0, bytes.0, *wait_ms);
+    begin(core, connection, now, (*handle, present), CollectiveKind::Read, names)
+}
+
+pub(crate) fn join_write<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    join: &JoinWrite,
+    payload_bytes: u32,
+) -> Result<Box<JoinJob>, Failure> {
+    let JoinWrite { handle, present, collective, rank, skip, wait_ms } = join;
+    let names = (*collective, *rank, skip.0, u64::from(payload_bytes), *wait_ms);
+    begin(core, connection, now, (*handle, present), CollectiveKind::Write, names)
+}
+
+fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &mut ConnectionState,
+    now: Duration,
+    (handle, present): (u32, &[u8]),
+    kind: CollectiveKind,
+    (id, rank, skip, bytes, wait_ms): (CollectiveId, u32, u64, u64, u32),
+) -> Result<Box<JoinJob>, Failure> {
+    let (grant, caller) = core.grant(connection, now, handle, present, rights(kind))?;
+    if bytes > WINDOW_BYTES {
+        return Err(Failure::new(
+            Status::LimitExceeded,
+            format!("{bytes} bytes are more than a window of {WINDOW_BYTES}"),
+        ));
+    }
+    core.counters().joins.fetch_add(1, Relaxed);
+    Ok(Box::new(JoinJob {
+        kind,
+        id,
+        rank: rank as usize,
+        skip,
+        bytes,
+        wait: Duration::from_millis(u64::from(wait_ms.min(COLLECTIVE_WAIT_MS_MAX))),
+        grant,
+        caller,
+        memberships: connection.memberships().clone(),
+        begun: now,
+        entered: None,
+        waiting: None,
+        had: 0,
+        answered: false,
+        refused: None,
+        pieces: Vec::new(),
+    }))
+}
+
+impl JoinJob {
+    /// Sleeps until something changed that the job waits for, or for `time`.
+    pub fn wait<S: ObjectStore>(&self, core: &IodCore<S>, time: Duration) {
+        match &self.waiting {
+            Some(Waiting { on: Some(collective), version, .. }) => collective.wait(*version, time),
+            Some(Waiting { on: None, version, .. }) => core.collectives().wait(*version, time),
+            None => {}
+        }
+    }
+
+    /// Does the whole call, if it need not wait for another task: for simulated networks, which have no threads.
+    pub(crate) fn run_alone<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        payload: &[u8],
+        out: &mut dyn FrameSink,
+    ) -> Result<(), SinkError> {
+        let would_wait = || Failure::new(Status::TryAgain, "another task is not there yet");
+        if self.kind == CollectiveKind::Read {
+            loop {
+                match self.step(core, now, out)? {
+                    Step::Again => {}
+                    Step::Finished => return Ok(()),
+                    Step::Waits => return out.finish_memory(&self.fail(core, &would_wait(), now).body, &[]),
+                }
+            }
+        }
+        let mut rest = payload;
+        while !rest.is_empty() {
+            match self.push(core, now, rest) {
+                (0, Step::Waits) => self.refused = Some(self.failed(&would_wait(), now)),
+                (taken, _) => rest = &rest[taken..],
+            }
+        }
+        loop {
+            match self.finish(core, now) {
+                Ok(answer) => return out.finish_memory(&answer.body, &[]),
+                Err(Step::Waits) => self.refused = Some(self.failed(&would_wait(), now)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Gets in, once the `Collect` is here and it is the call's turn.
+    pub(super) fn enter<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<(), Stop> {
+        drop(core.pass(&self.grant, &self.caller, now)?);
+        if self.entered.is_some() {
+            return Ok(());
+        }
+        let version = core.collectives().version();
+        let Some(collective) = core.collectives().find(&self.id)? else {
+            if now.saturating_sub(self.begun) >= self.wait {
+                let detail = format!("no master's collective request came within {} ms", self.wait.as_millis());
+                return Err(Failure::new(Status::TryAgain, detail).into());
+            }
+            self.waiting = Some(Waiting { on: None, version, moves: 0, since: now });
+            return Err(Stop::Waits);
+        };
+        self.check(&collective, now)?;
+        match collective.advance(now, |progress| (progress.begin(self.rank, self.skip), progress.version())) {
+            (Turn::Go(cursor), _) => {
+                self.waiting = None;
+                self.keep_membership(&collective);
+                self.entered = Some(Entered { collective, cursor: Some(cursor), chunk: None, making: None });
+                Ok(())
+            }
+            (Turn::Nothing, _) => {
+                self.entered = Some(Entered { collective, cursor: None, chunk: None, making: None });
+                Ok(())
+            }
+            (Turn::Failed(failure), _) => Err(failure.into()),
+            (Turn::Misplaced, _) => {
+                let detail = format!("task {} has had byte {} before", self.rank, self.skip);
+                Err(Failure::new(Status::Malformed, detail).into())
+            }
+            (Turn::Wait, version) => {
+                if now.saturating_sub(self.begun) >= self.wait.max(MAX_TURN) {
+                    let detail = format!("an earlier call of task {} has not ended", self.rank);
+                    return Err(Failure::new(Status::TryAgain, detail).into());
+                }
+                self.waiting = Some(Waiting { on: Some(collective), version, moves: 0, since: now });
+                Err(Stop::Waits)
+            }
+        }
+    }
+
+    /// Whether the call may be in it at all. What a stranger sends changes nothing for the tasks.
+    fn check(&self, collective: &Collective, now: Duration) -> Result<(), Failure> {
+        let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
+        if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
+            let detail = format!("the collective request has no task {} of this session", self.rank);
+            return Err(Failure::new(Status::BadCapability, detail));
+        }
+        if self.grant.is_of_the_same(&collective.grant) {
+            return Ok(());
+        }
+        let detail = format!("the capability of task {} is not of the master's size generation", self.rank);
+        let failure = Failure::new(Status::StaleGeneration, detail);
+        collective.fail(&failure, now);
+        Err(failure)
+    }
+
+    fn keep_membership(&self, collective: &Arc<Collective>) {
+        let mut memberships = lock(&self.memberships);
+        memberships.retain(|membership| !membership.is_over());
+        if !memberships.iter().any(|membership| membership.is_of(collective, self.rank)) {
+            memberships.push(Membership::new(collective, self.rank));
+        }
+    }
+
+    /// The job must wait: how things stood, so that no change is slept through. When nothing has changed for too long, the
+    /// collective request fails.
+    pub(super) fn waits(&mut self, (version, moves): (u64, u64), now: Duration) -> Stop {
+        let Some(collective) = self.entered.as_ref().map(|entered| entered.collective.clone()) else {
+            return Stop::Waits;
+        };
+        let since = match &self.waiting {
+            Some(waiting) if waiting.moves == moves => waiting.since,
+            _ => now,
+        };
+        if now.saturating_sub(since) >= self.wait {
+            return Stop::Failed(collective.progress().stalled(self.wait.as_millis() as u32));
+        }
+        self.waiting = Some(Waiting { on: Some(collective), version, moves, since });
+        Stop::Waits
+    }
+
+    /// The chunk that the task is at; made here if nobody else does.
+    pub(super) fn chunk<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<At, Stop> {
+        loop {
+            let Some(entered) = self.entered.as_mut().filter(|entered| entered.cursor.is_some()) else {
+                return Ok(At::Nothing);
+            };
+            if let Some(chunk) = &entered.chunk {
+                return Ok(At::Chunk(chunk.clone()));
+            }
+            if entered.making.is_some() {
+                if self.make(core, now)? {
+                    continue;
+                }
+                return Ok(At::Making);
+            }
+            let (want, seen) = entered
+                .collective
+                .advance(now, |progress| (progress.want(self.rank), (progress.version(), progress.moves())));
+            match want {
+                Want::Chunk(chunk) => entered.chunk = Some(chunk),
+                Want::Make(sweep, memory) => entered.making = Some((sweep, Plan::default(), memory)),
+                Want::Wait => return Err(self.waits(seen, now)),
+                Want::Nothing => return Ok(At::Nothing),
+                Want::Failed(failure) => return Err(failure.into()),
+            }
+        }
+    }
+
+    /// One slice of making a chunk; whether it is made.
+    fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
+        let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
+        let Some((sweep, plan, _)) = making else { return Ok(true) };
+        let hole_bytes = if collective.writes() { 0 } else { COLLECTIVE_HOLE_BYTES };
+        let planned = plan.more(sweep, &collective.grant, collective.chunk_bytes, hole_bytes);
+        if planned == Planned::Paused {
+            return Ok(false);
+        }
+        let Some((sweep, plan, mut memory)) = making.take() else { return Ok(true) };
+        let chunk = if planned == Planned::Whole {
+            fit(&mut memory, plan.bytes as usize);
+            if !collective.writes() {
+                collective.fill(core, &plan, &mut memory)?;
+            }
+            Some(Chunk::new(plan, memory))
+        } else {
+            None
+        };
+        collective.advance(now, |progress| progress.made(sweep, chunk));
+        Ok(true)
+    }
+
+    /// Ends the collective request with this failure, unless it has one: which one it has.
+    pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
+        let Some(Entered { collective, .. }) = self.entered.take() else { return failure.clone() };
+        collective.fail(failure, now);
+        let kept = collective.progress().failure().cloned();
+        kept.unwrap_or_else(|| failure.clone())
+    }
+
+    /// The same, as an answer.
+    pub(super) fn fail<S: ObjectStore>(&mut self, core: &IodCore<S>, failure: &Failure, now: Duration) -> Answer {
+        let failure = self.failed(failure, now);
+        tracing::debug!(%failure, rank = self.rank, "a task's call in a collective request failed");
+        core.counters().answered(failure.status);
+        Answer::failure(&failure)
+    }
+
+    /// The call ends well.
+    pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
+        let Some(Entered { collective, cursor, .. }) = self.entered.take() else { return };
+        let had = self.had;
+        let is_over = collective.advance(now, |progress| {
+            if cursor.is_some() {
+                progress.end(self.rank, cursor, had);
+            }
+            progress.is_over()
+        });
+        if is_over {
+            core.collectives().retire(&collective.id);
+        }
+        core.counters().answered(Status::Ok);
+    }
+}
+
+/// How long a call waits at least for its turn on its own connection.
+const MAX_TURN: Duration = Duration::from_millis(COLLECTIVE_WAIT_MS_MAX as u64);
+
+impl Drop for JoinJob {
+    /// Cancelled, or its connection ended.
+    fn drop(&mut self) {
+        let failure = Failure::new(Status::Cancelled, format!("task {} left the collective request", self.rank));
+        let touched = self.entered.as_ref().map(|entered| entered.collective.touched());
+        self.failed(&failure, touched.unwrap_or_default());
+    }
+}
+
+/// Makes the memory as long as the chunk. What it held before is overwritten: all of it is read, or put in by the tasks.
+fn fit(memory: &mut Vec<u8>, bytes: usize) {
+    if memory.len() < bytes {
+        memory.resize(bytes, 0);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,40 @@
+//! What a connection has joined: when it ends before its task has finished, the collective request fails for all.
+
+use std::sync::Arc;
+
+use braid_types::{Failure, Status};
+
+use super::Collective;
+
+/// One task of a collective request, on its connection.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    collective: Arc<Collective>,
+    rank: usize,
+}
+
+impl Membership {
+    pub(super) fn new(collective: &Arc<Collective>, rank: usize) -> Self {
+        Self { collective: collective.clone(), rank }
+    }
+
+    pub(super) fn is_of(&self, collective: &Arc<Collective>, rank: usize) -> bool {
+        Arc::ptr_eq(&self.collective, collective) && self.rank == rank
+    }
+
+    /// Whether it matters no more that the connection ends.
+    pub(crate) fn is_over(&self) -> bool {
+        let progress = self.collective.progress();
+        progress.failure().is_some() || progress.is_finished(self.rank)
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        if !self.is_over() {
+            let detail = format!("the connection of task {} of the collective request ended", self.rank);
+            let touched = self.collective.touched();
+            self.collective.fail(&Failure::new(Status::TryAgain, detail), touched);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Collective requests: one job for the requests of all tasks of a program (1996 paper, 2.3.1; `docs/adr/0015-collective-requests.md`).
+//!
+//! ```text
+//!   Collect (master) ──> Collectives: id ─> Collective ── Progress: who is where, which chunks there are   (progress.rs)
+//!                                              ^    └──── Sweep: what comes next of the disk               (braid_layout)
+//!   JoinRead, JoinWrite (each task, own connection) ── JoinJob: makes chunks, sends from them, fills them  (join.rs)
+//! ```
+//!
+//! | a chunk is | while | next |
+//! |---|---|---|
+//! | making | one task, the leader, plans and reads it | ready |
+//! | ready | tasks send their pieces out of it, or put theirs into it | the last task has passed it: gone; a write: landing |
+//! | landing | whoever passed it last writes it to the objects | gone |
+//!
+//! Invariants:
+//! 1. Chunks are numbered in file order; each task passes every chunk up to its last byte, in order, also those where it has none.
+//! 2. At most [`COLLECTIVE_RING`](braid_types::limits::COLLECTIVE_RING) chunks are in memory.
+//! 3. A collective request fails once and for all its tasks; nothing of a chunk is written after that but what is being written.
+//! 4. A chunk is written under the passes of every task that has bytes in it: what was fenced or abandoned does not land (I4).
+//! 5. In a write's chunk where tasks overlap, a task puts its bytes after all tasks of lower rank: the highest rank wins.
+//! 6. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
+
+mod begin;
+mod chunk;
+mod cursor;
+mod join;
+mod membership;
+mod progress;
+mod read;
+#[cfg(test)]
+mod tests;
+mod write;
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use braid_store::Object;
+use braid_types::{
+    Failure, SessionId, Status, WriteVerifier,
+    limits::{COLLECTIVE_IDLE_MS, COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
+};
+use braid_wire::message::{collective::CollectiveKind, iod::ObjectEnd};
+
+pub(crate) use begin::collect;
+pub use join::{JoinJob, Step};
+pub(crate) use join::{join_read, join_write};
+pub(crate) use membership::Membership;
+use progress::Progress;
+
+use crate::grant::Grant;
+
+/// Refusals that are remembered, so that tasks which join after one do not wait.
+const REFUSED_MAX: usize = 256;
+
+/// Collective requests that are remembered after they are over; some hundred bytes each, and some for each task.
+const OVER_MAX: usize = 256;
+
+/// Names a collective request.
+pub(crate) type CollectiveId = [u8; 16];
+
+/// All collective requests of the daemon.
+#[derive(Debug, Default)]
+pub(crate) struct Collectives {
+    table: Mutex<Table>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    live: HashMap<CollectiveId, Arc<Collective>>,
+    /// Those that are over, the oldest first: a task whose bytes lie past the end of the file may come after all others are done.
+    over: VecDeque<Arc<Collective>>,
+    refused: HashMap<CollectiveId, (Failure, Duration)>,
+    /// Counts what arrives, so that nobody sleeps through it.
+    version: u64,
+}
+
+/// One collective request.
+#[derive(Debug)]
+pub(crate) struct Collective {
+    id: CollectiveId,
+    kind: CollectiveKind,
+    /// The master's.
+    grant: Arc<Grant>,
+    /// The session of each task, by rank.
+    sessions: Vec<SessionId>,
+    /// Of a read: where the objects end.
+    ends: Vec<ObjectEnd>,
+    /// How much a chunk holds.
+    chunk_bytes: u64,
+    /// From before the first byte was written.
+    verifier: WriteVerifier,
+    /// By slot; of a write they are opened or made when the first byte of them lands.
+    objects: Mutex<Vec<Option<Arc<dyn Object>>>>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+    /// When something last moved, in nanoseconds.
+    touched: AtomicU64,
+}
+
+impl Collectives {
+    /// Takes a new one in.
+    ///
+    /// # Errors
+    /// [`Status::LimitExceeded`]; [`Status::Exists`] when the id is known.
+    fn add(&self, collective: Arc<Collective>, now: Duration) -> Result<(), Failure> {
+        let mut table = self.lock();
+        table.forget_idle(now);
+        let tasks: usize = table.live.values().map(|live| live.sessions.len()).sum();
+        if table.live.len() >= COLLECTIVES_MAX || tasks + collective.sessions.len() > COLLECTIVE_TASKS_MAX {
+            let detail = format!("{} collective requests of {tasks} tasks are under way here", table.live.len());
+            return Err(Failure::new(Status::LimitExceeded, detail));
+        }
+        if table.live.contains_key(&collective.id) {
+            return Err(Failure::new(Status::Exists, "a collective request of this id is under way"));
+        }
+        table.live.insert(collective.id, collective);
+        self.arrive(&mut table);
+        Ok(())
+    }
+
+    /// Remembers that it was refused.
+    fn refuse(&self, id: CollectiveId, failure: &Failure, now: Duration) {
+        let mut table = self.lock();
+        table.forget_idle(now);
+        if table.refused.len() < REFUSED_MAX && !table.live.contains_key(&id) {
+            table.refused.insert(id, (failure.clone(), now));
+        }
+        self.arrive(&mut table);
+    }
+
+    /// The collective request, once its `Collect` came; `Err` when that was refused.
+    fn find(&self, id: &CollectiveId) -> Result<Option<Arc<Collective>>, Failure> {
+        let table = self.lock();
+        match (table.live.get(id), table.refused.get(id)) {
+            (Some(live), _) => Ok(Some(live.clone())),
+            (None, Some((failure, _))) => Err(failure.clone()),
+            (None, None) => Ok(table.over.iter().rev().find(|over| over.id == *id).cloned()),
+        }
+    }
+
+    /// One is over: it gives up its place and its memory.
+    fn retire(&self, id: &CollectiveId) {
+        let mut table = self.lock();
+        let Some(over) = table.live.remove(id) else { return };
+        over.progress().release();
+        if table.over.len() >= OVER_MAX {
+            table.over.pop_front();
+        }
+        table.over.push_back(over);
+    }
+
+    fn arrive(&self, table: &mut Table) {
+        table.version += 1;
+        self.arrived.notify_all();
+    }
+
+    fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// Waits until something arrived since `seen`, for `time` at most.
+    fn wait(&self, seen: u64, time: Duration) {
+        let waited = self.arrived.wait_timeout_while(self.lock(), time, |table| table.version == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// Forgets those in which nothing moved for long: their tasks have given up, or never came.
+    fn forget_idle(&mut self, now: Duration) {
+        let idle = Duration::from_millis(COLLECTIVE_IDLE_MS);
+        self.live.retain(|_, live| now.saturating_sub(live.touched()) < idle);
+        self.refused.retain(|_, (_, since)| now.saturating_sub(*since) < idle);
+        while self.over.front().is_some_and(|over| now.saturating_sub(over.touched()) >= idle) {
+            self.over.pop_front();
+        }
+    }
+}
+
+impl Collective {
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes its progress, and wakes whoever waits for a change.
+    fn advance<T>(&self, now: Duration, change: impl FnOnce(&mut Progress) -> T) -> T {
+        let mut progress = self.progress();
+        let (version, moves) = (progress.version(), progress.moves());
+        let out = change(&mut progress);
+        let (woke, moved) = (progress.version() != version, progress.moves() != moves);
+        drop(progress);
+        if woke {
+            self.changed.notify_all();
+        }
+        if moved {
+            self.touched.store(now.as_nanos() as u64, Relaxed);
+        }
+        out
+    }
+
+    /// Ends it for all tasks, unless it has failed already.
+    fn fail(&self, failure: &Failure, now: Duration) {
+        tracing::debug!(%failure, "collective request failed");
+        self.advance(now, |progress| progress.fail(failure.clone()));
+    }
+
+    fn wait(&self, seen: u64, time: Duration) {
+        let waited = self.changed.wait_timeout_while(self.progress(), time, |progress| progress.version() == seen);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    fn touched(&self) -> Duration {
+        Duration::from_nanos(self.touched.load(Relaxed))
+    }
+
+    fn writes(&self) -> bool {
+        self.kind == CollectiveKind::Write
+    }
+}

@@ -1,0 +1,233 @@
+//! Reading: a chunk is read once, and each task's pieces are sent out of its memory.
+
+use std::{
+    io::IoSlice,
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use braid_store::ObjectStore;
+use braid_types::{
+    ByteCount, Failure, ObjectOffset, Status,
+    limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
+};
+use braid_wire::message::iod::ReadReply;
+
+use super::{
+    Collective,
+    chunk::{Chunk, Extent, Plan},
+    cursor::Next,
+    join::{At, JoinJob, Step, Stop},
+};
+use crate::{
+    iod_core::IodCore,
+    payload::cut,
+    sink::{Answer, FrameSink, SinkError},
+};
+
+/// Why a frame is sent now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Because {
+    /// It is full.
+    Full,
+    /// The next byte is in a later chunk.
+    Past,
+    /// The call has all it asked for.
+    Done,
+    /// The task has all that there is.
+    Over,
+    /// The steps are used up: it is not sent.
+    Paused,
+}
+
+impl JoinJob {
+    /// One slice of a read: sends at most one data frame, or the final one.
+    ///
+    /// # Errors
+    /// [`SinkError::Closed`] when the connection is gone.
+    pub fn step<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        sink: &mut dyn FrameSink,
+    ) -> Result<Step, SinkError> {
+        match self.read_slice(core, now, sink) {
+            Ok(step) => Ok(step),
+            Err(Stop::Waits) => Ok(Step::Waits),
+            Err(Stop::Closed) => Err(SinkError::Closed),
+            Err(Stop::Failed(failure)) => {
+                let answer = self.fail(core, &failure, now);
+                sink.finish_memory(&answer.body, &[])?;
+                Ok(Step::Finished)
+            }
+        }
+    }
+
+    fn read_slice<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        sink: &mut dyn FrameSink,
+    ) -> Result<Step, Stop> {
+        if self.answered {
+            return self.end_read(core, now);
+        }
+        self.enter(core, now)?;
+        let chunk = match self.chunk(core, now)? {
+            At::Chunk(chunk) => chunk,
+            At::Making => return Ok(Step::Again),
+            At::Nothing => return self.answer_read(core, now, None, sink),
+        };
+        match self.plan_frame(&chunk) {
+            Because::Paused => Ok(Step::Again),
+            Because::Done | Because::Over => self.answer_read(core, now, Some(&chunk), sink),
+            because => {
+                self.send_frame(core, &chunk, sink)?;
+                if because == Because::Past {
+                    drop(chunk);
+                    self.pass(now);
+                }
+                Ok(Step::Again)
+            }
+        }
+    }
+
+    fn plan_frame(&mut self, chunk: &Chunk) -> Because {
+        let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) else {
+            return Because::Over;
+        };
+        let mut steps = JOB_SLICE_ACCESSES_MAX;
+        let mut planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
+        loop {
+            let left = self.bytes - self.had - planned as u64;
+            let room = left.min((REPLY_DATA_BYTES_MAX - planned) as u64);
+            if left == 0 {
+                return Because::Done;
+            }
+            if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
+                return Because::Full;
+            }
+            match cursor.peek(chunk, &self.grant, room, &mut steps) {
+                Next::Piece(at, bytes) => {
+                    cursor.take(bytes);
+                    planned += bytes as usize;
+                    match self.pieces.last_mut() {
+                        Some((last, length)) if *last + *length == at => *length += bytes as usize,
+                        _ => self.pieces.push((at, bytes as usize)),
+                    }
+                }
+                Next::Past => return Because::Past,
+                Next::Over => return Because::Over,
+                Next::Paused => return Because::Paused,
+            }
+        }
+    }
+
+    fn send_frame<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        chunk: &Chunk,
+        sink: &mut dyn FrameSink,
+    ) -> Result<(), Stop> {
+        if self.pieces.is_empty() {
+            return Ok(());
+        }
+        let memory = chunk.memory.read().unwrap_or_else(PoisonError::into_inner);
+        let pieces: Vec<IoSlice<'_>> =
+            self.pieces.iter().map(|(at, bytes)| IoSlice::new(&memory[*at..at + bytes])).collect();
+        sink.memory(&pieces)?;
+        self.sent(core);
+        Ok(())
+    }
+
+    /// What was planned is on its way.
+    fn sent<S: ObjectStore>(&mut self, core: &IodCore<S>) {
+        let bytes: usize = self.pieces.drain(..).map(|(_, bytes)| bytes).sum();
+        self.had += bytes as u64;
+        core.counters().bytes_read.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// The final frame, with what is planned. The collective request hears of the end after that.
+    fn answer_read<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        chunk: Option<&Arc<Chunk>>,
+        sink: &mut dyn FrameSink,
+    ) -> Result<Step, Stop> {
+        let planned: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
+        let ends = self.entered.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
+        let answer = Answer::from_outcome(Ok(ReadReply { bytes: ByteCount(self.had + planned as u64), ends }));
+        match chunk {
+            Some(chunk) => {
+                let memory = chunk.memory.read().unwrap_or_else(PoisonError::into_inner);
+                let pieces: Vec<IoSlice<'_>> =
+                    self.pieces.iter().map(|(at, bytes)| IoSlice::new(&memory[*at..at + bytes])).collect();
+                sink.finish_memory(&answer.body, &pieces)?;
+            }
+            None => sink.finish_memory(&answer.body, &[])?,
+        }
+        self.sent(core);
+        self.answered = true;
+        self.end_read(core, now)
+    }
+
+    /// After the final frame: whether the task wants more is found out for the sake of the others.
+    fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
+        let mut over = true;
+        if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
+            match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
+                None => return Ok(Step::Again),
+                Some(is_over) => over = is_over,
+            }
+        }
+        if let Some(entered) = &mut self.entered {
+            entered.chunk = None;
+            if over && entered.cursor.is_some() {
+                entered.collective.advance(now, |progress| progress.finish(self.rank));
+            }
+        }
+        self.leave(core, now);
+        Ok(Step::Finished)
+    }
+
+    /// The task has had its bytes of the chunk.
+    fn pass(&mut self, now: Duration) {
+        let Some(entered) = &mut self.entered else { return };
+        entered.chunk = None;
+        entered.collective.advance(now, |progress| progress.pass(self.rank));
+    }
+}
+
+impl Collective {
+    /// Reads a planned chunk: each run in one call, zeros where the object has none.
+    pub(super) fn fill<S: ObjectStore>(
+        &self,
+        core: &IodCore<S>,
+        plan: &Plan,
+        memory: &mut [u8],
+    ) -> Result<(), Failure> {
+        let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for Extent { slot, offset, bytes, at } in &plan.extents {
+            let into = &mut memory[*at..at + *bytes as usize];
+            let object_end = self.ends[usize::from(*slot)].bytes.0;
+            let there = object_end.saturating_sub(*offset).min(*bytes) as usize;
+            let (data, hole) = into.split_at_mut(there);
+            hole.fill(0);
+            let Some(object) = objects[usize::from(*slot)].as_ref().filter(|_| there > 0) else { continue };
+            let read = core.warned(object.read_at(data, ObjectOffset(*offset)))?;
+            core.counters().collective_store_calls.fetch_add(1, Relaxed);
+            core.counters().collective_store_bytes.fetch_add(read as u64, Relaxed);
+            if read < there {
+                return Err(cut());
+            }
+        }
+        for object in objects.iter().flatten() {
+            if core.warned(object.stat())?.size_generation > self.grant.size_generation {
+                let detail = "the file was truncated while a collective request read it";
+                return Err(Failure::new(Status::StaleGeneration, detail));
+            }
+        }
+        Ok(())
+    }
+}

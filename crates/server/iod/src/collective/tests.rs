@@ -1,0 +1,184 @@
+//! The state machine by itself.
+
+use braid_layout::{Distribution, Layout, LayoutMap, PartSet, Request, View};
+use braid_types::{Failure, FileOffset, IodId, Status, limits::COLLECTIVE_RING};
+
+use super::{
+    chunk::{Chunk, Plan, Planned},
+    cursor::Cursor,
+    progress::{Progress, Turn, Want},
+};
+use crate::grant::Grant;
+
+const CHUNK: u64 = 1 << 20;
+
+fn map() -> LayoutMap {
+    Layout::one(Distribution::Single, [IodId(1)]).map().unwrap()
+}
+
+fn grant() -> Grant {
+    use braid_types::{FileIndex, MdsEpoch, SessionId, SizeGeneration};
+    use braid_wire::{Capability, Rights, Secret};
+    let key = Secret::from_bytes([1; 32]);
+    let capability = Capability {
+        file: FileIndex(1),
+        size_generation: SizeGeneration(1),
+        rights: Rights::READ_WRITE,
+        session: SessionId(1),
+        epoch: MdsEpoch(1),
+        owner: (0, 0),
+        layout: Layout::one(Distribution::Single, [IodId(1)]),
+        existing_parts: Vec::new(),
+    };
+    Grant::verify(&capability.sign(&key), &key, IodId(1)).unwrap()
+}
+
+fn progress(requests: &[Request], writes: bool) -> Progress {
+    let (map, parts) = (map(), PartSet::first(1));
+    let mut sweep = map.sweep(requests, &parts, u64::MAX).unwrap();
+    assert!(sweep.look(&mut 1_000_000));
+    let cursors = requests.iter().enumerate().map(|(at, request)| {
+        let unfold = map.unfold(request, &parts).unwrap();
+        sweep.wants(at).then(|| Box::new(Cursor::new(unfold, u64::MAX)))
+    });
+    let cursors = cursors.collect();
+    Progress::new(sweep, cursors, writes)
+}
+
+fn interleaved(tasks: u64, bytes: u64) -> Vec<Request> {
+    (0..tasks).map(|n| Request { view: View::strided(n * 4096, 4096, tasks * 4096), start: 0, bytes }).collect()
+}
+
+/// Makes the chunk that the task wants.
+fn make(progress: &mut Progress, rank: usize) -> bool {
+    let Want::Make(mut sweep, memory) = progress.want(rank) else { return false };
+    let mut plan = Plan::default();
+    let planned = loop {
+        match plan.more(&mut sweep, &grant(), CHUNK, 0) {
+            Planned::Paused => {}
+            planned => break planned,
+        }
+    };
+    progress.made(sweep, (planned == Planned::Whole).then(|| Chunk::new(plan, memory)));
+    true
+}
+
+fn is_wait(want: &Want) -> bool {
+    matches!(want, Want::Wait)
+}
+
+#[test]
+fn the_fastest_task_is_a_ring_ahead_of_the_slowest_and_no_further() {
+    let mut progress = progress(&interleaved(2, 20 * CHUNK), false);
+    for number in 0..COLLECTIVE_RING {
+        assert!(make(&mut progress, 0), "chunk {number}");
+        assert!(matches!(progress.want(0), Want::Chunk(_)));
+        assert!(progress.pass(0).is_none());
+    }
+    assert!(is_wait(&progress.want(0)), "the ring is full");
+    let version = progress.version();
+    assert!(matches!(progress.want(1), Want::Chunk(_)));
+    progress.pass(1);
+    assert_ne!(progress.version(), version, "whoever waits for room is woken");
+    assert!(make(&mut progress, 0), "one chunk is gone");
+}
+
+#[test]
+fn one_task_makes_a_chunk_and_the_others_wait_for_it() {
+    let mut progress = progress(&interleaved(3, CHUNK), false);
+    let Want::Make(sweep, memory) = progress.want(1) else { panic!("the first makes it") };
+    assert!(is_wait(&progress.want(0)) && is_wait(&progress.want(1)) && is_wait(&progress.want(2)));
+    let (mut plan, mut sweep) = (Plan::default(), sweep);
+    while plan.more(&mut sweep, &grant(), CHUNK, 0) == Planned::Paused {}
+    assert_eq!((plan.end, plan.bytes, plan.extents.len()), (CHUNK, CHUNK, 1), "interleaved pieces are one run");
+    progress.made(sweep, Some(Chunk::new(plan, memory)));
+    assert!((0..3).all(|rank| matches!(progress.want(rank), Want::Chunk(_))));
+}
+
+#[test]
+fn a_task_that_wants_nothing_more_holds_nobody_up() {
+    let mut requests = interleaved(2, 20 * CHUNK);
+    requests[1].bytes = 4096;
+    let mut progress = progress(&requests, false);
+    for _ in 0..COLLECTIVE_RING {
+        assert!(make(&mut progress, 0));
+        progress.pass(0);
+    }
+    assert!(is_wait(&progress.want(0)));
+    assert!(progress.finish(1).is_empty());
+    for _ in 0..3 * COLLECTIVE_RING {
+        assert!(make(&mut progress, 0));
+        progress.pass(0);
+    }
+}
+
+#[test]
+fn a_written_chunk_lands_when_the_last_task_has_passed_it_and_only_then_is_a_task_done() {
+    let mut progress = progress(&interleaved(2, CHUNK / 2), true);
+    assert!(make(&mut progress, 0));
+    progress.put(0);
+    progress.put(1);
+    assert!(progress.pass(1).is_none());
+    assert!(progress.finish(1).is_empty());
+    assert_eq!(progress.has_landed(1), Ok(false));
+    let (number, chunk) = progress.pass(0).expect("it is full");
+    assert!(progress.finish(0).is_empty());
+    assert_eq!((number, progress.has_landed(0), progress.is_over()), (0, Ok(false), false));
+    progress.landed(number, chunk.into_memory());
+    assert_eq!((progress.has_landed(0), progress.has_landed(1), progress.is_over()), (Ok(true), Ok(true), true));
+}
+
+#[test]
+fn where_tasks_overlap_a_higher_rank_waits_for_the_lower_ones() {
+    let same = vec![Request::contiguous(FileOffset(0), 3 * CHUNK); 3];
+    let mut writing = progress(&same, true);
+    assert!(make(&mut writing, 2), "anybody makes it");
+    assert!(is_wait(&writing.want(2)) && is_wait(&writing.want(1)));
+    assert!(matches!(writing.want(0), Want::Chunk(_)));
+    let version = writing.version();
+    writing.pass(0);
+    assert_ne!(writing.version(), version);
+    assert!(is_wait(&writing.want(2)));
+    assert!(matches!(writing.want(1), Want::Chunk(_)));
+    let mut reading = progress(&same, false);
+    assert!(make(&mut reading, 2));
+    assert!((0..3).all(|rank| matches!(reading.want(rank), Want::Chunk(_))), "readers do not mind");
+}
+
+#[test]
+fn it_fails_once_with_the_first_failure_and_for_everybody() {
+    let mut progress = progress(&interleaved(2, CHUNK), true);
+    assert!(matches!(progress.begin(0, 0), Turn::Go(_)));
+    progress.fail(Failure::new(Status::NoSpace, "first"));
+    progress.fail(Failure::new(Status::Cancelled, "second"));
+    let is_first = |failure: &Failure| failure.detail == "first";
+    assert!(matches!(progress.want(0), Want::Failed(failure) if is_first(&failure)));
+    assert!(matches!(progress.begin(1, 0), Turn::Failed(failure) if is_first(&failure)));
+    assert!(progress.has_landed(0).is_err_and(|failure| is_first(&failure)));
+    assert!(progress.pass(0).is_none() && progress.finish(1).is_empty(), "nothing lands any more");
+}
+
+#[test]
+fn a_tasks_calls_continue_each_other() {
+    let mut progress = progress(&interleaved(2, CHUNK), false);
+    let Turn::Go(cursor) = progress.begin(0, 0) else { panic!("its first call") };
+    assert!(matches!(progress.begin(0, 4096), Turn::Wait), "the first is under way");
+    progress.end(0, Some(cursor), 4096);
+    assert!(matches!(progress.begin(0, 8192), Turn::Wait), "one is missing before it");
+    assert!(matches!(progress.begin(0, 0), Turn::Misplaced));
+    assert!(matches!(progress.begin(0, 4096), Turn::Go(_)));
+    progress.finish(1);
+    assert!(matches!(progress.begin(1, 77), Turn::Nothing));
+}
+
+#[test]
+fn who_is_missing_is_named() {
+    let mut progress = progress(&interleaved(3, CHUNK), false);
+    let _held = (progress.begin(0, 0), progress.begin(2, 0));
+    assert_eq!(progress.stalled(5).detail, "task 1 did not join the collective request within 5 ms");
+    let _held = progress.begin(1, 0);
+    make(&mut progress, 0);
+    progress.pass(0);
+    progress.pass(1);
+    assert_eq!(progress.stalled(5).detail, "task 2 of the collective request did not go on for 5 ms");
+}

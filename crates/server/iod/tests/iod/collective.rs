@@ -1,0 +1,256 @@
+//! Collective requests through the core: who may join, what is refused, what does not land.
+
+use braid_iod::{Begun, JoinJob, Step};
+use braid_layout::{Distribution, Layout, Request, View};
+use braid_types::{
+    ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
+    limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
+};
+use braid_wire::{
+    Call, Capability, Rights, Wire, decode_outcome,
+    message::{
+        collective::{CollectiveKind, TaskFamily},
+        iod::{Abandon, Collect, Fence, JoinRead, JoinWrite, ObjectLength, Truncate, WriteReply},
+    },
+};
+
+use super::harness::*;
+
+const OTHER: SessionId = SessionId(6);
+const ID: [u8; 16] = [3; 16];
+
+fn whole() -> Capability {
+    capability(Layout::one(Distribution::Single, [IodId(1)]))
+}
+
+fn of(session: SessionId) -> Capability {
+    Capability { session, ..whole() }
+}
+
+/// Tasks with 8 bytes each of every 16, for two of them; sessions by rank.
+fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> Collect {
+    let stride = 8 * sessions.len() as u64;
+    let task = |n: usize| Request { view: View::strided(n as u64 * 8, 8, stride), start: 0, bytes };
+    let tasks = TaskFamily::of(&(0..sessions.len()).map(task).collect::<Vec<_>>());
+    let sessions = sessions.iter().map(|session| (*session, 1)).collect();
+    let present = of(SESSION).sign(&server_key());
+    Collect { handle: 1, present, collective: id, kind, tasks, sessions }
+}
+
+fn join_read(capability: &Capability, rank: u32, bytes: u64) -> JoinRead {
+    let present = capability.sign(&server_key());
+    let (skip, bytes) = (ByteCount(0), ByteCount(bytes));
+    JoinRead { handle: 1, present, collective: ID, rank, skip, bytes, wait_ms: 1000 }
+}
+
+fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
+    let present = capability.sign(&server_key());
+    JoinWrite { handle: 1, present, collective: ID, rank, skip: ByteCount(0), wait_ms: 1000 }
+}
+
+/// A write's job, that has taken all of this payload.
+fn pushed(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8]) -> Box<JoinJob> {
+    let begun = client.core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), payload.len() as u32);
+    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
+    let mut rest = payload;
+    while !rest.is_empty() {
+        let (taken, step) = job.push(client.core, NOW, rest);
+        assert_ne!((taken, step), (0, Step::Waits), "it need not wait");
+        rest = &rest[taken..];
+    }
+    job
+}
+
+/// How a write ends; `None` while it waits for others.
+fn ended(client: &Client<'_>, job: &mut JoinJob) -> Option<Result<WriteReply, Failure>> {
+    loop {
+        match job.finish(client.core, NOW) {
+            Ok(answer) => return Some(decode_outcome(&answer.body).unwrap()),
+            Err(Step::Waits) => return None,
+            Err(_) => {}
+        }
+    }
+}
+
+#[test]
+fn a_stranger_cannot_join_and_changes_nothing_for_the_tasks() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&whole(), contiguous(0, 16), b"abcdefghijklmnop").unwrap();
+    task.call(&collect(ID, CollectiveKind::Read, &[SESSION], 16)).unwrap();
+    let mut stranger = Client::of_session(&core, OTHER);
+    assert_eq!(refusal(stranger.call(&join_read(&of(OTHER), 0, 16))), Status::BadCapability, "another's place");
+    assert_eq!(refusal(stranger.call(&join_read(&of(OTHER), 1, 16))), Status::BadCapability, "no place");
+    assert_eq!(refusal(stranger.call(&join_read(&of(SESSION), 0, 16))), Status::BadCapability, "another's capability");
+    let other_file = Capability { file: braid_types::FileIndex(78), ..whole() };
+    let mut elsewhere = Client::over(&core, SESSION, ConnectionId([8; 16]));
+    assert_eq!(refusal(elsewhere.call(&join_read(&other_file, 0, 16))), Status::BadCapability, "another file's");
+    let read = task.call_with(&join_read(&whole(), 0, 16), &[]).unwrap();
+    assert_eq!(read.payload, b"abcdefghijklmnop");
+    assert_eq!(read.reply.bytes, ByteCount(16));
+}
+
+#[test]
+fn the_right_that_is_needed_is_needed_by_master_and_task() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    let read_only = Capability { rights: Rights::READ, ..whole() };
+    let writing =
+        Collect { present: read_only.sign(&server_key()), ..collect(ID, CollectiveKind::Write, &[SESSION], 16) };
+    assert_eq!(refusal(task.call(&writing)), Status::BadCapability);
+    assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::BadCapability, "and so are joins");
+    let id = [4; 16];
+    task.call(&Collect { collective: id, ..collect(id, CollectiveKind::Write, &[SESSION], 16) }).unwrap();
+    let joining = JoinWrite { collective: id, ..join_write(&read_only, 0) };
+    assert_eq!(refusal(task.call_with(&joining, &[1; 16])), Status::BadCapability);
+    let reading = JoinRead { collective: id, ..join_read(&whole(), 0, 16) };
+    assert_eq!(refusal(task.call(&reading)), Status::BadCapability, "it writes");
+    let joining = JoinWrite { collective: id, ..join_write(&whole(), 0) };
+    assert_eq!(task.call_with(&joining, &[1; 16]).unwrap().reply.bytes, ByteCount(16));
+}
+
+#[test]
+fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    let stranger = collect([1; 16], CollectiveKind::Read, &[OTHER], 16);
+    assert_eq!(refusal(master.call(&stranger)), Status::BadCapability);
+    let mut short = collect([2; 16], CollectiveKind::Read, &[SESSION, OTHER], 16);
+    short.sessions.pop();
+    assert_eq!(refusal(master.call(&short)), Status::Malformed);
+    let mut crowd = collect([4; 16], CollectiveKind::Read, &[SESSION], 16);
+    crowd.tasks[0].count = COLLECTIVE_TASKS_MAX as u32 + 1;
+    crowd.sessions[0].1 = COLLECTIVE_TASKS_MAX as u32 + 1;
+    assert_eq!(refusal(master.call(&crowd)), Status::LimitExceeded);
+    assert_eq!(refusal(Client::mds(&core).call(&collect(ID, CollectiveKind::Read, &[SESSION], 16))), Status::WrongRole);
+}
+
+#[test]
+fn collective_requests_are_limited_and_idle_ones_make_room() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    let of_id = |id: u8| collect([id; 16], CollectiveKind::Write, &[SESSION, OTHER], 16);
+    for id in 0..COLLECTIVES_MAX as u8 {
+        master.call(&of_id(id)).unwrap();
+    }
+    assert_eq!(refusal(master.call(&of_id(200))), Status::LimitExceeded);
+    assert_eq!(refusal(master.call(&of_id(0))), Status::LimitExceeded);
+    core.serve_until(None);
+    master.now += std::time::Duration::from_secs(61);
+    core.serve_until(Some(master.now + SERVES_FOR));
+    master.call(&of_id(201)).unwrap();
+    assert_eq!(refusal(master.call(&of_id(201))), Status::Exists, "an id is used once");
+}
+
+#[test]
+fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
+    let core = daemon(1);
+    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
+    let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc");
+    assert_eq!(ended(&first, &mut one), None, "the other's bytes are missing");
+    assert_eq!(first.read(&whole(), contiguous(0, 32)).unwrap().payload, b"", "nothing is written");
+    let mut two = pushed(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd");
+    assert_eq!(ended(&second, &mut two).unwrap().unwrap().bytes, ByteCount(16));
+    assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(16));
+    assert_eq!(first.read(&whole(), contiguous(0, 32)).unwrap().payload, b"aaaaaaaabbbbbbbbccccccccdddddddd");
+    let calls = core.counters().collective_store_calls.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(calls, 1);
+}
+
+#[test]
+fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
+    for abandoned in [false, true] {
+        let core = daemon(1);
+        let id = ConnectionId([5; 16]);
+        let (mut first, mut second) = (Client::over(&core, SESSION, id), Client::of_session(&core, OTHER));
+        first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
+        let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc");
+        assert_eq!(ended(&first, &mut one), None);
+        let status = if abandoned {
+            let mut again = Client::over(&core, SESSION, ConnectionId([6; 16]));
+            again.call(&Abandon { connections: vec![id] }).unwrap();
+            Status::Cancelled
+        } else {
+            let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
+            Client::mds(&core).call(&fence).unwrap();
+            Status::Fenced
+        };
+        let mut two = pushed(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd");
+        assert_eq!(ended(&second, &mut two).unwrap().unwrap_err().status, status, "the same for all");
+        assert_eq!(ended(&first, &mut one).unwrap().unwrap_err().status, status);
+        assert_eq!(second.read(&of(OTHER), contiguous(0, 32)).unwrap().payload, b"");
+    }
+}
+
+#[test]
+fn a_truncate_in_between_ends_a_read_and_a_write_as_stale() {
+    for kind in [CollectiveKind::Read, CollectiveKind::Write] {
+        let core = daemon(1);
+        let mut task = Client::of_session(&core, SESSION);
+        task.write(&whole(), contiguous(0, 16), b"abcdefghijklmnop").unwrap();
+        task.call(&collect(ID, kind, &[SESSION], 16)).unwrap();
+        let objects = vec![ObjectLength { object: object(0), bytes: ByteCount(16) }];
+        let (size_generation, capability) = (SizeGeneration(2), whole().sign(&server_key()));
+        Client::mds(&core).call(&Truncate { objects, size_generation, capability }).unwrap();
+        let status = match kind {
+            CollectiveKind::Read => refusal(task.call(&join_read(&whole(), 0, 16))),
+            _ => refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])),
+        };
+        assert_eq!(status, Status::StaleGeneration, "{kind:?}");
+        let fresh = Capability { size_generation, ..whole() };
+        assert_eq!(task.read(&fresh, contiguous(0, 16)).unwrap().payload, b"abcdefghijklmnop");
+    }
+}
+
+#[test]
+fn a_task_of_a_newer_size_generation_than_the_master_ends_it_for_all() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&whole(), contiguous(0, 16), &[1; 16]).unwrap();
+    task.call(&collect(ID, CollectiveKind::Read, &[SESSION], 16)).unwrap();
+    let newer = Capability { size_generation: SizeGeneration(2), ..whole() };
+    assert_eq!(refusal(task.call(&join_read(&newer, 0, 16))), Status::StaleGeneration);
+    assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::StaleGeneration);
+}
+
+#[test]
+fn a_payload_that_is_not_what_the_task_wants_fails_for_all() {
+    for bytes in [8usize, 24] {
+        let core = daemon(1);
+        let mut task = Client::of_session(&core, SESSION);
+        task.call(&collect(ID, CollectiveKind::Write, &[SESSION], 16)).unwrap();
+        let outcome = task.call_with(&join_write(&whole(), 0), &vec![7; bytes]);
+        if bytes == 8 {
+            // The rest may come with another call; there is none that brings it.
+            assert_eq!(outcome.unwrap().reply.bytes, ByteCount(8));
+            assert_eq!(task.read(&whole(), contiguous(0, 16)).unwrap().payload, b"");
+        } else {
+            assert_eq!(refusal(outcome), Status::Malformed);
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_connection_ends_what_its_task_is_in() {
+    let core = daemon(1);
+    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
+    // The first half of its bytes: answered, and nothing of the call is under way.
+    let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaa");
+    assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(8));
+    drop(one);
+    drop(first);
+    let lost = refusal(second.call_with(&join_write(&of(OTHER), 1), &[1; 16]));
+    assert_eq!(lost, Status::TryAgain);
+    assert_eq!(second.read(&of(OTHER), contiguous(0, 32)).unwrap().payload, b"");
+}
+
+#[test]
+fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::TryAgain, "no Collect came");
+    task.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
+    assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::TryAgain);
+}
