@@ -71,7 +71,7 @@ impl LayoutMap {
     /// use braid_types::IodId;
     /// // Two tasks that share a file of one part, 4 bytes in every 8 each: together they want all of it.
     /// let map = Layout::one(Distribution::Single, [IodId(1)]).map()?;
-    /// let task = |n| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
+    /// let task = |n: u64| Request { view: View::strided(n * 4, 4, 8), start: 0, bytes: 12 };
     /// let mut sweep = map.sweep(&[task(0), task(1)], &PartSet::first(1), u64::MAX)?;
     /// let mut bytes = 0;
     /// while let Swept::Run(run) = sweep.next_within(u64::MAX, &mut 1000) {

@@ -36,7 +36,7 @@ impl TaskFamily {
     /// ```
     /// use braid_layout::{Request, View};
     /// use braid_wire::message::collective::TaskFamily;
-    /// let task = |n| Request { view: View::strided(n * 4096, 4096, 65536), start: 0, bytes: 1 << 20 };
+    /// let task = |n: u64| Request { view: View::strided(n * 4096, 4096, 65536), start: 0, bytes: 1 << 20 };
     /// let families = TaskFamily::of(&(0..16).map(task).collect::<Vec<_>>());
     /// assert_eq!((families.len(), families[0].count, families[0].displacement_step), (1, 16, 4096));
     /// ```

@@ -7,14 +7,18 @@ use braid_types::{
     limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
 };
 use braid_wire::{
-    Call, Capability, Rights, Wire, decode_outcome,
+    Call, Capability, FrameFlags, Rights, Wire, decode_outcome,
     message::{
+        Cancel, Ping,
         collective::{CollectiveKind, TaskFamily},
         iod::{Abandon, Collect, Fence, JoinRead, JoinWrite, ObjectLength, Truncate, WriteReply},
     },
 };
 
-use super::harness::*;
+use super::{
+    cluster::{Cluster, RawClient, request_frame},
+    harness::*,
+};
 
 const OTHER: SessionId = SessionId(6);
 const ID: [u8; 16] = [3; 16];
@@ -253,4 +257,45 @@ fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
     assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::TryAgain, "no Collect came");
     task.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::TryAgain);
+}
+
+fn on(cluster: &Cluster) -> Capability {
+    capability(Layout::one(Distribution::Single, [cluster.iod.id()]))
+}
+
+#[test]
+fn a_join_that_waits_can_be_cancelled_and_its_connection_serves_other_calls_meanwhile() {
+    let cluster = Cluster::start();
+    let mut client = RawClient::connect(&cluster.client_endpoint());
+    let join = JoinRead { wait_ms: 30_000, ..join_read(&on(&cluster), 0, 16) };
+    client.send(&request_frame(1, &join));
+    client.send(&request_frame(2, &Ping {}));
+    let (header, _) = client.receive();
+    assert_eq!((header.request_id, header.flags), (2, FrameFlags::FINAL));
+    client.send(&request_frame(3, &Cancel { request_id: 1 }));
+    let mut ended = || {
+        let (header, body) = client.receive();
+        (header.request_id, decode_outcome::<()>(&body).unwrap().err().map(|failure| failure.status))
+    };
+    assert_eq!([ended(), ended()], [(1, Some(Status::Cancelled)), (3, None)]);
+}
+
+#[test]
+fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they_named() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let join = JoinRead { wait_ms: 100, ..join_read(&on(&cluster), 0, 16) };
+    let (alone, _) = client.call(&join, &[], &mut [0; 16]).unwrap();
+    assert_eq!(alone.unwrap_err().detail, "no master's collective request came within 100 ms");
+    let present = on(&cluster).sign(&server_key());
+    let collect = Collect { present, ..collect(ID, CollectiveKind::Write, &[SESSION, SESSION], 16) };
+    client.call(&collect, &[], &mut []).unwrap().0.unwrap();
+    let join = JoinWrite { wait_ms: 100, ..join_write(&on(&cluster), 1) };
+    let (waited, _) = client.call(&join, &[7; 16], &mut []).unwrap();
+    let failure = waited.unwrap_err();
+    assert_eq!(failure.status, Status::TryAgain);
+    assert_eq!(failure.detail, "task 0 did not join the collective request within 100 ms");
+    let join = JoinWrite { wait_ms: 30_000, ..join_write(&on(&cluster), 0) };
+    let (late, _) = client.call(&join, &[7; 16], &mut []).unwrap();
+    assert_eq!(late.unwrap_err(), failure, "the same, and at once");
 }
