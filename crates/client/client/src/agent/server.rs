@@ -16,12 +16,12 @@ use std::{
     time::Duration,
 };
 
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use braid_types::{ClusterUuid, Failure, Status};
 use braid_wire::{
     Secret, Ticket,
     message::{mds::AgentCheckReply, types::Identity},
 };
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 
 use super::{peer, protocol};
 use crate::{

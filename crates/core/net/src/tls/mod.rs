@@ -28,12 +28,12 @@ use std::{
     sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
-use braid_wire::CHANNEL_BINDING_BYTES;
 use aws_lc_rs::{
     aead::{AES_128_GCM, Algorithm, CHACHA20_POLY1305},
     rand::SystemRandom,
     signature::Ed25519KeyPair,
 };
+use braid_wire::CHANNEL_BINDING_BYTES;
 use rustls::{
     CipherSuite, ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, Error, KeyLog,
     ServerConfig, ServerConnection, SignatureScheme,

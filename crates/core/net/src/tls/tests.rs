@@ -6,8 +6,8 @@ use std::{
     thread,
 };
 
-use proptest::prelude::*;
 use aws_lc_rs::aead::{AES_128_GCM, CHACHA20_POLY1305};
+use proptest::prelude::*;
 use rustls::{ServerConnection, StreamOwned};
 
 use super::*;

@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use braid_client::KeyFile;
 use braid_mds::Mds;
 use braid_types::{ClusterUuid, KeyId, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 
 use crate::{

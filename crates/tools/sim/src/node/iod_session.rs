@@ -2,6 +2,7 @@
 //! death or another client's write can fall between any two of them.
 
 use std::{
+    io::IoSlice,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -9,9 +10,14 @@ use std::{
     time::Duration,
 };
 
-use braid_iod::{Begun, ConnectionState, FrameSink, IodCore, Payload, Peer, Progress, SinkError, WriteJob};
+use braid_iod::{
+    Begun, ConnectionState, FrameSink, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Step, WriteJob,
+};
 use braid_store::MemStore;
-use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
+use braid_wire::{
+    Call, FrameHeader, encode_success,
+    message::iod::{Abandon, JoinWrite},
+};
 
 use crate::{
     network::{Replies, Session},
@@ -56,15 +62,17 @@ impl Session for IodSession {
             replies.finish(&encode_success(&()), &[]);
             return;
         }
-        let (shared, now) = (self.shared.clone(), self.shared.world.now());
+        let (shared, now, op) = (self.shared.clone(), self.shared.world.now(), header.op);
         let begun = self.shared.core.begin(&mut lock(&self.state), now, header.op, &body, header.payload_bytes);
-        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, &payload, &replies).await });
+        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, op, &payload, &replies).await });
     }
 }
 
 impl Shared {
-    async fn finish(&self, begun: Begun<MemStore>, payload: &[u8], replies: &Replies) {
+    async fn finish(&self, begun: Begun<MemStore>, op: u16, payload: &[u8], replies: &Replies) {
         let answer = match begun {
+            Begun::Join(job) if op == JoinWrite::OP => self.join_write(job, payload).await,
+            Begun::Join(job) => return self.join_read(job, replies).await,
             Begun::Read(mut job) => {
                 let mut sink = Sink(replies);
                 while job.step(&self.core, self.world.now(), &mut sink) == Ok(Progress::Again) {
@@ -100,6 +108,31 @@ impl Shared {
         }
     }
 
+    /// A task's part in a collective read. Who waits for other tasks looks again a little later.
+    async fn join_read(&self, mut job: Box<JoinJob>, replies: &Replies) {
+        loop {
+            match job.step(&self.core, self.world.now(), &mut Sink(replies)) {
+                Ok(Step::Again | Step::Waits) => self.pause(5..50).await,
+                _ => return,
+            }
+        }
+    }
+
+    async fn join_write(&self, mut job: Box<JoinJob>, payload: &[u8]) -> braid_iod::Answer {
+        let mut rest = payload;
+        while !rest.is_empty() {
+            let (taken, _) = job.push(&self.core, self.world.now(), rest);
+            rest = &rest[taken..];
+            self.pause(5..100).await;
+        }
+        loop {
+            match job.finish(&self.core, self.world.now()) {
+                Ok(answer) => return answer,
+                Err(_) => self.pause(1..50).await,
+            }
+        }
+    }
+
     async fn pause(&self, micros: std::ops::Range<u64>) {
         let time = Duration::from_micros(self.random.within(micros));
         self.world.sleep(time).await;
@@ -126,4 +159,16 @@ impl FrameSink for Sink<'_> {
         let bytes = Self::read(payload)?;
         if self.0.finish(body, &bytes) { Ok(()) } else { Err(SinkError::Closed) }
     }
+
+    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        if self.0.data(&gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+
+    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        if self.0.finish(body, &gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+}
+
+fn gathered(pieces: &[IoSlice<'_>]) -> Vec<u8> {
+    pieces.iter().flat_map(|piece| piece.iter().copied()).collect()
 }

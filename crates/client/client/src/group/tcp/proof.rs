@@ -2,8 +2,8 @@
 
 use std::io;
 
-use braid_wire::Secret;
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use braid_wire::Secret;
 
 /// What a hello begins with: which protocol, which version (I10).
 const MAGIC: [u8; 8] = *b"BRDGRP01";
