@@ -143,7 +143,7 @@ pub extern "C" fn braid_pattern_bytes(bytes: u64) -> *mut braid_pattern {
     })
 }
 
-/// `count` copies of a pattern, each `stride` bytes after the one before.
+/// `count` copies of a pattern, each `stride` bytes after the one before. One copy is the pattern itself.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_pattern_vector(
     count: u64,
@@ -152,8 +152,12 @@ pub unsafe extern "C" fn braid_pattern_vector(
 ) -> *mut braid_pattern {
     call(|| {
         // SAFETY: as above.
-        let child = Box::new(unsafe { of_pattern(child) }?.clone());
-        Ok(hand_out_pattern(Pattern::Vector { count, stride, child }))
+        let child = unsafe { of_pattern(child) }?.clone();
+        // One copy is no level: views may be 16 deep.
+        Ok(hand_out_pattern(match count {
+            1 => child,
+            _ => Pattern::Vector { count, stride, child: Box::new(child) },
+        }))
     })
 }
 
