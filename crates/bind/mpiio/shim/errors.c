@@ -15,8 +15,18 @@ static struct {
 static int known;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
+#ifdef MPICH_VERSION
+/* MPICH 4.0 takes a code that MPI_Add_error_code made for a predefined class for one of its own, and shows another text. What its ROMIO
+ * makes codes with is exported, and keeps the last texts in a ring. */
+extern int MPIR_Err_create_code(int last, int fatal, const char function[], int line, int class, const char generic[],
+                                const char specific[], ...) __attribute__((weak));
+#endif
+
 static int code_of(int class, const char *text) {
     int code = class;
+#ifdef MPICH_VERSION
+    return MPIR_Err_create_code ? MPIR_Err_create_code(MPI_SUCCESS, 0, "MPI_File", 0, class, "**io", "**io %s", text) : code;
+#endif
     pthread_mutex_lock(&adding);
     for (int at = 0; at < known; at++) {
         if (codes[at].class == class && !strcmp(codes[at].text, text)) {

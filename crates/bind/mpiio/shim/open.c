@@ -47,7 +47,10 @@ static int failed_without_file(int code) {
         MPI_File_call_errhandler(carrier, code);
         REAL(close)(&carrier);
     }
+#ifdef OPEN_MPI
+    /* MPICH 4.0 gives the handler without a reference of ours to it. */
     if (handler != MPI_ERRORS_RETURN && handler != MPI_ERRORS_ARE_FATAL) MPI_Errhandler_free(&handler);
+#endif
     return code;
 }
 
@@ -98,6 +101,7 @@ static void dismantle(struct file *file) {
     if (file->shared >= 0) braid_close(file->shared);
     if (file->whole >= 0) braid_close(file->whole);
     braid_view_free(file->view);
+    drop_types(file);
     if (file->info != MPI_INFO_NULL) MPI_Info_free(&file->info);
     MPI_Comm_free(&file->comm);
     pthread_mutex_destroy(&file->moving);

@@ -95,5 +95,6 @@ void layout_hints(MPI_Info info, struct braid_layout *layout);
 /* view.c: the default view, of bytes. */
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
              enum data_representation representation);
+void drop_types(struct file *file);
 
 #endif

@@ -84,6 +84,19 @@ static int move(struct file *file, enum direction direction, int64_t at, char *m
     return code;
 }
 
+/* Addresses themselves as displacements (MPI_BOTTOM): MPICH packs nothing from NULL. The same memory from where it begins. */
+static int from_bottom(struct file *file, void **buffer, MPI_Count *count, MPI_Datatype type, MPI_Datatype *moved) {
+    MPI_Aint first, extent, back;
+    MPI_Type_get_true_extent(type, &first, &extent);
+    if (first == 0 || *count > INT_MAX) return error_of(MPI_ERR_BUFFER, file->path, "no memory is given");
+    int length = (int)*count, code;
+    back = -first;
+    if ((code = MPI_Type_create_hindexed(1, &length, &back, type, moved)) != MPI_SUCCESS) return code;
+    *buffer = (void *)first;
+    *count = 1;
+    return MPI_Type_commit(moved);
+}
+
 int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
              int64_t *moved) {
     int64_t bytes;
@@ -97,8 +110,14 @@ int transfer(struct file *file, enum direction direction, int64_t at, void *buff
         return error_of(MPI_ERR_ARG, file->path, "a write through a view that shows nothing");
     }
     if (direction == WRITING) file->dirty = 1;
-    int plain = file->representation == NATIVE && is_contiguous(type);
-    if (plain) return move(file, direction, at, buffer, bytes, moved);
+    if (buffer && file->representation == NATIVE && is_contiguous(type))
+        return move(file, direction, at, buffer, bytes, moved);
+    MPI_Datatype moved_type = MPI_DATATYPE_NULL;
+    if (!buffer) {
+        code = from_bottom(file, &buffer, &count, type, &moved_type);
+        if (code != MPI_SUCCESS) return code;
+        type = moved_type;
+    }
     char *packed = malloc((size_t)bytes);
     if (!packed) return error_of(MPI_ERR_NO_MEM, file->path, "no memory to pack the data");
     /* A read that ends short leaves the rest of the memory as it is: what is there goes in and out again. */
@@ -106,5 +125,6 @@ int transfer(struct file *file, enum direction direction, int64_t at, void *buff
     if (code == MPI_SUCCESS) code = move(file, direction, at, packed, bytes, moved);
     if (code == MPI_SUCCESS && direction == READING && *moved > 0) code = convert(file, READING, buffer, count, type, packed, bytes);
     free(packed);
+    if (moved_type != MPI_DATATYPE_NULL) MPI_Type_free(&moved_type);
     return code;
 }

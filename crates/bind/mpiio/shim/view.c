@@ -22,6 +22,11 @@ static void let_go(MPI_Datatype *type) {
     *type = MPI_DATATYPE_NULL;
 }
 
+void drop_types(struct file *file) {
+    let_go(&file->etype);
+    let_go(&file->filetype);
+}
+
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
              enum data_representation representation) {
     MPI_Count etype_bytes, filetype_bytes;
@@ -40,8 +45,7 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     }
     if (file->seen >= 0) braid_close(file->seen);
     braid_view_free(file->view);
-    let_go(&file->etype);
-    let_go(&file->filetype);
+    drop_types(file);
     file->seen = seen;
     file->view = view;
     file->displacement = displacement;

@@ -11,6 +11,7 @@ use mpi::{MPIS, Mpi};
 use support::{Cluster, ok};
 
 fn run(test: &str) {
+    let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let local = cluster.path("local");
     let mut ran = 0;
@@ -63,6 +64,7 @@ fn files_of_others_go_to_the_mpis_own() {
 
 #[test]
 fn a_program_that_knows_nothing_of_it_has_it_by_preload() {
+    let _alone = mpi::alone();
     let cluster = Cluster::start(2);
     let mut ran = 0;
     for mpi in MPIS.iter().filter_map(Mpi::find) {

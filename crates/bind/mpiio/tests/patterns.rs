@@ -13,6 +13,7 @@ use support::Cluster;
 
 /// On every MPI that is installed; the file as the client library reads it is the reference.
 fn run(pattern: &str) {
+    let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;
     for mpi in MPIS.iter().filter_map(Mpi::find) {
