@@ -32,9 +32,6 @@ int cluster_of_process(void) {
     return cluster;
 }
 
-/* The path after "braid:", or NULL for a name that is not ours. */
-static const char *path_of(const char *name) { return name && !strncmp(name, "braid:", 6) ? name + 6 : NULL; }
-
 /* A file that has no handle yet: the handler of MPI_FILE_NULL is called. Open MPI 4.1 does not call it on MPI_FILE_NULL itself, so it
  * is set on a handle that is made for it. */
 static int failed_without_file(int code) {
@@ -133,14 +130,13 @@ static int open_all(struct file *file, MPI_Info info) {
 }
 
 DEFINE(open, MPI_Comm comm, const char *name, int amode, MPI_Info info, MPI_File *handle) {
-    const char *path = path_of(name);
+    char *path = path_of_all(comm, name);
     if (!path) return REAL(open)(comm, name, amode, info, handle);
     *handle = MPI_FILE_NULL;
     struct file *file = calloc(1, sizeof *file);
     if (!file) abort();
     file->amode = amode;
-    file->path = strdup(path);
-    if (!file->path) abort();
+    file->path = path;
     file->handle = MPI_FILE_NULL;
     file->etype = file->filetype = MPI_DATATYPE_NULL;
     file->whole = file->seen = file->shared = -1;
@@ -192,10 +188,11 @@ DEFINE(close, MPI_File *handle) {
 }
 
 DEFINE(delete, const char *name, MPI_Info info) {
-    const char *path = path_of(name);
+    char *path = path_of(name);
     if (!path) return REAL(delete)(name, info);
-    int connected = cluster_of_process();
-    if (connected < 0) return failed_without_file(error_of_errno("connect"));
-    if (braid_unlink(connected, path) < 0) return failed_without_file(error_of_errno(path));
-    return MPI_SUCCESS;
+    int connected = cluster_of_process(), code = MPI_SUCCESS;
+    if (connected < 0) code = error_of_errno("connect");
+    else if (braid_unlink(connected, path) < 0) code = error_of_errno(path);
+    free(path);
+    return code == MPI_SUCCESS ? code : failed_without_file(code);
 }

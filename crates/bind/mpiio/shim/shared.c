@@ -1,6 +1,7 @@
 /* The shared file pointer: eight bytes in a file of their own beside the file, moved under a lock. MPI-4.1 14.4.4. */
 #include "shim.h"
 
+#include <errno.h>
 #include <fcntl.h>
 
 static int opened(struct file *file) {
@@ -28,6 +29,9 @@ int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at) { return exc
 
 int shared_set(struct file *file, int64_t at) {
     int64_t before;
+    /* A pointer that nobody has used is at 0, and has no file. */
+    if (at == 0 && file->shared < 0 && (file->shared = braid_open(cluster_of_process(), file->shared_path, O_RDWR, 0)) < 0)
+        return errno == ENOENT ? MPI_SUCCESS : error_of_errno(file->shared_path);
     return exchange(file, at, 0, &before);
 }
 

@@ -58,6 +58,10 @@ struct file {
 /* open.c: the descriptor of the cluster, or -1. */
 int cluster_of_process(void);
 
+/* names.c: the path of a name that is ours, to be freed; NULL for others. */
+char *path_of(const char *name);
+char *path_of_all(MPI_Comm comm, const char *name);
+
 /* files.c */
 void *real_function(const char *name);
 struct file *ours(MPI_File handle);
