@@ -16,6 +16,7 @@ use crate::support::{self, Cluster, ok};
 pub struct Mpi {
     pub name: &'static str,
     mpicc: &'static str,
+    mpifort: &'static str,
     mpirun: &'static str,
     flags: &'static [&'static str],
     pub library: &'static str,
@@ -25,6 +26,7 @@ pub const MPIS: [Mpi; 2] = [
     Mpi {
         name: "openmpi",
         mpicc: "mpicc.openmpi",
+        mpifort: "mpif90.openmpi",
         mpirun: "mpirun.openmpi",
         flags: &[
             "--allow-run-as-root",
@@ -38,7 +40,14 @@ pub const MPIS: [Mpi; 2] = [
         ],
         library: "libmpi.so",
     },
-    Mpi { name: "mpich", mpicc: "mpicc.mpich", mpirun: "mpiexec.mpich", flags: &[], library: "libmpich.so" },
+    Mpi {
+        name: "mpich",
+        mpicc: "mpicc.mpich",
+        mpifort: "mpif90.mpich",
+        mpirun: "mpiexec.mpich",
+        flags: &[],
+        library: "libmpich.so",
+    },
 ];
 
 /// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
@@ -104,6 +113,30 @@ impl Mpi {
         self.once(&format!("{name}-plain"), || {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
             ok(Command::new(self.mpicc).args(FLAGS).arg("-o").arg(&program).arg(source));
+        });
+        program
+    }
+
+    /// Whether it has a Fortran compiler.
+    pub fn has_fortran(&self) -> bool {
+        on_path(self.mpifort) && on_path("gfortran")
+    }
+
+    /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the MPI.
+    pub fn compile_fortran(&self, binding: &str) -> PathBuf {
+        let (shim, program) = (self.shim(), scratch().join(format!("fortran-{binding}-{}", self.name)));
+        self.once(&format!("fortran {binding}"), || {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fortran/calls.F90");
+            let modules = tempfile::tempdir().unwrap();
+            let mut compile = Command::new(self.mpifort);
+            compile
+                .arg(format!("-DBINDING={binding}"))
+                .args(["-g", "-ffree-line-length-none", "-J"])
+                .arg(modules.path());
+            compile.arg("-o").arg(&program).arg(source).arg("-Wl,--no-as-needed").arg(&shim);
+            compile.arg("-L").arg(support::installed().join("lib")).arg("-lbraid");
+            compile.arg(format!("-Wl,-rpath,{}", shim.parent().unwrap().display()));
+            ok(&mut compile);
         });
         program
     }
