@@ -791,7 +791,7 @@ int64_t braid_view_bytes_below(const struct braid_view *view, int64_t offset);
 struct braid_pattern *braid_pattern_bytes(uint64_t bytes);
 
 /**
- * `count` copies of a pattern, each `stride` bytes after the one before.
+ * `count` copies of a pattern, each `stride` bytes after the one before. One copy is the pattern itself.
  */
 struct braid_pattern *braid_pattern_vector(uint64_t count,
                                            uint64_t stride,

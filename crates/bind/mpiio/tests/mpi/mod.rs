@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::{
-    collections::HashMap,
+    collections::HashSet,
     path::{Path, PathBuf},
     process::Command,
     sync::{Mutex, MutexGuard, OnceLock, PoisonError},
@@ -158,13 +158,13 @@ impl Mpi {
 
     /// Once in this process, whatever test asks first.
     fn once(&self, what: &str, work: impl FnOnce()) {
-        static DONE: Mutex<Option<HashMap<String, ()>>> = Mutex::new(None);
+        static DONE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = done.get_or_insert_with(HashMap::new);
+        let done = done.get_or_insert_with(HashSet::new);
         let key = format!("{what} {}", self.name);
-        if !done.contains_key(&key) {
+        if !done.contains(&key) {
             work();
-            done.insert(key, ());
+            done.insert(key);
         }
     }
 }
