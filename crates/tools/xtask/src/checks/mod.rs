@@ -3,6 +3,7 @@
 mod arrows;
 mod cargo_steps;
 mod deny;
+mod header;
 
 use crate::context::Context;
 use crate::report::{SuiteResult, Totals, indent};
@@ -18,6 +19,7 @@ struct Check {
 const CHECKS: &[Check] = &[
     Check { name: "fmt", run: cargo_steps::fmt },
     Check { name: "arrows", run: arrows::check },
+    Check { name: "header", run: header::check },
     Check { name: "clippy", run: cargo_steps::clippy },
     Check { name: "rustdoc", run: cargo_steps::rustdoc },
     Check { name: "deny", run: deny::check },

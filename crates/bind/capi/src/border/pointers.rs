@@ -1,0 +1,146 @@
+//! What C hands over, checked as far as it can be, as what Rust works with.
+//!
+//! Every function here trusts one thing that nobody can check: that a pointer which is not NULL points to as much as its type
+//! and the count beside it say, for as long as the call lasts.
+
+use std::{
+    ffi::{CStr, OsStr, c_char},
+    io::{IoSlice, IoSliceMut},
+    os::unix::ffi::OsStrExt,
+    path::PathBuf,
+    slice,
+};
+
+use super::failure::{Failure, Outcome};
+
+/// The bytes of a text, without its end.
+///
+/// # Safety
+/// `text` is NULL, or a string that ends.
+pub(crate) unsafe fn text<'a>(text: *const c_char, name: &str) -> Outcome<&'a [u8]> {
+    // SAFETY: the caller's promise.
+    unsafe { optional_text(text) }.ok_or_else(|| null(name))
+}
+
+/// The same, `None` for NULL.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn optional_text<'a>(text: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: not NULL, and by the caller's promise it ends.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
+}
+
+/// A path of this host, `None` for NULL.
+///
+/// # Safety
+/// As [`text`].
+pub(crate) unsafe fn optional_path(text: *const c_char) -> Option<PathBuf> {
+    // SAFETY: the caller's promise.
+    unsafe { optional_text(text) }.map(|bytes| PathBuf::from(OsStr::from_bytes(bytes)))
+}
+
+/// What a pointer points to.
+///
+/// # Safety
+/// `place` is NULL, or a `T` that nobody writes during the call.
+pub(crate) unsafe fn value<'a, T>(place: *const T, name: &str) -> Outcome<&'a T> {
+    check(place, 1, name)?;
+    // SAFETY: not NULL and aligned; the rest is the caller's promise.
+    Ok(unsafe { &*place })
+}
+
+/// Writes a result to where the caller wants it.
+///
+/// # Safety
+/// `place` is NULL, or room for a `T` that nobody else uses during the call.
+pub(crate) unsafe fn put<T>(place: *mut T, value: T, name: &str) -> Outcome<()> {
+    check(place, 1, name)?;
+    // SAFETY: not NULL and aligned; the rest is the caller's promise. What was there is not dropped: it may be garbage.
+    unsafe { place.write(value) };
+    Ok(())
+}
+
+/// An array to read.
+///
+/// # Safety
+/// `first` is NULL, or `count` of `T` that nobody writes during the call.
+pub(crate) unsafe fn array<'a, T>(first: *const T, count: usize, name: &str) -> Outcome<&'a [T]> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    check(first, count, name)?;
+    // SAFETY: not NULL, aligned, of a length that memory can have; the rest is the caller's promise.
+    Ok(unsafe { slice::from_raw_parts(first, count) })
+}
+
+/// Memory to fill.
+///
+/// # Safety
+/// `first` is NULL, or `bytes` bytes that nobody else uses during the call.
+pub(crate) unsafe fn memory<'a>(first: *mut u8, bytes: usize, name: &str) -> Outcome<&'a mut [u8]> {
+    if bytes == 0 {
+        return Ok(&mut []);
+    }
+    check(first, bytes, name)?;
+    // SAFETY: not NULL, of a length that memory can have; the rest is the caller's promise. C's memory has values, whichever.
+    Ok(unsafe { slice::from_raw_parts_mut(first, bytes) })
+}
+
+/// Pieces of memory to write from.
+///
+/// # Safety
+/// As [`array`], and each piece as [`array`].
+pub(crate) unsafe fn pieces<'a>(first: *const libc::iovec, count: usize) -> Outcome<Vec<IoSlice<'a>>> {
+    // SAFETY: the caller's promise.
+    let vector = unsafe { array(first, count, "iov") }?;
+    check_sum(vector.iter().map(|piece| piece.iov_len))?;
+    let piece = |piece: &libc::iovec| {
+        // SAFETY: the caller's promise.
+        unsafe { array(piece.iov_base.cast::<u8>().cast_const(), piece.iov_len, "iov_base") }.map(IoSlice::new)
+    };
+    vector.iter().map(piece).collect()
+}
+
+/// Pieces of memory to fill.
+///
+/// # Safety
+/// As [`array`], and each piece as [`memory`]; pieces do not overlap.
+pub(crate) unsafe fn pieces_mut<'a>(first: *const libc::iovec, count: usize) -> Outcome<Vec<IoSliceMut<'a>>> {
+    // SAFETY: the caller's promise.
+    let vector = unsafe { array(first, count, "iov") }?;
+    check_sum(vector.iter().map(|piece| piece.iov_len))?;
+    let piece = |piece: &libc::iovec| {
+        // SAFETY: the caller's promise.
+        unsafe { memory(piece.iov_base.cast(), piece.iov_len, "iov_base") }.map(IoSliceMut::new)
+    };
+    vector.iter().map(piece).collect()
+}
+
+/// No more bytes than the result can say.
+pub(crate) fn check_sum(lengths: impl Iterator<Item = usize>) -> Outcome<()> {
+    let sum = lengths.fold(0usize, usize::saturating_add);
+    if sum > isize::MAX as usize { Err(Failure::invalid("more bytes than ssize_t can say")) } else { Ok(()) }
+}
+
+/// A position in a file or in a view's stream.
+pub(crate) fn position(value: i64, name: &str) -> Outcome<u64> {
+    u64::try_from(value).map_err(|_| Failure::invalid(format!("{name} is negative: {value}")))
+}
+
+fn check<T>(first: *const T, count: usize, name: &str) -> Outcome<()> {
+    if first.is_null() {
+        return Err(null(name));
+    }
+    if !first.is_aligned() {
+        return Err(Failure::invalid(format!("{name} is not aligned as its type needs")));
+    }
+    match count.checked_mul(size_of::<T>()) {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
+        _ => Err(Failure::invalid(format!("{name}: {count} of them are more than memory"))),
+    }
+}
+
+fn null(name: &str) -> Failure {
+    Failure::new(libc::EFAULT, format!("{name} is NULL"))
+}

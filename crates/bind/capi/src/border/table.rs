@@ -1,0 +1,101 @@
+//! Descriptors: numbers that name what a program has open.
+//!
+//! They are as POSIX has them, but for two things. They begin where no kernel's descriptors are, so that one that is given to
+//! `read(2)`, or one of the kernel's given to us, is EBADF. And a number that was closed is not given again soon: a late use of
+//! it does not reach somebody else's file.
+
+use std::{
+    collections::{HashMap, hash_map},
+    ffi::c_int,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use super::{
+    failure::{Failure, Outcome},
+    process,
+};
+use crate::{asynchronous::Workers, cluster::Cluster, file::OpenFile, names::directory::Directory};
+
+/// The first number.
+pub(crate) const FIRST: c_int = 1 << 30;
+/// Descriptors of one process (I9): as many as Linux lets a process have files (`/proc/sys/fs/nr_open`).
+const DESCRIPTORS_MAX: usize = 1 << 20;
+
+/// What a descriptor names.
+#[derive(Clone)]
+pub(crate) enum Open {
+    Cluster(Arc<Cluster>),
+    File(Arc<OpenFile>),
+    Directory(Arc<Directory>),
+}
+
+/// Everything that this process has open.
+#[derive(Default)]
+pub(crate) struct Table {
+    open: RwLock<HashMap<c_int, Open>>,
+    pub(crate) workers: Workers,
+}
+
+impl Table {
+    /// A new descriptor.
+    pub(crate) fn add(&self, thing: Open) -> Outcome<c_int> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        if open.len() >= DESCRIPTORS_MAX {
+            return Err(Failure::new(
+                libc::EMFILE,
+                format!("{DESCRIPTORS_MAX} descriptors are open; try: braid_close"),
+            ));
+        }
+        loop {
+            let number = process::next_number();
+            if let hash_map::Entry::Vacant(place) = open.entry(number) {
+                place.insert(thing);
+                return Ok(number);
+            }
+        }
+    }
+
+    /// Takes a descriptor out, if it is of the wanted kind.
+    fn take<T>(&self, number: c_int, kind: &str, wanted: fn(&Open) -> Option<&Arc<T>>) -> Outcome<Arc<T>> {
+        let mut open = self.open.write().unwrap_or_else(PoisonError::into_inner);
+        let found = open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))?;
+        open.remove(&number);
+        Ok(found)
+    }
+
+    fn find<T>(&self, number: c_int, kind: &str, wanted: fn(&Open) -> Option<&Arc<T>>) -> Outcome<Arc<T>> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&number).and_then(wanted).cloned().ok_or_else(|| unknown(number, kind))
+    }
+
+    /// What a descriptor names, whatever it is.
+    pub(crate) fn any(&self, number: c_int) -> Outcome<Open> {
+        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        open.get(&number).cloned().ok_or_else(|| unknown(number, "anything open"))
+    }
+}
+
+macro_rules! kinds {
+    ($($find:ident, $take:ident, $kind:ident: $type:ty, $words:literal;)*) => {$(
+        pub(crate) fn $find(number: c_int) -> Outcome<Arc<$type>> {
+            process::table().find(number, $words, |open| if let Open::$kind(found) = open { Some(found) } else { None })
+        }
+
+        pub(crate) fn $take(number: c_int) -> Outcome<Arc<$type>> {
+            process::table().take(number, $words, |open| if let Open::$kind(found) = open { Some(found) } else { None })
+        }
+    )*};
+}
+kinds! {
+    cluster, take_cluster, Cluster: Cluster, "a cluster";
+    file, take_file, File: OpenFile, "an open file";
+    directory, take_directory, Directory: Directory, "an open directory";
+}
+
+fn unknown(number: c_int, kind: &str) -> Failure {
+    let why = match process::is_inherited(number) {
+        true => "it was opened before fork(), by the parent; try: braid_connect in the child".to_owned(),
+        false => format!("it does not name {kind}"),
+    };
+    Failure::new(libc::EBADF, format!("descriptor {number}: {why}"))
+}

@@ -1,0 +1,119 @@
+//! Connecting to a cluster and leaving it: the 1996 paper's mount and unmount (2.1).
+
+use std::{
+    ffi::{c_char, c_int},
+    sync::Arc,
+    time::Duration,
+};
+
+use braid_client::{Client, TlsPolicy};
+
+use crate::{
+    border::{
+        Failure, Outcome, call,
+        pointers::{optional_path, optional_text, value},
+        process,
+        table::{self, Open},
+    },
+    settings::{self, Place, Wanted},
+};
+
+/// For `braid_options.tls`: as configuration and environment say.
+pub const BRAID_TLS_CONFIGURED: c_int = 0;
+/// For `braid_options.tls`: TLS unless both ends are on this machine.
+pub const BRAID_TLS_UNLESS_LOOPBACK: c_int = 1;
+/// For `braid_options.tls`: TLS always.
+pub const BRAID_TLS_ALWAYS: c_int = 2;
+/// For `braid_options.tls`: TLS never.
+pub const BRAID_TLS_NEVER: c_int = 3;
+
+/// How to connect. All zeros leaves everything to environment and configuration.
+#[repr(C)]
+#[allow(non_camel_case_types)]
+pub struct braid_options {
+    /// A client's key file, or NULL.
+    pub key_file: *const c_char,
+    /// The socket of this host's agent, or NULL. It says who the program is, from the kernel's word.
+    pub agent: *const c_char,
+    /// What the server shows for this client, or NULL for "program[pid]".
+    pub client_name: *const c_char,
+    /// How long a call may take when a server is gone, in milliseconds; 0 for the configured time, or 30 s.
+    pub timeout_ms: u32,
+    /// One of BRAID_TLS_*.
+    pub tls: c_int,
+    /// Zeros.
+    pub reserved: [u64; 8],
+}
+
+/// A cluster that the program is connected to.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) mds: Vec<String>,
+}
+
+/// Connects to a cluster, as the user that the program runs as (through the host's agent) or as the holder of a key.
+///
+/// where: NULL for what the braid command uses (BRAID_CONFIG, ./braid.toml, ~/.config/braid/braid.toml,
+/// /etc/braid/braid.toml; BRAID_MDS, BRAID_KEY, BRAID_AGENT, BRAID_TLS, BRAID_TIMEOUT); the path of a braid.toml; or addresses of
+/// the metadata server, "host:port,host:port". options: NULL for none.
+///
+/// Returns a descriptor of the cluster, or -1. Modes of what is made get the umask that the process has now.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_connect(r#where: *const c_char, options: *const braid_options) -> c_int {
+    call(|| {
+        // SAFETY: the promise of C's caller, see `pointers`.
+        let mut wanted = if options.is_null() { Wanted::default() } else { unsafe { wanted(options) }? };
+        // SAFETY: as above.
+        wanted.place = unsafe { optional_text(r#where) }.map(|bytes| Place::parse(&String::from_utf8_lossy(bytes)));
+        let config = settings::config(wanted)?;
+        let mds = config.mds.clone();
+        let client = Client::connect(config)?;
+        let client = client.with_umask(umask());
+        process::table().add(Open::Cluster(Arc::new(Cluster { client, mds })))
+    })
+}
+
+/// Leaves a cluster. Files and directories that are still open stay usable until they are closed; with the last of them the
+/// session ends. 0, or -1.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_disconnect(cluster: c_int) -> c_int {
+    call(|| table::take_cluster(cluster).map(|_| 0))
+}
+
+/// # Safety
+/// As [`value`], and the texts in it as [`optional_text`].
+unsafe fn wanted(options: *const braid_options) -> Outcome<Wanted> {
+    // SAFETY: the caller's promise, also below.
+    let options = unsafe { value(options, "options") }?;
+    if options.reserved != [0; 8] {
+        return Err(Failure::invalid("options: what this version does not know is set; try: a newer libbraid"));
+    }
+    // SAFETY: as above.
+    let (key, agent, name) =
+        unsafe { (optional_path(options.key_file), optional_path(options.agent), optional_text(options.client_name)) };
+    Ok(Wanted {
+        place: None,
+        key,
+        agent,
+        timeout: (options.timeout_ms > 0).then(|| Duration::from_millis(options.timeout_ms.into())),
+        tls: tls(options.tls)?,
+        client_name: name.map(|name| String::from_utf8_lossy(name).into_owned()),
+    })
+}
+
+fn tls(number: c_int) -> Outcome<Option<TlsPolicy>> {
+    match number {
+        BRAID_TLS_CONFIGURED => Ok(None),
+        BRAID_TLS_UNLESS_LOOPBACK => Ok(Some(TlsPolicy::UnlessLoopback)),
+        BRAID_TLS_ALWAYS => Ok(Some(TlsPolicy::Always)),
+        BRAID_TLS_NEVER => Ok(Some(TlsPolicy::Never)),
+        other => Err(Failure::invalid(format!("options: tls {other} is not one of BRAID_TLS_*"))),
+    }
+}
+
+/// The mask of the process. `umask(2)` would change it for a moment, for every thread.
+fn umask() -> u32 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
+    line.and_then(|octal| u32::from_str_radix(octal.trim(), 8).ok()).unwrap_or(0o022)
+}

@@ -1,0 +1,29 @@
+//! Closing.
+
+use std::{
+    ffi::c_int,
+    sync::{Arc, atomic::Ordering},
+};
+
+use crate::border::{call, table};
+
+/// Closes a file. The descriptor is gone afterwards, also when -1 says that data which nobody synced was lost (EIO). With the
+/// last descriptor of an open file its locks go, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_close(file: c_int) -> c_int {
+    call(|| {
+        let open = table::take_file(file)?;
+        super::lock::drop_all(&open);
+        if open.family.fetch_sub(1, Ordering::AcqRel) > 1 {
+            return Ok(0);
+        }
+        let seen = open.seen();
+        drop(open);
+        match Arc::try_unwrap(seen.file) {
+            Ok(file) => file.close()?,
+            // A call of another thread still has it: the last of them closes. What was lost is told here.
+            Err(shared) => shared.check_loss()?,
+        }
+        Ok(0)
+    })
+}

@@ -1,0 +1,80 @@
+//! Locks on bytes of a file, seen by every client of the cluster, mounts included.
+
+use std::{
+    ffi::c_int,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use braid_client::{LockCancelHandle, LockRange, LockRequest, LockSpace};
+
+use super::OpenFile;
+use crate::border::{Failure, Outcome, call, pointers::position, table};
+
+/// Owners are of a session; those of one process must differ.
+pub(super) fn new_owner() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// Locks bytes of the file, as fcntl(2) does for an open file description (F_OFD_SETLK): `bytes` from `offset`, to the end of
+/// any file when `bytes` is 0; alone when `exclusive`, else with other readers. With `wait` it waits as long as it takes; without,
+/// EAGAIN says that another has them. Positions are the file's, whatever the view. The lock is the descriptor's and goes with it.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_lock(file: c_int, offset: i64, bytes: i64, exclusive: c_int, wait: c_int) -> c_int {
+    call(|| {
+        let open = table::file(file)?;
+        let (start, last) = range(offset, bytes)?;
+        let (index, pid) = (open.file().index(), std::process::id());
+        let lock = LockRequest {
+            file: index,
+            space: LockSpace::Range,
+            owner: open.owner,
+            pid,
+            start,
+            last,
+            exclusive: exclusive != 0,
+        };
+        if wait != 0 {
+            open.cluster.client.lock_range(&lock, &LockCancelHandle::new())?;
+            return Ok(0);
+        }
+        match open.cluster.client.try_lock_range(&lock)? {
+            None => Ok(0),
+            Some(holder) => Err(Failure::new(
+                libc::EAGAIN,
+                format!("lock: bytes {} to {} are locked by process {}", holder.start, holder.last, holder.pid),
+            )),
+        }
+    })
+}
+
+/// Lets bytes go that this descriptor has locked.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_unlock(file: c_int, offset: i64, bytes: i64) -> c_int {
+    call(|| {
+        let open = table::file(file)?;
+        let (start, last) = range(offset, bytes)?;
+        let range = LockRange { file: open.file().index(), space: LockSpace::Range, owner: open.owner, start, last };
+        open.cluster.client.unlock_range(&range)?;
+        Ok(0)
+    })
+}
+
+/// First and last byte.
+fn range(offset: i64, bytes: i64) -> Outcome<(u64, u64)> {
+    let (start, bytes) = (position(offset, "offset")?, position(bytes, "bytes")?);
+    let last = match bytes.checked_sub(1) {
+        None => i64::MAX.unsigned_abs(),
+        Some(more) => start.saturating_add(more).min(i64::MAX.unsigned_abs()),
+    };
+    Ok((start, last))
+}
+
+/// A descriptor is closed: its locks are nobody's. The session's end would free them, too.
+pub(super) fn drop_all(open: &OpenFile) {
+    let file = open.file().index();
+    if open.cluster.client.has_locks(file, open.owner) {
+        let range = LockRange { file, space: LockSpace::Range, owner: open.owner, start: 0, last: u64::MAX };
+        let _ = open.cluster.client.unlock_range(&range);
+    }
+}

@@ -1,0 +1,89 @@
+//! Open files: one file for each group of calls.
+
+pub mod close;
+pub mod lock;
+pub mod open;
+pub mod read;
+pub mod seek;
+pub mod size;
+pub mod sync;
+pub mod view;
+pub mod write;
+
+use std::{
+    ffi::c_int,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicUsize},
+};
+
+use braid_client::{File, View};
+use braid_layout::ViewMap;
+
+use crate::{
+    border::{Failure, Outcome, table},
+    cluster::Cluster,
+};
+
+/// What a descriptor of a file has.
+pub(crate) struct OpenFile {
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) modes: Modes,
+    seen: Mutex<Seen>,
+    /// Descriptors of the same open file.
+    family: Arc<AtomicUsize>,
+    /// Whose locks they are.
+    pub(crate) owner: u64,
+}
+
+/// What the file was opened for.
+#[derive(Clone, Copy)]
+pub(crate) struct Modes {
+    pub(crate) read: bool,
+    pub(crate) write: bool,
+}
+
+/// What the descriptor sees of the file: a view and its cursor, which are the handle's.
+#[derive(Clone)]
+pub(crate) struct Seen {
+    pub(crate) file: Arc<File>,
+    pub(crate) view: View,
+    pub(crate) map: Arc<ViewMap>,
+}
+
+impl Seen {
+    fn new(file: File, view: View) -> Outcome<Self> {
+        let map = Arc::new(view.map()?);
+        Ok(Self { file: Arc::new(file), view, map })
+    }
+}
+
+impl OpenFile {
+    fn new(cluster: Arc<Cluster>, modes: Modes, file: File) -> Outcome<Self> {
+        let seen = Mutex::new(Seen::new(file, View::whole())?);
+        Ok(Self { cluster, modes, seen, family: Arc::new(AtomicUsize::new(1)), owner: lock::new_owner() })
+    }
+
+    /// The handle as it is now: calls go on with it when another thread sets another view.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn file(&self) -> Arc<File> {
+        Arc::clone(&self.seen.lock().unwrap_or_else(PoisonError::into_inner).file)
+    }
+}
+
+/// An open file, to read from it. POSIX: EBADF when it is not open for reading.
+pub(crate) fn readable(number: c_int) -> Outcome<Arc<OpenFile>> {
+    let found = table::file(number)?;
+    if found.modes.read { Ok(found) } else { Err(not_open_for(number, "reading; try: O_RDONLY or O_RDWR")) }
+}
+
+/// An open file, to write to it.
+pub(crate) fn writable(number: c_int) -> Outcome<Arc<OpenFile>> {
+    let found = table::file(number)?;
+    if found.modes.write { Ok(found) } else { Err(not_open_for(number, "writing; try: O_WRONLY or O_RDWR")) }
+}
+
+fn not_open_for(number: c_int, what: &str) -> Failure {
+    Failure::new(libc::EBADF, format!("descriptor {number}: it is not open for {what}"))
+}

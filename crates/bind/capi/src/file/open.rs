@@ -1,0 +1,95 @@
+//! Opening and making files.
+
+use std::{
+    ffi::{c_char, c_int},
+    sync::Arc,
+};
+
+use braid_client::{LayoutWish, OpenOptions};
+use libc::mode_t;
+
+use super::{Modes, OpenFile};
+use crate::{
+    border::{
+        Failure, Outcome, call,
+        pointers::text,
+        process,
+        table::{self, Open},
+    },
+    layout::{braid_layout, wish},
+};
+
+/// Flags that ask for nothing here: a descriptor of ours is not inherited by exec, has no terminal, and never waits for a
+/// writer.
+const IGNORED: c_int =
+    libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK | libc::O_LARGEFILE | libc::O_NOATIME | libc::O_DIRECT;
+
+/// As open(2): O_RDONLY, O_WRONLY or O_RDWR with O_CREAT, O_EXCL, O_TRUNC. mode: permission bits of a new file, before the umask.
+/// path: from the root of the file system. O_APPEND, O_SYNC, O_DSYNC, O_PATH and O_TMPFILE are refused with EOPNOTSUPP.
+///
+/// Returns a descriptor of libbraid, which is none of the kernel's, or -1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_open(cluster: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
+    // SAFETY: the promise of C's caller, see `pointers`.
+    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
+}
+
+/// As creat(2): makes a file, or makes an existing one empty, and opens it for writing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_creat(cluster: c_int, path: *const c_char, mode: mode_t) -> c_int {
+    let flags = libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC;
+    // SAFETY: as above.
+    call(|| open(cluster, unsafe { text(path, "path") }?, flags, mode, LayoutWish::none()))
+}
+
+/// As braid_open; a file that it makes lies as the layout says. NULL leaves everything to the directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_open_layout(
+    cluster: c_int,
+    path: *const c_char,
+    flags: c_int,
+    mode: mode_t,
+    layout: *const braid_layout,
+) -> c_int {
+    call(|| {
+        // SAFETY: as above.
+        let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
+        open(cluster, path, flags, mode, wish)
+    })
+}
+
+fn open(cluster: c_int, path: &[u8], flags: c_int, mode: mode_t, wish: LayoutWish) -> Outcome<c_int> {
+    let cluster = table::cluster(cluster)?;
+    let modes = check(flags)?;
+    let has = |flag| flags & flag != 0;
+    let (create, exclusive) = (has(libc::O_CREAT), has(libc::O_CREAT) && has(libc::O_EXCL));
+    let mode = mode & 0o7777;
+    let mut options = OpenOptions::new().read(modes.read).write(modes.write);
+    if create && !modes.write {
+        // The library makes files for those who write; for a reader it is made first.
+        cluster.client.touch(path, mode, exclusive, wish)?;
+    } else {
+        options = options.create(create).create_new(exclusive).truncate(has(libc::O_TRUNC)).mode(mode).layout(wish);
+    }
+    let file = cluster.client.open(path, &options)?;
+    process::table().add(Open::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
+}
+
+fn check(flags: c_int) -> Outcome<Modes> {
+    let known = libc::O_ACCMODE | libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOFOLLOW | libc::O_DIRECTORY;
+    let refused = flags & !(known | IGNORED) != 0 || flags & (libc::O_NOFOLLOW | libc::O_DIRECTORY) != 0;
+    if refused {
+        let why = "open: O_APPEND, O_SYNC, O_PATH, O_TMPFILE, O_DIRECTORY and O_NOFOLLOW are not supported";
+        return Err(Failure::new(libc::EOPNOTSUPP, format!("{why}; try: braid_lseek, braid_fsync or braid_opendir")));
+    }
+    let modes = match flags & libc::O_ACCMODE {
+        libc::O_RDONLY => Modes { read: true, write: false },
+        libc::O_WRONLY => Modes { read: false, write: true },
+        libc::O_RDWR => Modes { read: true, write: true },
+        _ => return Err(Failure::invalid("open: neither O_RDONLY, O_WRONLY nor O_RDWR")),
+    };
+    if flags & libc::O_TRUNC != 0 && !modes.write {
+        return Err(Failure::invalid("open: O_TRUNC needs writing; try: O_WRONLY or O_RDWR"));
+    }
+    Ok(modes)
+}

@@ -1,0 +1,61 @@
+//! Reading: at the cursor, at a position; into one piece of memory, into several.
+
+use std::{
+    ffi::{c_int, c_void},
+    io::{IoSliceMut, Read},
+};
+
+use libc::{iovec, ssize_t};
+
+use super::readable;
+use crate::border::{
+    Outcome, call,
+    pointers::{memory, pieces_mut, position},
+};
+
+/// As read(2), at the cursor of the view. Fewer bytes than asked for only at the end of the file.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_read(file: c_int, buffer: *mut c_void, bytes: usize) -> ssize_t {
+    call(|| {
+        let open = readable(file)?;
+        // SAFETY: the promise of C's caller, see `pointers`.
+        let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
+        Ok((&*open.file()).read(buffer)? as ssize_t)
+    })
+}
+
+/// As readv(2), at the cursor of the view; of any number of pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_readv(file: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    call(|| {
+        let open = readable(file)?;
+        // SAFETY: as above.
+        let mut buffers = unsafe { pieces_mut(iov, super::seek::count(count)?) }?;
+        Ok((&*open.file()).read_vectored(&mut buffers)? as ssize_t)
+    })
+}
+
+/// As pread(2): at a position of the view; the cursor stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pread(file: c_int, buffer: *mut c_void, bytes: usize, at: i64) -> ssize_t {
+    call(|| {
+        // SAFETY: as above.
+        let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
+        read_at(file, &mut [IoSliceMut::new(buffer)], at)
+    })
+}
+
+/// As preadv(2): at a position of the view; of any number of pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_preadv(file: c_int, iov: *const iovec, count: c_int, at: i64) -> ssize_t {
+    call(|| {
+        // SAFETY: as above.
+        let mut buffers = unsafe { pieces_mut(iov, super::seek::count(count)?) }?;
+        read_at(file, &mut buffers, at)
+    })
+}
+
+fn read_at(file: c_int, buffers: &mut [IoSliceMut<'_>], at: i64) -> Outcome<ssize_t> {
+    let open = readable(file)?;
+    Ok(open.file().read_vectored_at(buffers, position(at, "position")?)? as ssize_t)
+}

@@ -1,0 +1,15 @@
+//! To disk.
+
+use std::ffi::c_int;
+
+use crate::border::{call, table};
+
+/// As fsync(2): everything that was written through this open file survives the loss of power when it returns 0: data, size and
+/// name. EIO, once, when a daemon lost writes that it had acknowledged.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_fsync(file: c_int) -> c_int {
+    call(|| {
+        table::file(file)?.file().sync()?;
+        Ok(0)
+    })
+}

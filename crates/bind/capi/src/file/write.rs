@@ -1,0 +1,61 @@
+//! Writing: at the cursor, at a position; from one piece of memory, from several.
+
+use std::{
+    ffi::{c_int, c_void},
+    io::{IoSlice, Write},
+};
+
+use libc::{iovec, ssize_t};
+
+use super::writable;
+use crate::border::{
+    Outcome, call,
+    pointers::{array, pieces, position},
+};
+
+/// As write(2), at the cursor of the view. All of it is written, or -1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_write(file: c_int, buffer: *const c_void, bytes: usize) -> ssize_t {
+    call(|| {
+        let open = writable(file)?;
+        // SAFETY: the promise of C's caller, see `pointers`.
+        let buffer: &[u8] = unsafe { array(buffer.cast(), bytes, "buffer") }?;
+        Ok((&*open.file()).write(buffer)? as ssize_t)
+    })
+}
+
+/// As writev(2), at the cursor of the view; of any number of pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_writev(file: c_int, iov: *const iovec, count: c_int) -> ssize_t {
+    call(|| {
+        let open = writable(file)?;
+        // SAFETY: as above.
+        let buffers = unsafe { pieces(iov, super::seek::count(count)?) }?;
+        Ok((&*open.file()).write_vectored(&buffers)? as ssize_t)
+    })
+}
+
+/// As pwrite(2): at a position of the view; the cursor stays.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pwrite(file: c_int, buffer: *const c_void, bytes: usize, at: i64) -> ssize_t {
+    call(|| {
+        // SAFETY: as above.
+        let buffer = unsafe { array(buffer.cast(), bytes, "buffer") }?;
+        write_at(file, &[IoSlice::new(buffer)], at)
+    })
+}
+
+/// As pwritev(2): at a position of the view; of any number of pieces.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pwritev(file: c_int, iov: *const iovec, count: c_int, at: i64) -> ssize_t {
+    call(|| {
+        // SAFETY: as above.
+        let buffers = unsafe { pieces(iov, super::seek::count(count)?) }?;
+        write_at(file, &buffers, at)
+    })
+}
+
+fn write_at(file: c_int, buffers: &[IoSlice<'_>], at: i64) -> Outcome<ssize_t> {
+    let open = writable(file)?;
+    Ok(open.file().write_vectored_at(buffers, position(at, "position")?)? as ssize_t)
+}

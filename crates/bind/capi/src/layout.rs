@@ -1,0 +1,266 @@
+//! Where a file lies: the 2008 paper's parameters of `open`, the 1996 paper's striping parameters (2.2.1).
+
+use std::ffi::{c_char, c_int};
+
+use braid_client::{
+    Distribution, Layout, LayoutWish, Placement, WishedDistribution,
+    message::types::{ClusterMap, IodState},
+};
+
+use crate::border::{
+    Failure, Outcome, call,
+    pointers::{array, put, text, value},
+    table,
+};
+
+/// For `braid_layout.distribution`: left to the directory.
+pub const BRAID_DISTRIBUTION_ANY: u32 = 0;
+/// Round robin of stripes over all parts.
+pub const BRAID_SIMPLE_STRIPE: u32 = 1;
+/// The whole file in one part.
+pub const BRAID_SINGLE: u32 = 2;
+/// A cycle of strips of different sizes.
+pub const BRAID_VARSTRIP: u32 = 3;
+/// Two-dimensional: stripes over groups of parts.
+pub const BRAID_GROUPED: u32 = 4;
+/// For `braid_layout.placement`: left to the directory.
+pub const BRAID_PLACEMENT_ANY: u32 = 0;
+/// I/O daemons one after the other.
+pub const BRAID_ROUND_ROBIN: u32 = 1;
+/// Those with the most room first.
+pub const BRAID_FREE_SPACE: u32 = 2;
+/// By the owner's user id.
+pub const BRAID_OWNER: u32 = 3;
+
+/// One strip of BRAID_VARSTRIP.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(non_camel_case_types)]
+pub struct braid_strip {
+    /// Which part, from 0.
+    pub part: u16,
+    /// Bytes in the strip.
+    pub bytes: u64,
+}
+
+/// Where the bytes of a new file go. braid_layout_init makes one that leaves everything to the directory.
+#[repr(C)]
+#[allow(non_camel_case_types)]
+pub struct braid_layout {
+    /// How bytes are spread: one of BRAID_SIMPLE_STRIPE, BRAID_SINGLE, BRAID_VARSTRIP, BRAID_GROUPED.
+    pub distribution: u32,
+    /// Over how many I/O daemons; 0 leaves it open.
+    pub iod_count: u32,
+    /// The I/O daemon that gets the first stripe, as an ordinal among those that are up, from 0; -1 leaves it open.
+    pub first_iod: i32,
+    /// How I/O daemons are picked: one of BRAID_ROUND_ROBIN, BRAID_FREE_SPACE, BRAID_OWNER.
+    pub placement: u32,
+    /// Bytes in one stripe; 0 leaves it open.
+    pub stripe_bytes: u64,
+    /// For BRAID_GROUPED: parts in one group, and rows in a group before the next; 0 leaves them open.
+    pub group_width: u32,
+    /// See group_width.
+    pub group_depth: u32,
+    /// For BRAID_VARSTRIP: the cycle. Not filled by braid_layout_get and braid_layout_of, which leave NULL.
+    pub strips: *const braid_strip,
+    /// How many strips there are.
+    pub strip_count: usize,
+    /// Only I/O daemons that have all of these labels, "key=value". Not filled either.
+    pub labels: *const *const c_char,
+    /// How many labels there are.
+    pub label_count: usize,
+}
+
+impl braid_layout {
+    pub(crate) const OPEN: Self = Self {
+        distribution: BRAID_DISTRIBUTION_ANY,
+        iod_count: 0,
+        first_iod: -1,
+        placement: BRAID_PLACEMENT_ANY,
+        stripe_bytes: 0,
+        group_width: 0,
+        group_depth: 0,
+        strips: std::ptr::null(),
+        strip_count: 0,
+        labels: std::ptr::null(),
+        label_count: 0,
+    };
+}
+
+/// Leaves everything to the directory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_layout_init(layout: *mut braid_layout) -> c_int {
+    call(|| {
+        // SAFETY: the promise of C's caller, see `pointers`; also below.
+        unsafe { put(layout, braid_layout::OPEN, "layout") }?;
+        Ok(0)
+    })
+}
+
+/// How an open file lies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_layout_get(file: c_int, layout: *mut braid_layout) -> c_int {
+    call(|| {
+        let open = table::file(file)?;
+        let found = described(&open.file().layout(), &open.cluster.client.cluster_map()?)?;
+        // SAFETY: as above.
+        unsafe { put(layout, found, "layout") }?;
+        Ok(0)
+    })
+}
+
+/// The I/O daemons of an open file's parts, by their ids, the one of the first byte first. Returns how many parts there are; as
+/// many of them as `count` are in `iods`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_layout_iods(file: c_int, iods: *mut u32, count: usize) -> c_int {
+    call(|| {
+        let parts = iods_of(&table::file(file)?.file().layout());
+        for (at, iod) in parts.iter().take(count).enumerate() {
+            // SAFETY: as above: there is room for `count`. A NULL is seen at the first of them.
+            unsafe { put(if iods.is_null() { iods } else { iods.add(at) }, *iod, "iods") }?;
+        }
+        Ok(parts.len() as c_int)
+    })
+}
+
+/// How the file at a path lies, or what new files in the directory there get.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_layout_of(cluster: c_int, path: *const c_char, layout: *mut braid_layout) -> c_int {
+    call(|| {
+        let client = table::cluster(cluster)?;
+        // SAFETY: as above.
+        let reply = client.client.layout(unsafe { text(path, "path") }?)?;
+        let found = match &reply.layout {
+            Some(layout) => described(layout, &client.client.cluster_map()?)?,
+            None => wished(&reply.wish),
+        };
+        // SAFETY: as above.
+        unsafe { put(layout, found, "layout") }?;
+        Ok(0)
+    })
+}
+
+/// Sets what new files in a directory get, or how a file lies that was never written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_layout_set(cluster: c_int, path: *const c_char, layout: *const braid_layout) -> c_int {
+    call(|| {
+        // SAFETY: as above.
+        let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
+        table::cluster(cluster)?.client.set_layout(path, wish)?;
+        Ok(0)
+    })
+}
+
+/// What a program asks for; NULL asks for nothing.
+///
+/// # Safety
+/// As [`value`], and what is in it as [`array`] and [`text`].
+pub(crate) unsafe fn wish(layout: *const braid_layout) -> Outcome<LayoutWish> {
+    if layout.is_null() {
+        return Ok(LayoutWish::none());
+    }
+    // SAFETY: the caller's promise, also below.
+    let asked = unsafe { value(layout, "layout") }?;
+    // SAFETY: as above.
+    let (strips, labels) = unsafe {
+        (array(asked.strips, asked.strip_count, "strips")?, array(asked.labels, asked.label_count, "labels")?)
+    };
+    // SAFETY: as above.
+    let label =
+        |label: &*const c_char| unsafe { text(*label, "label") }.map(|text| String::from_utf8_lossy(text).into_owned());
+    Ok(LayoutWish {
+        distribution: distribution(asked.distribution)?,
+        stripe_bytes: (asked.stripe_bytes > 0).then_some(asked.stripe_bytes),
+        parts: narrow(asked.iod_count, "iod_count")?,
+        first_iod: first(asked.first_iod)?,
+        strips: strips.iter().map(|strip| (strip.part, strip.bytes)).collect(),
+        group_width: narrow(asked.group_width, "group_width")?,
+        group_depth: (asked.group_depth > 0).then_some(asked.group_depth),
+        placement: placement(asked.placement)?,
+        labels: labels.iter().map(label).collect::<Outcome<_>>()?,
+    })
+}
+
+fn distribution(number: u32) -> Outcome<Option<WishedDistribution>> {
+    Ok(Some(match number {
+        BRAID_DISTRIBUTION_ANY => return Ok(None),
+        BRAID_SIMPLE_STRIPE => WishedDistribution::SimpleStripe,
+        BRAID_SINGLE => WishedDistribution::Single,
+        BRAID_VARSTRIP => WishedDistribution::VarStrip,
+        BRAID_GROUPED => WishedDistribution::Grouped,
+        other => return Err(Failure::invalid(format!("layout: distribution {other} is not known"))),
+    }))
+}
+
+fn placement(number: u32) -> Outcome<Option<Placement>> {
+    Ok(Some(match number {
+        BRAID_PLACEMENT_ANY => return Ok(None),
+        BRAID_ROUND_ROBIN => Placement::RoundRobin,
+        BRAID_FREE_SPACE => Placement::FreeSpace,
+        BRAID_OWNER => Placement::Owner,
+        other => return Err(Failure::invalid(format!("layout: placement {other} is not known"))),
+    }))
+}
+
+fn narrow(number: u32, name: &str) -> Outcome<Option<u16>> {
+    let narrow =
+        u16::try_from(number).map_err(|_| Failure::invalid(format!("layout: {name} {number} is too large")))?;
+    Ok((narrow > 0).then_some(narrow))
+}
+
+fn first(ordinal: i32) -> Outcome<Option<u16>> {
+    match ordinal {
+        -1 => Ok(None),
+        _ => u16::try_from(ordinal).map(Some).map_err(|_| Failure::invalid(format!("layout: first_iod {ordinal}"))),
+    }
+}
+
+fn iods_of(layout: &Layout) -> Vec<u32> {
+    let Some(component) = layout.components.first() else { return Vec::new() };
+    let parts = component.parts.iter().map(|part| part.iods.first().map_or(0, |iod| iod.0));
+    let mut iods: Vec<u32> = parts.collect();
+    let first = usize::from(component.first_part).min(iods.len());
+    iods.rotate_left(first);
+    iods
+}
+
+/// A layout in C's words.
+pub(crate) fn described(layout: &Layout, map: &ClusterMap) -> Outcome<braid_layout> {
+    let component =
+        layout.components.first().ok_or_else(|| Failure::new(libc::EIO, "the layout of the file has no component"))?;
+    let iods = iods_of(layout);
+    let mut up: Vec<u32> = map.iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id.0).collect();
+    up.sort_unstable();
+    let first = iods.first().and_then(|first| up.iter().position(|iod| iod == first));
+    let mut found = braid_layout {
+        iod_count: iods.len() as u32,
+        first_iod: first.map_or(-1, |ordinal| ordinal as i32),
+        ..braid_layout::OPEN
+    };
+    match &component.distribution {
+        Distribution::SimpleStripe { stripe_size } => {
+            (found.distribution, found.stripe_bytes) = (BRAID_SIMPLE_STRIPE, *stripe_size);
+        }
+        Distribution::Single => found.distribution = BRAID_SINGLE,
+        Distribution::VarStrip { .. } => found.distribution = BRAID_VARSTRIP,
+        Distribution::Grouped { stripe_size, group_width, group_depth } => {
+            (found.distribution, found.stripe_bytes) = (BRAID_GROUPED, *stripe_size);
+            (found.group_width, found.group_depth) = (u32::from(*group_width), *group_depth);
+        }
+        _ => return Err(Failure::new(libc::EOPNOTSUPP, "the file lies in a way that this version does not know")),
+    }
+    Ok(found)
+}
+
+fn wished(wish: &LayoutWish) -> braid_layout {
+    braid_layout {
+        distribution: wish.distribution.map_or(BRAID_DISTRIBUTION_ANY, |kind| kind as u32),
+        iod_count: wish.parts.unwrap_or(0).into(),
+        first_iod: wish.first_iod.map_or(-1, i32::from),
+        placement: wish.placement.map_or(BRAID_PLACEMENT_ANY, |kind| kind as u32),
+        stripe_bytes: wish.stripe_bytes.unwrap_or(0),
+        group_width: wish.group_width.unwrap_or(0).into(),
+        group_depth: wish.group_depth.unwrap_or(0),
+        ..braid_layout::OPEN
+    }
+}

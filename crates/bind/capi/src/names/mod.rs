@@ -1,0 +1,7 @@
+//! The namespace: one file for each group of calls.
+
+pub mod change;
+pub mod directory;
+pub mod link;
+pub mod make;
+pub mod stat;

@@ -1,0 +1,79 @@
+//! The calls, from C, against a cluster: each test is a function of `c/calls.c`, run in a process of its own.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{path::PathBuf, sync::OnceLock};
+
+use support::{Cluster, Link, compile, here, ok};
+
+fn program() -> &'static PathBuf {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| compile(&here().join("tests/c/calls.c"), Link::Shared))
+}
+
+fn run(test: &str, iods: usize) -> Cluster {
+    let cluster = Cluster::start(iods);
+    assert_eq!(ok(cluster.program(program()).arg(test)), format!("{test} ok\n"));
+    cluster
+}
+
+#[test]
+fn files_are_read_and_written_as_posix_has_it() {
+    run("files", 3);
+}
+
+#[test]
+fn names_are_made_listed_changed_and_removed() {
+    run("names", 1);
+}
+
+#[test]
+fn a_layout_is_set_at_open_for_a_directory_and_told() {
+    run("layouts", 4);
+}
+
+#[test]
+fn views_nest_overlap_and_convert() {
+    run("views", 3);
+}
+
+#[test]
+fn lists_are_in_any_order() {
+    run("lists", 3);
+}
+
+#[test]
+fn calls_are_started_tested_and_waited_for() {
+    run("asynchronous", 3);
+}
+
+#[test]
+fn fcntl_has_the_papers_requests() {
+    run("fcntl", 4);
+}
+
+#[test]
+fn a_null_a_wrong_number_and_a_wrong_descriptor_are_errors_and_no_crash() {
+    run("misuse", 1);
+}
+
+#[test]
+fn threads_share_a_descriptor_and_have_messages_of_their_own() {
+    run("threads", 3);
+}
+
+#[test]
+fn a_child_after_fork_is_told_so_and_connects_anew() {
+    run("fork", 2);
+}
+
+#[test]
+fn locks_are_seen_by_other_descriptors_and_go_with_theirs() {
+    run("locks", 1);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_an_error_in_the_time_that_was_set() {
+    run("absent", 1);
+}

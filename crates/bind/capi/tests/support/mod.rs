@@ -1,0 +1,199 @@
+//! What tests of the C library share: a cluster in this process, the library installed as install.sh does it, and C programs
+//! compiled with the system's compiler.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    sync::OnceLock,
+    thread::JoinHandle,
+};
+
+use braid_client::{
+    Client, Config, Credential, KeyFile,
+    agent::{Agent, Stopper},
+    message::types::IodState,
+};
+use braid_iod::{Iod, IodConfig};
+use braid_mds::{Mds, MdsConfig};
+use braid_store::LocalStore;
+use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
+use braid_wire::{Secret, message::mds::KeyRights};
+use tempfile::TempDir;
+
+const UUID: ClusterUuid = ClusterUuid([7; 16]);
+/// `nobody` on Debian and nearly everywhere.
+pub const NOBODY: &str = "65534";
+
+/// A running cluster with a client key, and an agent that has it. The metadata server goes first, as it should.
+pub struct Cluster {
+    agent: Option<(Stopper, JoinHandle<()>)>,
+    mds: Mds,
+    iods: Vec<Iod>,
+    pub client: Client,
+    pub dir: TempDir,
+}
+
+impl Cluster {
+    pub fn start(iods: usize) -> Self {
+        let dir = open_directory();
+        let key = Secret::from_bytes([9; 32]);
+        Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
+        let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+        let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
+        let start_iod = |number: usize| {
+            let dir = dir.path().join(format!("iod{number}"));
+            fs::create_dir_all(&dir).unwrap();
+            LocalStore::init(&dir, UUID, None).unwrap();
+            Iod::start(IodConfig::on_loopback(dir, UUID, address.clone(), key.clone())).unwrap()
+        };
+        let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
+        let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
+        while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
+            std::thread::yield_now();
+        }
+        let made = admin.key_add("programs", KeyRights::full()).unwrap();
+        let file =
+            KeyFile { id: made.key, name: "programs".into(), admin: false, secret: Secret::from_bytes(made.secret) };
+        file.save(&dir.path().join("client.key")).unwrap();
+        let text = format!("[cluster]\nmds = [{:?}]\n[client]\nkey = \"client.key\"\n", address[0]);
+        fs::write(dir.path().join("braid.toml"), text).unwrap();
+        let client = Client::connect(Config::new(address.clone(), file.clone().into_credential())).unwrap();
+        let agent = Agent::bind(&dir.path().join("agent.sock"), Config::new(address, file.into_credential())).unwrap();
+        let stopper = agent.stopper();
+        let runs = std::thread::spawn(move || drop(agent.run()));
+        Self { agent: Some((stopper, runs)), mds, iods, client, dir }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Calls that each I/O daemon has answered.
+    pub fn calls(&self) -> Vec<u64> {
+        let calls = |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
+        self.iods.iter().map(calls).collect()
+    }
+
+    /// A program, without anything of the surroundings, that finds the cluster by its braid.toml and the library where it is installed.
+    pub fn program(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        self.at_home(&mut command).env("BRAID_CONFIG", self.path("braid.toml"));
+        command
+    }
+
+    /// The same as another user, who has no key: the agent says who it is.
+    pub fn program_of_a_user(&self, program: &Path) -> Command {
+        let is_root = rustix_uid() == 0;
+        let mut command = match is_root {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--no-new-privs"]).arg(program);
+                command
+            }
+            false => Command::new(program),
+        };
+        let mds = self.mds.local_addrs()[0].to_string();
+        self.at_home(&mut command).env("BRAID_MDS", mds).env("BRAID_AGENT", self.path("agent.sock"));
+        command
+    }
+
+    fn at_home<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let gone = ["BRAID_CONFIG", "BRAID_MDS", "BRAID_KEY", "BRAID_AGENT", "BRAID_TLS", "BRAID_TIMEOUT", "HOME"];
+        for variable in gone {
+            command.env_remove(variable);
+        }
+        command.current_dir(self.dir.path()).env("LD_LIBRARY_PATH", installed().join("lib"))
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if let Some((stopper, runs)) = self.agent.take() {
+            stopper.stop();
+            let _ = runs.join();
+        }
+        self.mds.stop();
+        for iod in &mut self.iods {
+            iod.stop();
+        }
+    }
+}
+
+fn rustix_uid() -> u32 {
+    std::os::unix::fs::MetadataExt::uid(&fs::metadata("/proc/self").unwrap())
+}
+
+/// A scratch directory that other users may look into.
+fn open_directory() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    dir
+}
+
+/// The crate's own directory.
+pub fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The library as install.sh installs it, once for a test binary, from the archive that cargo built beside it.
+pub fn installed() -> &'static Path {
+    static PREFIX: OnceLock<TempDir> = OnceLock::new();
+    let prefix = PREFIX.get_or_init(|| {
+        let dir = open_directory();
+        let archive = std::env::current_exe().unwrap().with_file_name("libbraid.a");
+        let library = here().join("../capi/install.sh"); // also from the tests of MPI-IO
+        let install = Command::new(library).arg(&archive).arg(dir.path()).output().unwrap();
+        assert!(install.status.success(), "{}", text(&install));
+        dir
+    });
+    prefix.path()
+}
+
+/// How a program is linked with the library.
+#[derive(Clone, Copy)]
+pub enum Link {
+    Shared,
+    Static,
+}
+
+/// Compiles a C program, with the flags that pkg-config tells.
+pub fn compile(source: &Path, link: Link) -> PathBuf {
+    static COMPILED: OnceLock<TempDir> = OnceLock::new();
+    let dir = COMPILED.get_or_init(open_directory).path();
+    let name = source.file_stem().unwrap().to_str().unwrap();
+    let program = tempfile::Builder::new().prefix(name).tempfile_in(dir).unwrap().into_temp_path().keep().unwrap();
+    let mut config = Command::new("pkg-config");
+    config.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).args(["--cflags", "--libs", "braid"]);
+    if matches!(link, Link::Static) {
+        config.arg("--static");
+    }
+    let flags = config.output().unwrap();
+    assert!(flags.status.success(), "{}", text(&flags));
+    let flags = String::from_utf8(flags.stdout).unwrap();
+    let flags = match link {
+        Link::Shared => flags,
+        Link::Static => flags.replace("-lbraid", "-l:libbraid.a"),
+    };
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", "-pthread", "-o"])
+        .arg(&program)
+        .arg(source);
+    let output = cc.args(flags.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+/// Runs a program, which must succeed; what it printed.
+pub fn ok(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {:?}\n{}", output.status, text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+pub fn text(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}

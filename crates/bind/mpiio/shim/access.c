@@ -1,0 +1,195 @@
+/* Every form of reading and writing. MPI-4.1 14.4.
+ *
+ *   where      explicit offset | individual pointer | shared pointer | in the order of ranks
+ *   how        blocking | nonblocking | split in two
+ *
+ * A collective call is each rank's independent one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call
+ * does its work when it is started and is complete then, which the standard allows; nothing overlaps yet. */
+#include "shim.h"
+
+#include <stdlib.h>
+
+enum where { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
+
+struct access {
+    enum direction direction;
+    enum where where;
+    MPI_Offset offset;
+    void *buffer;
+    MPI_Count count;
+    MPI_Datatype type;
+};
+
+static int refused(struct file *file, enum where where) {
+    if (file->amode & MPI_MODE_SEQUENTIAL && where <= INDIVIDUAL)
+        return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path, "opened as a sequence: only the shared pointer may be used");
+    return MPI_SUCCESS;
+}
+
+/* Does it. `starts_only`: the pointer moves by what was asked for, since nobody knows yet what comes (MPI-4.1 14.4.1). */
+static int done(struct file *file, struct access access, int starts_only, int64_t *moved) {
+    int64_t at = 0, bytes = 0;
+    *moved = 0;
+    int code = refused(file, access.where);
+    if (code == MPI_SUCCESS) code = bytes_of(file, access.count, access.type, &bytes);
+    switch (access.where) {
+    case EXPLICIT:
+        if (code == MPI_SUCCESS) code = at_of(file, access.offset, &at);
+        break;
+    case INDIVIDUAL:
+        pthread_mutex_lock(&file->moving);
+        at = file->position;
+        break;
+    case SHARED:
+        if (code == MPI_SUCCESS) code = shared_fetch_add(file, bytes, &at);
+        break;
+    case ORDERED: {
+        /* Also with a failure of its own a rank takes part: the others wait for it. */
+        int found = ordered_at(file, code == MPI_SUCCESS ? bytes : 0, &at);
+        if (code == MPI_SUCCESS) code = found;
+        break;
+    }
+    }
+    if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
+    if (access.where == INDIVIDUAL) {
+        if (code == MPI_SUCCESS) file->position += starts_only ? bytes : *moved;
+        pthread_mutex_unlock(&file->moving);
+    }
+    return code;
+}
+
+static int blocking(struct file *file, struct access access, MPI_Status *status) {
+    int64_t moved;
+    int code = done(file, access, 0, &moved);
+    if (code == MPI_SUCCESS) give_status(status, moved);
+    return failed(file, code);
+}
+
+static int query(void *extra, MPI_Status *status) {
+    give_status(status, *(int64_t *)extra);
+    status->MPI_SOURCE = MPI_UNDEFINED;
+    status->MPI_TAG = MPI_UNDEFINED;
+    return MPI_SUCCESS;
+}
+
+static int release(void *extra) {
+    free(extra);
+    return MPI_SUCCESS;
+}
+
+static int cancel(void *extra, int complete) {
+    (void)extra, (void)complete;
+    return MPI_SUCCESS; /* what is done cannot be cancelled */
+}
+
+static int nonblocking(struct file *file, struct access access, MPI_Request *request) {
+    int64_t *moved = malloc(sizeof *moved);
+    if (!moved) abort();
+    int code = done(file, access, 1, moved);
+    if (code == MPI_SUCCESS) code = MPI_Grequest_start(query, release, cancel, moved, request);
+    if (code != MPI_SUCCESS) {
+        free(moved);
+        return failed(file, code);
+    }
+    return MPI_Grequest_complete(*request);
+}
+
+static int begin(struct file *file, struct access access, enum split split) {
+    if (file->split != NO_SPLIT) return failed(file, error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended"));
+    int code = done(file, access, 0, &file->split_bytes);
+    if (code == MPI_SUCCESS) file->split = split;
+    return failed(file, code);
+}
+
+static int end(struct file *file, enum split split, MPI_Status *status) {
+    if (file->split != split) return failed(file, error_of(MPI_ERR_OTHER, file->path, "no such split collective call was begun"));
+    file->split = NO_SPLIT;
+    give_status(status, file->split_bytes);
+    return MPI_SUCCESS;
+}
+
+#define AT(name, way, buffer_type, count_type)                                                                            \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,             \
+           MPI_Status *status) {                                                                                          \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, status);                                        \
+        return blocking(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, status);               \
+    }
+#define PLAIN(name, way, where, buffer_type, count_type)                                                                  \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Status *status) {          \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, buffer, count, type, status);                                                \
+        return blocking(file, (struct access){way, where, 0, (void *)buffer, count, type}, status);                       \
+    }
+#define START_AT(name, way, buffer_type, count_type)                                                                      \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,             \
+           MPI_Request *request) {                                                                                        \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, request);                                       \
+        return nonblocking(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, request);           \
+    }
+#define START(name, way, where, buffer_type, count_type)                                                                  \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Request *request) {        \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, buffer, count, type, request);                                               \
+        return nonblocking(file, (struct access){way, where, 0, (void *)buffer, count, type}, request);                   \
+    }
+#define BEGIN_AT(name, way, split, buffer_type, count_type)                                                               \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type) {           \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type);                                                \
+        return begin(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, split);                   \
+    }
+#define BEGIN(name, way, where, split, buffer_type, count_type)                                                           \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) {                              \
+        struct file *file = ours(handle);                                                                                 \
+        if (!file) return REAL(name)(handle, buffer, count, type);                                                        \
+        return begin(file, (struct access){way, where, 0, (void *)buffer, count, type}, split);                           \
+    }
+#define END(name, split, buffer_type)                                                                                     \
+    DEFINE(name, MPI_File handle, buffer_type buffer, MPI_Status *status) {                                               \
+        struct file *file = ours(handle);                                                                                 \
+        return file ? end(file, split, status) : REAL(name)(handle, buffer, status);                                      \
+    }
+
+/* `c`: nothing, or _c for the forms with large counts (MPI-4.1 14.4.1), whose bindings exist from MPI 4 on. */
+#define ALL(c, count_type)                                                      \
+    AT(read_at##c, READING, void *, count_type)                                 \
+    AT(read_at_all##c, READING, void *, count_type)                             \
+    AT(write_at##c, WRITING, const void *, count_type)                          \
+    AT(write_at_all##c, WRITING, const void *, count_type)                      \
+    PLAIN(read##c, READING, INDIVIDUAL, void *, count_type)                     \
+    PLAIN(read_all##c, READING, INDIVIDUAL, void *, count_type)                 \
+    PLAIN(write##c, WRITING, INDIVIDUAL, const void *, count_type)              \
+    PLAIN(write_all##c, WRITING, INDIVIDUAL, const void *, count_type)          \
+    PLAIN(read_shared##c, READING, SHARED, void *, count_type)                  \
+    PLAIN(write_shared##c, WRITING, SHARED, const void *, count_type)           \
+    PLAIN(read_ordered##c, READING, ORDERED, void *, count_type)                \
+    PLAIN(write_ordered##c, WRITING, ORDERED, const void *, count_type)         \
+    START_AT(iread_at##c, READING, void *, count_type)                          \
+    START_AT(iread_at_all##c, READING, void *, count_type)                      \
+    START_AT(iwrite_at##c, WRITING, const void *, count_type)                   \
+    START_AT(iwrite_at_all##c, WRITING, const void *, count_type)               \
+    START(iread##c, READING, INDIVIDUAL, void *, count_type)                    \
+    START(iread_all##c, READING, INDIVIDUAL, void *, count_type)                \
+    START(iwrite##c, WRITING, INDIVIDUAL, const void *, count_type)             \
+    START(iwrite_all##c, WRITING, INDIVIDUAL, const void *, count_type)         \
+    START(iread_shared##c, READING, SHARED, void *, count_type)                 \
+    START(iwrite_shared##c, WRITING, SHARED, const void *, count_type)          \
+    BEGIN_AT(read_at_all_begin##c, READING, READ_AT_ALL, void *, count_type)    \
+    BEGIN_AT(write_at_all_begin##c, WRITING, WRITE_AT_ALL, const void *, count_type) \
+    BEGIN(read_all_begin##c, READING, INDIVIDUAL, READ_ALL, void *, count_type) \
+    BEGIN(write_all_begin##c, WRITING, INDIVIDUAL, WRITE_ALL, const void *, count_type) \
+    BEGIN(read_ordered_begin##c, READING, ORDERED, READ_ORDERED, void *, count_type) \
+    BEGIN(write_ordered_begin##c, WRITING, ORDERED, WRITE_ORDERED, const void *, count_type)
+
+ALL(, int)
+#if MPI_VERSION >= 4
+ALL(_c, MPI_Count)
+#endif
+END(read_at_all_end, READ_AT_ALL, void *)
+END(write_at_all_end, WRITE_AT_ALL, const void *)
+END(read_all_end, READ_ALL, void *)
+END(write_all_end, WRITE_ALL, const void *)
+END(read_ordered_end, READ_ORDERED, void *)
+END(write_ordered_end, WRITE_ORDERED, const void *)

@@ -1,0 +1,91 @@
+/* Error codes with a text of their own, and the file's error handler. MPI-4.1 14.7, 9.4, 9.5. */
+#include "shim.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Codes cannot be given back: of texts without end only so many get one; further failures have that of their class. */
+enum { CODES_MAX = 256 };
+
+static struct {
+    int class, code;
+    char text[MPI_MAX_ERROR_STRING];
+} codes[CODES_MAX];
+static int known;
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+#ifdef MPICH_VERSION
+/* MPICH 4.0 takes a code that MPI_Add_error_code made for a predefined class for one of its own, and shows another text. What its ROMIO
+ * makes codes with is exported, and keeps the last texts in a ring. */
+extern int MPIR_Err_create_code(int last, int fatal, const char function[], int line, int class, const char generic[],
+                                const char specific[], ...) __attribute__((weak));
+#endif
+
+static int code_of(int class, const char *text) {
+    int code = class;
+#ifdef MPICH_VERSION
+    return MPIR_Err_create_code ? MPIR_Err_create_code(MPI_SUCCESS, 0, "MPI_File", 0, class, "**io", "**io %s", text) : code;
+#endif
+    pthread_mutex_lock(&adding);
+    for (int at = 0; at < known; at++) {
+        if (codes[at].class == class && !strcmp(codes[at].text, text)) {
+            code = codes[at].code;
+            goto done;
+        }
+    }
+    if (known < CODES_MAX && MPI_Add_error_code(class, &code) == MPI_SUCCESS) {
+        snprintf(codes[known].text, sizeof codes[known].text, "%s", text);
+        MPI_Add_error_string(code, codes[known].text);
+        codes[known].class = class;
+        codes[known++].code = code;
+    }
+done:
+    pthread_mutex_unlock(&adding);
+    return code;
+}
+
+int error_of(int class, const char *what, const char *why) {
+    char text[MPI_MAX_ERROR_STRING];
+    snprintf(text, sizeof text, "braid: %.60s: %.180s", what, why);
+    return code_of(class, text);
+}
+
+static int class_of(int number) {
+    switch (number) {
+    case ENOENT: return MPI_ERR_NO_SUCH_FILE;
+    case EEXIST: return MPI_ERR_FILE_EXISTS;
+    case EACCES:
+    case EPERM: return MPI_ERR_ACCESS;
+    case ENOSPC: return MPI_ERR_NO_SPACE;
+    case EDQUOT: return MPI_ERR_QUOTA;
+    case EROFS: return MPI_ERR_READ_ONLY;
+    case EBUSY: return MPI_ERR_FILE_IN_USE;
+    case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG: return MPI_ERR_BAD_FILE;
+    case EOPNOTSUPP: return MPI_ERR_UNSUPPORTED_OPERATION;
+    case EINVAL: return MPI_ERR_ARG;
+    default: return MPI_ERR_IO;
+    }
+}
+
+int error_of_errno(const char *what) { return error_of(class_of(errno), what, braid_error_message()); }
+
+int failed(struct file *file, int code) {
+    if (code != MPI_SUCCESS) MPI_File_call_errhandler(file->handle, code);
+    return code;
+}
+
+int agreed(struct file *file, int code) {
+    /* Classes are the same number everywhere, codes are not: whoever has none of its own makes one. */
+    struct {
+        int class, rank;
+    } mine = {MPI_SUCCESS, file->rank}, worst;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &mine.class);
+    MPI_Allreduce(&mine, &worst, 1, MPI_2INT, MPI_MAXLOC, file->comm);
+    if (code != MPI_SUCCESS || worst.class == MPI_SUCCESS) return code;
+    char why[64];
+    snprintf(why, sizeof why, "it failed on rank %d", worst.rank);
+    return error_of(worst.class, file->path, why);
+}

@@ -1,0 +1,104 @@
+/* MPI-IO over libbraid by interposition: what the files of the shim share.
+ *
+ *   program ── MPI_File_write_all ──> here ── a file of ours? ── yes ──> views, libbraid
+ *                                                  └── no ──> the MPI's own (RTLD_NEXT)
+ *
+ * 1. A file of ours has a real MPI_File as its handle, opened on /dev/null: handles of Fortran, error handlers and all else that
+ *    knows nothing of files works on it as it is. Every function that does I/O is defined here: one that was not would read and
+ *    write /dev/null. tests/symbols.rs looks at that.
+ * 2. Every function is defined as MPI_File_x and as PMPI_File_x: bindings for Fortran call the one or the other.
+ * 3. A file view is never expanded into a list where its datatype is regular (types.c). */
+#ifndef BRAID_MPIIO_SHIM_H
+#define BRAID_MPIIO_SHIM_H
+
+#include <braid.h>
+#include <mpi.h>
+#include <pthread.h>
+
+#define PUBLIC __attribute__((visibility("default")))
+
+/* Defines MPI_File_name and PMPI_File_name, one body. */
+#define DEFINE(name, ...)                                                                                  \
+    PUBLIC int PMPI_File_##name(__VA_ARGS__) __attribute__((alias("MPI_File_" #name)));                    \
+    PUBLIC int MPI_File_##name(__VA_ARGS__)
+
+/* The MPI's own function. */
+#define REAL(name) ((__typeof__(&PMPI_File_##name))real_function("PMPI_File_" #name))
+
+enum data_representation { NATIVE, EXTERNAL32 };
+enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDERED, WRITE_ORDERED };
+
+/* An open file. */
+struct file {
+    struct file *next;
+    MPI_File handle;
+    MPI_Comm comm;
+    int rank, size, amode, atomic;
+    char *path;
+    /* The whole file, and what the view shows of it; -1 where the view shows nothing. */
+    int whole, seen;
+    struct braid_view *view;
+    MPI_Offset displacement;
+    MPI_Datatype etype, filetype;
+    MPI_Count etype_bytes;
+    enum data_representation representation;
+    /* The individual pointer, in bytes of the view's stream; and who may move it. */
+    int64_t position;
+    pthread_mutex_t moving;
+    /* The file that keeps the shared pointer, -1 until it is used. */
+    char *shared_path;
+    int shared;
+    enum split split;
+    int64_t split_bytes;
+    MPI_Info info;
+    /* Whether this rank wrote since it last synced. */
+    int dirty;
+};
+
+/* open.c: the descriptor of the cluster, or -1. */
+int cluster_of_process(void);
+
+/* names.c: the path of a name that is ours, to be freed; NULL for others. */
+char *path_of(const char *name);
+char *path_of_all(MPI_Comm comm, const char *name);
+
+/* files.c */
+void *real_function(const char *name);
+struct file *ours(MPI_File handle);
+void remember(struct file *file);
+void forget(struct file *file);
+
+/* errors.c: all return an error code; `failed` has the file's error handler called first. */
+int error_of(int class, const char *what, const char *why);
+int error_of_errno(const char *what);
+int failed(struct file *file, int code);
+/* The first failure of any task, for all of them. */
+int agreed(struct file *file, int code);
+
+/* types.c */
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct braid_view **view, int *shows_nothing);
+int is_contiguous(MPI_Datatype type);
+
+/* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. */
+enum direction { READING, WRITING };
+int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
+             int64_t *moved);
+int bytes_of(struct file *file, MPI_Count count, MPI_Datatype type, int64_t *bytes);
+int at_of(struct file *file, MPI_Offset offset, int64_t *at);
+void give_status(MPI_Status *status, int64_t bytes);
+
+/* shared.c: the shared pointer, in bytes of the view's stream; fetched, and moved on by `bytes`. */
+int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at);
+int shared_set(struct file *file, int64_t at);
+int ordered_at(struct file *file, int64_t bytes, int64_t *at);
+
+/* info.c */
+void take_hints(struct file *file, MPI_Info info);
+void layout_hints(MPI_Info info, struct braid_layout *layout);
+
+/* view.c: the default view, of bytes. */
+int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+             enum data_representation representation);
+void drop_types(struct file *file);
+
+#endif

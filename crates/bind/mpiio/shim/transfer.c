@@ -1,0 +1,130 @@
+/* One read or write at a position of a file's view, from or to memory of any datatype. */
+#include "shim.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What one call of MPI_Pack or MPI_Unpack is given at most: their counts are ints. */
+enum { PACKED_MAX = 1 << 30 };
+
+int bytes_of(struct file *file, MPI_Count count, MPI_Datatype type, int64_t *bytes) {
+    MPI_Count each;
+    if (count < 0) return error_of(MPI_ERR_COUNT, file->path, "a negative count");
+    if (type == MPI_DATATYPE_NULL) return error_of(MPI_ERR_TYPE, file->path, "no datatype");
+    int code = MPI_Type_size_x(type, &each);
+    if (code != MPI_SUCCESS) return code;
+    if (__builtin_mul_overflow((int64_t)each, (int64_t)count, bytes)) return error_of(MPI_ERR_COUNT, file->path, "too many bytes");
+    if (*bytes % file->etype_bytes != 0)
+        return error_of(MPI_ERR_ARG, file->path, "the bytes are no whole number of elementary types of the view");
+    return MPI_SUCCESS;
+}
+
+int at_of(struct file *file, MPI_Offset offset, int64_t *at) {
+    if (offset < 0) return error_of(MPI_ERR_ARG, file->path, "a negative offset");
+    if (__builtin_mul_overflow((int64_t)offset, (int64_t)file->etype_bytes, at))
+        return error_of(MPI_ERR_ARG, file->path, "an offset past the largest file");
+    return MPI_SUCCESS;
+}
+
+void give_status(MPI_Status *status, int64_t bytes) {
+    if (status == MPI_STATUS_IGNORE) return;
+    MPI_Status_set_elements_x(status, MPI_BYTE, bytes);
+    MPI_Status_set_cancelled(status, 0);
+}
+
+/* Packs the memory into `packed`, or unpacks it from there. */
+static int convert(struct file *file, enum direction direction, void *buffer, MPI_Count count, MPI_Datatype type, char *packed,
+                   int64_t bytes) {
+    if (count == 0 || bytes == 0) return MPI_SUCCESS;
+    MPI_Count first, extent;
+    MPI_Type_get_extent_x(type, &first, &extent);
+    int64_t each = bytes / count, at_once = each ? PACKED_MAX / each : 0;
+    if (at_once == 0) return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path, "one element of the memory's type is over 1 GiB");
+    for (int64_t done = 0; done < count; done += at_once) {
+        int now = (int)(count - done < at_once ? count - done : at_once), code;
+        char *memory = (char *)buffer + done * extent, *place = packed + done * each;
+        int64_t room = now * each;
+        if (file->representation == EXTERNAL32) {
+            MPI_Aint position = 0;
+            code = direction == WRITING ? MPI_Pack_external("external32", memory, now, type, place, room, &position)
+                                        : MPI_Unpack_external("external32", place, room, &position, memory, now, type);
+        } else {
+            int position = 0;
+            code = direction == WRITING ? MPI_Pack(memory, now, type, place, (int)room, &position, MPI_COMM_SELF)
+                                        : MPI_Unpack(place, (int)room, &position, memory, now, type, MPI_COMM_SELF);
+            if (code == MPI_SUCCESS && position != room) code = error_of(MPI_ERR_CONVERSION, file->path, "MPI_Pack adds to the data");
+        }
+        if (code != MPI_SUCCESS) return code;
+    }
+    return MPI_SUCCESS;
+}
+
+/* MPI-4.1 14.6.1: in atomic mode a call is whole to all others; its bytes of the file are locked as one range. */
+static int locked(struct file *file, int64_t at, int64_t bytes, int64_t *first, int64_t *length) {
+    *first = braid_view_to_file(file->view, at);
+    int64_t last = braid_view_to_file(file->view, at + bytes - 1);
+    if (*first < 0 || last < 0) return error_of_errno(file->path);
+    *length = last + 1 - *first;
+    /* Readers, too, are alone: a reader's lock would be as good, but lets writers starve. */
+    return braid_lock(file->whole, *first, *length, 1, 1) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
+}
+
+static int move(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
+    int64_t first = 0, length = 0;
+    int code = file->atomic && bytes > 0 ? locked(file, at, bytes, &first, &length) : MPI_SUCCESS;
+    if (code != MPI_SUCCESS) return code;
+    ssize_t result = direction == READING ? braid_pread(file->seen, memory, (size_t)bytes, at)
+                                          : braid_pwrite(file->seen, memory, (size_t)bytes, at);
+    if (result < 0) code = error_of_errno(file->path);
+    else *moved = result;
+    if (length > 0 && braid_unlock(file->whole, first, length) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->path);
+    return code;
+}
+
+/* Addresses themselves as displacements (MPI_BOTTOM): MPICH packs nothing from NULL. The same memory from where it begins. */
+static int from_bottom(struct file *file, void **buffer, MPI_Count *count, MPI_Datatype type, MPI_Datatype *moved) {
+    MPI_Aint first, extent, back;
+    MPI_Type_get_true_extent(type, &first, &extent);
+    if (first == 0 || *count > INT_MAX) return error_of(MPI_ERR_BUFFER, file->path, "no memory is given");
+    int length = (int)*count, code;
+    back = -first;
+    if ((code = MPI_Type_create_hindexed(1, &length, &back, type, moved)) != MPI_SUCCESS) return code;
+    *buffer = (void *)first;
+    *count = 1;
+    return MPI_Type_commit(moved);
+}
+
+int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
+             int64_t *moved) {
+    int64_t bytes;
+    *moved = 0;
+    int code = bytes_of(file, count, type, &bytes);
+    if (code != MPI_SUCCESS || bytes == 0) return code;
+    if (direction == READING && file->amode & MPI_MODE_WRONLY) return error_of(MPI_ERR_ACCESS, file->path, "opened for writing only");
+    if (direction == WRITING && file->amode & MPI_MODE_RDONLY) return error_of(MPI_ERR_READ_ONLY, file->path, "opened for reading only");
+    if (file->seen < 0) {
+        if (direction == READING) return MPI_SUCCESS;
+        return error_of(MPI_ERR_ARG, file->path, "a write through a view that shows nothing");
+    }
+    if (direction == WRITING) file->dirty = 1;
+    if (buffer && file->representation == NATIVE && is_contiguous(type))
+        return move(file, direction, at, buffer, bytes, moved);
+    MPI_Datatype moved_type = MPI_DATATYPE_NULL;
+    if (!buffer) {
+        code = from_bottom(file, &buffer, &count, type, &moved_type);
+        if (code != MPI_SUCCESS) return code;
+        type = moved_type;
+    }
+    char *packed = malloc((size_t)bytes);
+    if (!packed) return error_of(MPI_ERR_NO_MEM, file->path, "no memory to pack the data");
+    /* A read that ends short leaves the rest of the memory as it is: what is there goes in and out again. */
+    code = convert(file, WRITING, buffer, count, type, packed, bytes);
+    if (code == MPI_SUCCESS) code = move(file, direction, at, packed, bytes, moved);
+    if (code == MPI_SUCCESS && direction == READING && *moved > 0) code = convert(file, READING, buffer, count, type, packed, bytes);
+    free(packed);
+    if (moved_type != MPI_DATATYPE_NULL) MPI_Type_free(&moved_type);
+    return code;
+}

@@ -1,0 +1,352 @@
+/* Datatypes as patterns of libbraid. What is regular stays a formula: vectors, subarrays and block-cyclic arrays nest, and only what
+ * is irregular itself (indexed, struct) becomes a list of as many entries as it was given. MPI-4.1 5.1, 14.1.1. */
+#include "shim.h"
+
+#include <stdlib.h>
+
+/* The bytes that a type covers: one run, or a pattern whose first byte is at `first`. */
+struct shape {
+    int64_t first, bytes, span;
+    struct braid_pattern *pattern; /* NULL for a run, and for nothing */
+};
+
+static const char *const ORDER = "the displacements of a file type must rise and its parts must not overlap";
+
+static void drop(struct shape *shape) {
+    braid_pattern_free(shape->pattern);
+    shape->pattern = NULL;
+}
+
+static struct braid_pattern *pattern_of(const struct shape *shape) {
+    /* A vector of one is a copy. */
+    return shape->pattern ? braid_pattern_vector(1, 0, shape->pattern) : braid_pattern_bytes((uint64_t)shape->bytes);
+}
+
+/* The class that ROMIO has for them, and that its tests ask for. */
+static int refused(const char *why) { return error_of(MPI_ERR_IO, "file type", why); }
+static int too_large(void) { return refused("it is larger than a file can be"); }
+
+/* `count` copies, `stride` apart, in place. */
+static int repeat(struct shape *shape, int64_t count, int64_t stride) {
+    if (count == 0 || shape->bytes == 0) {
+        drop(shape);
+        *shape = (struct shape){0, 0, 0, NULL};
+        return MPI_SUCCESS;
+    }
+    if (count == 1) return MPI_SUCCESS;
+    if (stride < shape->span) return refused(ORDER);
+    int64_t bytes, last, span;
+    if (__builtin_mul_overflow(shape->bytes, count, &bytes) || __builtin_mul_overflow(stride, count - 1, &last) ||
+        __builtin_add_overflow(last, shape->span, &span))
+        return too_large();
+    if (shape->pattern || stride != shape->bytes) {
+        struct braid_pattern *child = pattern_of(shape);
+        struct braid_pattern *made = child ? braid_pattern_vector((uint64_t)count, (uint64_t)stride, child) : NULL;
+        braid_pattern_free(child);
+        if (!made) return error_of_errno("file type");
+        drop(shape);
+        shape->pattern = made;
+    }
+    shape->bytes = bytes;
+    shape->span = span;
+    return MPI_SUCCESS;
+}
+
+/* Joins `count` shapes, each with its `first`, to one; takes them. */
+static int join(struct shape *shapes, int64_t count, struct shape *joined) {
+    int code = MPI_SUCCESS, only_runs = 1;
+    int64_t kept = 0, bytes = 0;
+    for (int64_t at = 0; at < count; at++) {
+        if (shapes[at].bytes == 0) continue;
+        struct shape *last = kept ? &shapes[kept - 1] : NULL;
+        if (last && shapes[at].first < last->first + last->span) code = refused(ORDER);
+        bytes += shapes[at].bytes;
+        if (last && !last->pattern && !shapes[at].pattern && shapes[at].first == last->first + last->span) {
+            last->bytes += shapes[at].bytes;
+            last->span += shapes[at].span;
+            continue;
+        }
+        only_runs &= !shapes[at].pattern;
+        struct shape moved = shapes[at];
+        shapes[at].pattern = NULL;
+        shapes[kept++] = moved;
+    }
+    *joined = (struct shape){0, 0, 0, NULL};
+    if (code != MPI_SUCCESS || kept == 0) goto done;
+    if (kept == 1) {
+        *joined = shapes[0];
+        shapes[0].pattern = NULL;
+        goto done;
+    }
+    joined->first = shapes[0].first;
+    joined->span = shapes[kept - 1].first + shapes[kept - 1].span - shapes[0].first;
+    joined->bytes = bytes;
+    if (only_runs) {
+        struct braid_extent *extents = malloc((size_t)kept * sizeof *extents);
+        if (!extents) abort();
+        for (int64_t at = 0; at < kept; at++)
+            extents[at] = (struct braid_extent){shapes[at].first - joined->first, shapes[at].bytes};
+        joined->pattern = braid_pattern_extents(extents, (size_t)kept);
+        free(extents);
+    } else {
+        uint64_t *offsets = malloc((size_t)kept * sizeof *offsets);
+        struct braid_pattern **patterns = malloc((size_t)kept * sizeof *patterns);
+        if (!offsets || !patterns) abort();
+        for (int64_t at = 0; at < kept; at++) {
+            offsets[at] = (uint64_t)(shapes[at].first - joined->first);
+            patterns[at] = pattern_of(&shapes[at]);
+        }
+        joined->pattern = braid_pattern_struct(offsets, (const struct braid_pattern *const *)patterns, (size_t)kept);
+        for (int64_t at = 0; at < kept; at++) braid_pattern_free(patterns[at]);
+        free(offsets);
+        free(patterns);
+    }
+    if (!joined->pattern) code = error_of_errno("file type");
+done:
+    for (int64_t at = 0; at < kept; at++) drop(&shapes[at]);
+    return code;
+}
+
+/* A copy at another place. */
+static int copy_at(const struct shape *shape, int64_t by, struct shape *copy) {
+    *copy = *shape;
+    copy->pattern = NULL;
+    if (shape->pattern && !(copy->pattern = pattern_of(shape))) return error_of_errno("file type");
+    if (__builtin_add_overflow(shape->first, by, &copy->first)) return too_large();
+    return MPI_SUCCESS;
+}
+
+/* Blocks of `lengths` children at `offsets` bytes: of equal length and distance a vector, else a list. */
+static int blocks(const struct shape *child, int64_t extent, int64_t count, const int64_t *lengths, const int64_t *offsets,
+                  struct shape *result) {
+    int regular = count > 1;
+    for (int64_t at = 1; regular && at < count; at++)
+        regular = lengths[at] == lengths[0] && offsets[at] - offsets[at - 1] == offsets[1] - offsets[0];
+    *result = (struct shape){0, 0, 0, NULL};
+    if (regular) {
+        int code = copy_at(child, offsets[0], result);
+        if (code == MPI_SUCCESS) code = repeat(result, lengths[0], extent);
+        return code == MPI_SUCCESS ? repeat(result, count, offsets[1] - offsets[0]) : code;
+    }
+    struct shape *shapes = calloc(count ? (size_t)count : 1, sizeof *shapes);
+    if (!shapes) abort();
+    int code = MPI_SUCCESS;
+    for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
+        code = copy_at(child, offsets[at], &shapes[at]);
+        if (code == MPI_SUCCESS) code = repeat(&shapes[at], lengths[at], extent);
+    }
+    if (code == MPI_SUCCESS) code = join(shapes, count, result);
+    for (int64_t at = 0; at < count; at++) drop(&shapes[at]);
+    free(shapes);
+    return code;
+}
+
+static int shape_of(MPI_Datatype type, struct shape *shape);
+
+static int named(MPI_Datatype type, struct shape *shape) {
+    MPI_Count bytes, first, span;
+    MPI_Type_size_x(type, &bytes);
+    MPI_Type_get_true_extent_x(type, &first, &span);
+    if (bytes == 0 || bytes == span) {
+        *shape = (struct shape){first, bytes, bytes, NULL};
+        return MPI_SUCCESS;
+    }
+    /* Of the pairs for MINLOC one has a gap on the machines of today: a short, then an int. */
+    if (type != MPI_SHORT_INT) return error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "a predefined type with gaps");
+    struct shape pair[2] = {{0, sizeof(short), sizeof(short), NULL}, {sizeof(int), sizeof(int), sizeof(int), NULL}};
+    return join(pair, 2, shape);
+}
+
+/* Moves on by `skipped` rows, in place; what is nothing stays nothing. */
+static int shift(struct shape *shape, int64_t skipped, int64_t row) {
+    int64_t by;
+    if (__builtin_mul_overflow(skipped, row, &by) || __builtin_add_overflow(shape->first, by, &shape->first)) return too_large();
+    return MPI_SUCCESS;
+}
+
+/* MPI-4.1 5.1.3. `i`: dimensions, sizes, block, starts, order. */
+static int subarray(const int *i, int64_t extent, struct shape *shape) {
+    int dimensions = i[0];
+    const int *sizes = i + 1, *block = sizes + dimensions, *starts = block + dimensions;
+    int fortran = starts[dimensions] == MPI_ORDER_FORTRAN, code = MPI_SUCCESS;
+    int64_t row = extent;
+    for (int n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
+        int at = fortran ? n : dimensions - 1 - n;
+        code = repeat(shape, block[at], row);
+        if (code == MPI_SUCCESS) code = shift(shape, starts[at], row);
+        if (__builtin_mul_overflow(row, (int64_t)sizes[at], &row)) return too_large();
+    }
+    return code;
+}
+
+/* Blocks of `k` of `size` rows, dealt to `tasks` in turn: those of one. */
+static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, int64_t mine, int64_t row) {
+    int64_t round = k * tasks, whole = size / round, rest = size % round - mine * k, tail = 0;
+    if (rest >= k) whole++;
+    else if (rest > 0) tail = rest;
+    struct shape parts[2];
+    int code = copy_at(shape, 0, &parts[1]);
+    parts[0] = *shape;
+    shape->pattern = NULL;
+    if (code == MPI_SUCCESS) code = repeat(&parts[0], k, row);
+    if (code == MPI_SUCCESS) code = repeat(&parts[0], whole, round * row);
+    if (code == MPI_SUCCESS) code = repeat(&parts[1], tail, row);
+    if (code == MPI_SUCCESS && tail) code = shift(&parts[1], whole * round, row);
+    if (code == MPI_SUCCESS) code = join(parts, 2, shape);
+    drop(&parts[0]);
+    drop(&parts[1]);
+    return code == MPI_SUCCESS ? shift(shape, mine * k, row) : code;
+}
+
+/* MPI-4.1 5.1.4. `i`: tasks, rank, dimensions, sizes, distributions, arguments, grid, order. */
+static int darray(const int *i, int64_t extent, struct shape *shape) {
+    int rank = i[1], dimensions = i[2];
+    const int *sizes = i + 3, *how = sizes + dimensions, *arguments = how + dimensions, *grid = arguments + dimensions;
+    int fortran = grid[dimensions] == MPI_ORDER_FORTRAN, code = MPI_SUCCESS;
+    int64_t row = extent;
+    for (int n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
+        int at = fortran ? n : dimensions - 1 - n;
+        /* Ranks are in C's order in the grid, whatever the array's. */
+        int below = 1;
+        for (int d = at + 1; d < dimensions; d++) below *= grid[d];
+        int64_t mine = rank / below % grid[at], size = sizes[at], k = arguments[at], tasks = grid[at];
+        if (how[at] == MPI_DISTRIBUTE_NONE) {
+            code = repeat(shape, size, row);
+        } else {
+            /* A block distribution is a cyclic one whose blocks go round once. */
+            if (k == MPI_DISTRIBUTE_DFLT_DARG) k = how[at] == MPI_DISTRIBUTE_BLOCK ? (size + tasks - 1) / tasks : 1;
+            code = cyclic(shape, size, k, tasks, mine, row);
+        }
+        if (__builtin_mul_overflow(row, size, &row)) return too_large();
+    }
+    return code;
+}
+
+static int composed(int combiner, const int *i, const MPI_Aint *a, const MPI_Datatype *d, int types, struct shape *shape) {
+    struct shape child = {0, 0, 0, NULL};
+    MPI_Count first = 0, extent = 0;
+    int code = types ? shape_of(d[0], &child) : MPI_SUCCESS;
+    if (code != MPI_SUCCESS) return code;
+    if (types) MPI_Type_get_extent_x(d[0], &first, &extent);
+    int64_t count = i ? i[0] : 0;
+    int64_t *lengths = NULL, *offsets = NULL;
+    switch (combiner) {
+    case MPI_COMBINER_DUP:
+    case MPI_COMBINER_RESIZED:
+        *shape = child;
+        return MPI_SUCCESS;
+    case MPI_COMBINER_CONTIGUOUS:
+        *shape = child;
+        return repeat(shape, count, extent);
+    case MPI_COMBINER_VECTOR:
+    case MPI_COMBINER_HVECTOR:
+        *shape = child;
+        code = repeat(shape, i[1], extent);
+        return code == MPI_SUCCESS ? repeat(shape, count, combiner == MPI_COMBINER_VECTOR ? i[2] * extent : a[0]) : code;
+    case MPI_COMBINER_SUBARRAY:
+        *shape = child;
+        return subarray(i, extent, shape);
+    case MPI_COMBINER_DARRAY:
+        *shape = child;
+        return darray(i, extent, shape);
+    case MPI_COMBINER_INDEXED:
+    case MPI_COMBINER_HINDEXED:
+    case MPI_COMBINER_INDEXED_BLOCK:
+    case MPI_COMBINER_HINDEXED_BLOCK:
+        lengths = malloc((size_t)(count + 1) * sizeof *lengths);
+        offsets = malloc((size_t)(count + 1) * sizeof *offsets);
+        if (!lengths || !offsets) abort();
+        for (int64_t at = 0; at < count; at++) {
+            int same_length = combiner == MPI_COMBINER_INDEXED_BLOCK || combiner == MPI_COMBINER_HINDEXED_BLOCK;
+            lengths[at] = same_length ? i[1] : i[1 + at];
+            if (combiner == MPI_COMBINER_INDEXED) offsets[at] = i[1 + count + at] * extent;
+            else if (combiner == MPI_COMBINER_INDEXED_BLOCK) offsets[at] = i[2 + at] * extent;
+            else offsets[at] = a[at];
+        }
+        code = blocks(&child, extent, count, lengths, offsets, shape);
+        free(lengths);
+        free(offsets);
+        break;
+    case MPI_COMBINER_STRUCT: {
+        struct shape *shapes = calloc((size_t)(count + 1), sizeof *shapes);
+        if (!shapes) abort();
+        for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
+            MPI_Type_get_extent_x(d[at], &first, &extent);
+            code = shape_of(d[at], &shapes[at]);
+            if (code == MPI_SUCCESS) code = repeat(&shapes[at], i[1 + at], extent);
+            if (code == MPI_SUCCESS) code = shift(&shapes[at], a[at], 1);
+        }
+        if (code == MPI_SUCCESS) code = join(shapes, count, shape);
+        for (int64_t at = 0; at < count; at++) drop(&shapes[at]);
+        free(shapes);
+        break;
+    }
+    default: code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is not known");
+    }
+    drop(&child);
+    return code;
+}
+
+static int shape_of(MPI_Datatype type, struct shape *shape) {
+    int integers, addresses, types, combiner;
+    int code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    if (code != MPI_SUCCESS) return code;
+    if (combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
+        combiner == MPI_COMBINER_F90_COMPLEX)
+        return named(type, shape);
+    int *i = calloc((size_t)integers + 1, sizeof *i);
+    MPI_Aint *a = calloc((size_t)addresses + 1, sizeof *a);
+    MPI_Datatype *d = calloc((size_t)types + 1, sizeof *d);
+    if (!i || !a || !d) abort();
+    code = MPI_Type_get_contents(type, integers, addresses, types, i, a, d);
+    if (code == MPI_SUCCESS) {
+        code = composed(combiner, i, a, d, types, shape);
+        for (int at = 0; at < types; at++) {
+            int n[4];
+            /* Contents that are not predefined are ours to free. */
+            MPI_Type_get_envelope(d[at], &n[0], &n[1], &n[2], &n[3]);
+            if (n[3] != MPI_COMBINER_NAMED) MPI_Type_free(&d[at]);
+        }
+    }
+    free(i);
+    free(a);
+    free(d);
+    return code;
+}
+
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct braid_view **view, int *shows_nothing) {
+    struct shape shape = {0, 0, 0, NULL};
+    MPI_Count first, extent;
+    *view = NULL;
+    *shows_nothing = 0;
+    int code = shape_of(filetype, &shape);
+    if (code != MPI_SUCCESS) return code;
+    MPI_Type_get_extent_x(filetype, &first, &extent);
+    int64_t begin;
+    if (shape.bytes == 0) {
+        *shows_nothing = 1;
+    } else if (__builtin_add_overflow((int64_t)displacement, shape.first, &begin) || begin < 0) {
+        code = refused("it begins before the file");
+    } else if (extent < shape.span) {
+        code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its copies overlap: the extent is less than what it spans");
+    } else {
+        struct braid_pattern *pattern = pattern_of(&shape);
+        *view = pattern ? braid_view_nested(begin, extent, pattern) : NULL;
+        braid_pattern_free(pattern);
+        if (!*view) code = error_of_errno("file type");
+    }
+    drop(&shape);
+    return code;
+}
+
+int is_contiguous(MPI_Datatype type) {
+    MPI_Count bytes, first, extent;
+    MPI_Type_size_x(type, &bytes);
+    MPI_Type_get_extent_x(type, &first, &extent);
+    if (first != 0 || bytes != extent) return 0;
+    /* Size and extent alone prove nothing: the pieces may be in another order. Only one run is contiguous. */
+    struct shape shape = {0, 0, 0, NULL};
+    int contiguous = shape_of(type, &shape) == MPI_SUCCESS && !shape.pattern && shape.first == 0 && shape.bytes == bytes;
+    drop(&shape);
+    return contiguous;
+}

@@ -1,0 +1,122 @@
+/* File views. MPI-4.1 14.3. */
+#include "shim.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+static int is_named(MPI_Datatype type) {
+    int integers, addresses, types, combiner;
+    MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    return combiner == MPI_COMBINER_NAMED;
+}
+
+/* Predefined types are handed on as they are: they cannot be freed. */
+static MPI_Datatype kept(MPI_Datatype type) {
+    MPI_Datatype copy = type;
+    if (!is_named(type)) MPI_Type_dup(type, &copy);
+    return copy;
+}
+
+static void let_go(MPI_Datatype *type) {
+    if (*type != MPI_DATATYPE_NULL && !is_named(*type)) MPI_Type_free(type);
+    *type = MPI_DATATYPE_NULL;
+}
+
+void drop_types(struct file *file) {
+    let_go(&file->etype);
+    let_go(&file->filetype);
+}
+
+int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+             enum data_representation representation) {
+    MPI_Count etype_bytes, filetype_bytes;
+    MPI_Type_size_x(etype, &etype_bytes);
+    MPI_Type_size_x(filetype, &filetype_bytes);
+    if (etype_bytes == 0) return error_of(MPI_ERR_ARG, file->path, "an elementary type of 0 bytes");
+    if (filetype_bytes % etype_bytes) return error_of(MPI_ERR_ARG, file->path, "a file type that is no whole number of elementary types");
+    struct braid_view *view;
+    int shows_nothing, code = view_of(displacement, filetype, &view, &shows_nothing);
+    if (code != MPI_SUCCESS) return code;
+    int seen = shows_nothing ? -1 : braid_with_view(file->whole, view);
+    if (!shows_nothing && seen < 0) {
+        code = error_of_errno(file->path);
+        braid_view_free(view);
+        return code;
+    }
+    if (file->seen >= 0) braid_close(file->seen);
+    braid_view_free(file->view);
+    drop_types(file);
+    file->seen = seen;
+    file->view = view;
+    file->displacement = displacement;
+    file->etype = kept(etype);
+    file->filetype = kept(filetype);
+    file->etype_bytes = etype_bytes;
+    file->representation = representation;
+    file->position = 0;
+    return MPI_SUCCESS;
+}
+
+static int representation_of(struct file *file, const char *name, MPI_Datatype etype, enum data_representation *found) {
+    *found = NATIVE;
+    /* All hosts of a cluster that we run on are alike: internal is native. */
+    if (!strcasecmp(name, "native") || !strcasecmp(name, "internal")) return MPI_SUCCESS;
+    if (strcasecmp(name, "external32")) return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, name);
+    MPI_Aint external;
+    MPI_Count bytes;
+    MPI_Type_size_x(etype, &bytes);
+    *found = EXTERNAL32;
+    if (MPI_Pack_external_size("external32", 1, etype, &external) != MPI_SUCCESS || external != bytes)
+        return error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, "external32 of a type that is of another size there");
+    return MPI_SUCCESS;
+}
+
+static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype etype, MPI_Datatype filetype, const char *name,
+                   enum data_representation *representation) {
+    if (etype == MPI_DATATYPE_NULL || filetype == MPI_DATATYPE_NULL) return error_of(MPI_ERR_TYPE, file->path, "no datatype");
+    if (*displacement == MPI_DISPLACEMENT_CURRENT && file->amode & MPI_MODE_SEQUENTIAL) {
+        int64_t at;
+        int code = shared_fetch_add(file, 0, &at);
+        if (code != MPI_SUCCESS) return code;
+        *displacement = file->view ? braid_view_to_file(file->view, at) : file->displacement;
+    }
+    if (*displacement < 0) return error_of(MPI_ERR_ARG, file->path, "a negative displacement");
+    return representation_of(file, name, etype, representation);
+}
+
+DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype, const char *representation,
+       MPI_Info info) {
+    struct file *file = ours(handle);
+    if (!file) return REAL(set_view)(handle, displacement, etype, filetype, representation, info);
+    enum data_representation wanted = NATIVE;
+    /* Before the pointer is set back, everybody has looked at it. */
+    int code = agreed(file, checked(file, &displacement, etype, filetype, representation, &wanted));
+    if (code == MPI_SUCCESS) code = set_view(file, displacement, etype, filetype, wanted);
+    if (code == MPI_SUCCESS && file->rank == 0) code = shared_set(file, 0);
+    take_hints(file, info);
+    return failed(file, agreed(file, code));
+}
+
+DEFINE(get_view, MPI_File handle, MPI_Offset *displacement, MPI_Datatype *etype, MPI_Datatype *filetype, char *representation) {
+    struct file *file = ours(handle);
+    if (!file) return REAL(get_view)(handle, displacement, etype, filetype, representation);
+    *displacement = file->displacement;
+    *etype = kept(file->etype);
+    *filetype = kept(file->filetype);
+    const char *name = file->representation == NATIVE ? "native" : "external32";
+    for (size_t at = 0; (representation[at] = name[at]); at++) {}
+    return MPI_SUCCESS;
+}
+
+DEFINE(get_byte_offset, MPI_File handle, MPI_Offset offset, MPI_Offset *at) {
+    struct file *file = ours(handle);
+    if (!file) return REAL(get_byte_offset)(handle, offset, at);
+    int64_t position;
+    int code = at_of(file, offset, &position);
+    if (code != MPI_SUCCESS) return failed(file, code);
+    if (!file->view) return failed(file, error_of(MPI_ERR_ARG, file->path, "the view shows nothing"));
+    int64_t found = braid_view_to_file(file->view, position);
+    if (found < 0) return failed(file, error_of_errno(file->path));
+    *at = found;
+    return MPI_SUCCESS;
+}

@@ -1,0 +1,536 @@
+/* The calls of MPI-IO: `calls NAME braid:/path`, on 2 ranks. */
+#include "check.h"
+
+static const char *path;
+
+static MPI_File opened(int mode) {
+    MPI_File file;
+    OK(MPI_File_open(MPI_COMM_WORLD, path, mode, MPI_INFO_NULL, &file));
+    return file;
+}
+
+static MPI_File fresh(void) { return opened(MPI_MODE_RDWR | MPI_MODE_CREATE); }
+
+static int ints(MPI_Status *status) {
+    int count;
+    MPI_Get_count(status, MPI_INT, &count);
+    return count;
+}
+
+static void opening(void) {
+    MPI_File file;
+    char other[300];
+    snprintf(other, sizeof other, "%s-none", path);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_WRONLY, MPI_INFO_NULL, &file), MPI_ERR_AMODE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY | MPI_MODE_CREATE, MPI_INFO_NULL, &file), MPI_ERR_AMODE);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, rank ? MPI_MODE_RDWR : MPI_MODE_WRONLY, MPI_INFO_NULL, &file), MPI_ERR_NOT_SAME);
+    CLASS(MPI_File_delete(other, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE);
+    file = opened(MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL);
+    int amode, value = 7 + rank;
+    OK(MPI_File_get_amode(file, &amode));
+    SAME(amode, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL);
+    MPI_Group group, world;
+    int result;
+    OK(MPI_File_get_group(file, &group));
+    MPI_Comm_group(MPI_COMM_WORLD, &world);
+    MPI_Group_compare(group, world, &result);
+    SAME(result, MPI_IDENT);
+    MPI_Group_free(&group);
+    MPI_Group_free(&world);
+    OK(MPI_File_write_at(file, rank * 4, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    SAME(file == MPI_FILE_NULL, 1);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_EXCL, MPI_INFO_NULL, &file), MPI_ERR_FILE_EXISTS);
+    file = opened(MPI_MODE_RDONLY);
+    OK(MPI_File_read_at(file, (1 - rank) * 4, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(value, 7 + 1 - rank);
+    CLASS(MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_READ_ONLY);
+    CLASS(MPI_File_set_size(file, 0), MPI_ERR_READ_ONLY);
+    OK(MPI_File_close(&file));
+    file = opened(MPI_MODE_WRONLY | MPI_MODE_APPEND);
+    MPI_Offset at;
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 8);
+    OK(MPI_File_get_position_shared(file, &at));
+    SAME(at, 8);
+    CLASS(MPI_File_read(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_ACCESS);
+    OK(MPI_File_close(&file));
+    file = opened(MPI_MODE_RDONLY | MPI_MODE_DELETE_ON_CLOSE);
+    OK(MPI_File_close(&file));
+    CLASS(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    /* A task by itself. */
+    if (rank == 0) {
+        OK(MPI_File_open(MPI_COMM_SELF, other, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+        OK(MPI_File_close(&file));
+        OK(MPI_File_delete(other, MPI_INFO_NULL));
+    }
+}
+
+static void sizes(void) {
+    MPI_File file = fresh();
+    MPI_Offset bytes;
+    OK(MPI_File_set_size(file, 1000));
+    OK(MPI_File_get_size(file, &bytes));
+    SAME(bytes, 1000);
+    OK(MPI_File_preallocate(file, 500));
+    OK(MPI_File_get_size(file, &bytes));
+    SAME(bytes, 1000);
+    OK(MPI_File_preallocate(file, 5000));
+    OK(MPI_File_get_size(file, &bytes));
+    SAME(bytes, 5000);
+    CLASS(MPI_File_set_size(file, -1), MPI_ERR_ARG);
+    OK(MPI_File_set_size(file, 10));
+    char buffer[16];
+    memset(buffer, 'x', sizeof buffer);
+    MPI_Status status;
+    OK(MPI_File_read_at(file, 4, buffer, sizeof buffer, MPI_CHAR, &status));
+    int count;
+    MPI_Get_count(&status, MPI_CHAR, &count);
+    SAME(count, 6);
+    SAME(buffer[5] == 0 && buffer[6] == 'x', 1);
+    OK(MPI_File_read_at(file, 100, buffer, 1, MPI_CHAR, &status));
+    MPI_Get_count(&status, MPI_CHAR, &count);
+    SAME(count, 0);
+    MPI_Aint extent;
+    OK(MPI_File_get_type_extent(file, MPI_INT, &extent));
+    SAME(extent, 4);
+    OK(MPI_File_sync(file));
+    OK(MPI_File_close(&file));
+}
+
+static void positions(void) {
+    MPI_File file = fresh();
+    MPI_Datatype filetype, resized, etype, found_etype, found;
+    MPI_Offset at, displacement;
+    char representation[MPI_MAX_DATAREP_STRING];
+    OK(MPI_Type_vector(2, 1, 3, MPI_INT, &filetype));
+    OK(MPI_Type_create_resized(filetype, 0, 40, &resized));
+    OK(MPI_Type_commit(&resized));
+    int out[100], in[100];
+    for (int i = 0; i < 100; i++) out[i] = i + rank;
+    /* Rank 1 writes behind what rank 0 writes. */
+    OK(MPI_File_set_view(file, 8 + rank * 4, MPI_INT, resized, "native", MPI_INFO_NULL));
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 0);
+    MPI_Status status;
+    OK(MPI_File_write(file, out, 10, MPI_INT, &status));
+    SAME(ints(&status), 10);
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 10);
+    OK(MPI_File_get_byte_offset(file, 5, &at));
+    SAME(at, 8 + rank * 4 + 2 * 40 + 12);
+    OK(MPI_File_seek(file, -3, MPI_SEEK_CUR));
+    OK(MPI_File_read(file, in, 3, MPI_INT, &status));
+    SAME(in[0] == out[7] && in[2] == out[9], 1);
+    OK(MPI_File_seek(file, 2, MPI_SEEK_SET));
+    OK(MPI_File_read(file, in, 2, MPI_INT, &status));
+    SAME(in[0] == out[2] && in[1] == out[3], 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 10);
+    CLASS(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_ERR_ARG);
+    CLASS(MPI_File_write_at(file, -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
+    CLASS(MPI_File_write_at(file, 0, out, 3, MPI_CHAR, &status), MPI_ERR_ARG);
+    CLASS(MPI_File_write_at(file, 0, out, -3, MPI_INT, &status), MPI_ERR_COUNT);
+    OK(MPI_File_get_view(file, &displacement, &found_etype, &found, representation));
+    SAME(displacement, 8 + rank * 4);
+    SAME(found_etype == MPI_INT, 1);
+    SAME(strcmp(representation, "native"), 0);
+    MPI_Count bytes, first, extent;
+    MPI_Type_size_x(found, &bytes);
+    MPI_Type_get_extent_x(found, &first, &extent);
+    SAME(bytes == 8 && extent == 40, 1);
+    MPI_Type_free(&found);
+    /* What makes no sense as a view. */
+    CLASS(MPI_File_set_view(file, -5, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_CHAR, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "my own", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP);
+    int one[2] = {1, 1}, falling[2] = {5, 0};
+    OK(MPI_Type_indexed(2, one, falling, MPI_INT, &etype));
+    OK(MPI_Type_commit(&etype));
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, etype, "native", MPI_INFO_NULL), MPI_ERR_IO);
+    MPI_Type_free(&etype);
+    /* A refused view leaves the one of before. */
+    OK(MPI_File_read_at(file, 0, in, 1, MPI_INT, &status));
+    SAME(in[0], out[0]);
+    /* A view that shows nothing, on one rank. */
+    OK(MPI_Type_contiguous(rank ? 1 : 0, MPI_INT, &etype));
+    OK(MPI_Type_commit(&etype));
+    OK(MPI_File_set_view(file, 0, MPI_INT, etype, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_all(file, in, 1, MPI_INT, &status));
+    SAME(ints(&status), rank);
+    MPI_Type_free(&etype);
+    MPI_Type_free(&filetype);
+    MPI_Type_free(&resized);
+    OK(MPI_File_close(&file));
+}
+
+static void memory(void) {
+    /* Memory in pieces, in another order than the file's; size, extent and true extent all say "contiguous". */
+    MPI_File file = fresh();
+    MPI_Datatype turned;
+    int lengths[3] = {1, 1, 1}, places[3] = {2, 0, 1}, out[6], in[6], plain[6];
+    OK(MPI_Type_indexed(3, lengths, places, MPI_INT, &turned));
+    OK(MPI_Type_commit(&turned));
+    for (int i = 0; i < 6; i++) out[i] = 10 * rank + i;
+    OK(MPI_File_write_at(file, rank * 24, out, 2, turned, MPI_STATUS_IGNORE));
+    OK(MPI_File_read_at(file, rank * 24, plain, 6, MPI_INT, MPI_STATUS_IGNORE));
+    int order[6] = {2, 0, 1, 5, 3, 4};
+    for (int i = 0; i < 6; i++) SAME(plain[i], out[order[i]]);
+    memset(in, 0, sizeof in);
+    OK(MPI_File_read_at(file, rank * 24, in, 2, turned, MPI_STATUS_IGNORE));
+    SAME(memcmp(in, out, sizeof in), 0);
+    /* A read that ends in the middle leaves the rest. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_set_size(file, 16));
+    memset(in, 0xee, sizeof in);
+    MPI_Status status;
+    OK(MPI_File_read_at(file, 0, in, 2, turned, &status));
+    SAME(ints(&status), 4);
+    SAME(in[2] == plain[0] - 10 * rank && in[5] == plain[3] - 10 * rank, 1);
+    SAME(in[3], (int)0xeeeeeeee);
+    /* Addresses from MPI_BOTTOM. */
+    MPI_Datatype absolute;
+    MPI_Aint address;
+    MPI_Get_address(&plain[1], &address);
+    OK(MPI_Type_create_hindexed(1, lengths, &address, MPI_INT, &absolute));
+    OK(MPI_Type_commit(&absolute));
+    plain[1] = 4711;
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_write_at(file, 0, MPI_BOTTOM, 1, absolute, MPI_STATUS_IGNORE));
+    OK(MPI_File_read_at(file, 0, in, 1, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(in[0], 4711);
+    MPI_Type_free(&turned);
+    MPI_Type_free(&absolute);
+    OK(MPI_File_close(&file));
+}
+
+static void nonblocking(void) {
+    enum { CALLS = 10, EACH = 1000 };
+    static int out[CALLS][EACH], in[CALLS][EACH];
+    MPI_File file = fresh();
+    MPI_Request requests[CALLS];
+    MPI_Status statuses[CALLS];
+    for (int call = 0; call < CALLS; call++) {
+        for (int i = 0; i < EACH; i++) out[call][i] = rank * 1000000 + call * EACH + i;
+        OK(MPI_File_iwrite_at(file, (MPI_Offset)(call * size + rank) * EACH * 4, out[call], EACH, MPI_INT, &requests[call]));
+    }
+    OK(MPI_Waitall(CALLS, requests, statuses));
+    for (int call = 0; call < CALLS; call++) SAME(ints(&statuses[call]), EACH);
+    for (int call = 0; call < CALLS; call++)
+        OK(MPI_File_iread_at_all(file, (MPI_Offset)(call * size + rank) * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
+    for (int call = 0; call < CALLS; call++) {
+        int flag = 0;
+        while (!flag) OK(MPI_Test(&requests[call], &flag, &statuses[call]));
+        SAME(ints(&statuses[call]), EACH);
+    }
+    SAME(memcmp(in, out, sizeof in), 0);
+    OK(MPI_File_set_view(file, (MPI_Offset)rank * EACH * 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    MPI_Offset at;
+    OK(MPI_File_iread(file, in[0], 10, MPI_INT, &requests[0]));
+    OK(MPI_File_iread_all(file, in[0] + 10, 10, MPI_INT, &requests[1]));
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 20);
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    SAME(memcmp(in[0], out[0], 20 * sizeof(int)), 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_iwrite(file, out[1], 5, MPI_INT, &requests[0]));
+    OK(MPI_File_iwrite_all(file, out[1] + 5, 5, MPI_INT, &requests[1]));
+    OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
+    OK(MPI_File_read_at(file, 20, in[0], 10, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(memcmp(in[0], out[1], 10 * sizeof(int)), 0);
+    OK(MPI_File_close(&file));
+}
+
+static void split(void) {
+    MPI_File file = fresh();
+    int out[50], in[50], other[1];
+    MPI_Status status;
+    for (int i = 0; i < 50; i++) out[i] = rank * 100 + i;
+    OK(MPI_File_write_at_all_begin(file, rank * 200, out, 50, MPI_INT));
+    CLASS(MPI_File_read_all_begin(file, other, 1, MPI_INT), MPI_ERR_OTHER);
+    CLASS(MPI_File_write_all_end(file, out, &status), MPI_ERR_OTHER);
+    CLASS(MPI_File_close(&file), MPI_ERR_OTHER);
+    OK(MPI_File_write_at_all_end(file, out, &status));
+    SAME(ints(&status), 50);
+    OK(MPI_File_seek(file, rank * 200, MPI_SEEK_SET));
+    OK(MPI_File_read_all_begin(file, in, 50, MPI_INT));
+    OK(MPI_File_read_all_end(file, in, &status));
+    SAME(ints(&status), 50);
+    SAME(memcmp(in, out, sizeof in), 0);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_seek(file, 400 + rank * 8, MPI_SEEK_SET));
+    OK(MPI_File_write_all_begin(file, out, 2, MPI_INT));
+    OK(MPI_File_write_all_end(file, out, &status));
+    OK(MPI_File_read_at_all_begin(file, 400 + rank * 8, in, 2, MPI_INT));
+    OK(MPI_File_read_at_all_end(file, in, &status));
+    SAME(memcmp(in, out, 8), 0);
+    OK(MPI_File_write_ordered_begin(file, out, 1 + rank, MPI_INT));
+    OK(MPI_File_write_ordered_end(file, out, &status));
+    OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+    OK(MPI_File_read_ordered_begin(file, in, 1 + rank, MPI_INT));
+    OK(MPI_File_read_ordered_end(file, in, &status));
+    SAME(memcmp(in, out, 4 * (1 + rank)), 0);
+    OK(MPI_File_close(&file));
+}
+
+static void shared(void) {
+    enum { RECORDS = 40, EACH = 25 };
+    MPI_File file = fresh();
+    int record[EACH];
+    MPI_Offset at;
+    OK(MPI_File_set_view(file, 12, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    for (int n = 0; n < RECORDS; n++) {
+        for (int i = 0; i < EACH; i++) record[i] = rank * 1000 + n;
+        MPI_Request request;
+        if (n % 2) {
+            OK(MPI_File_write_shared(file, record, EACH, MPI_INT, MPI_STATUS_IGNORE));
+        } else {
+            OK(MPI_File_iwrite_shared(file, record, EACH, MPI_INT, &request));
+            OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_get_position_shared(file, &at));
+    SAME(at, (MPI_Offset)size * RECORDS * EACH);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_seek_shared(file, 0, MPI_SEEK_SET));
+    /* Each record once, whole, and those of a rank in its order. */
+    int next[2] = {0, 0}, mine = 0, all;
+    MPI_Status status;
+    for (;;) {
+        OK(MPI_File_read_shared(file, record, EACH, MPI_INT, &status));
+        if (ints(&status) == 0) break;
+        SAME(ints(&status), EACH);
+        for (int i = 1; i < EACH; i++) SAME(record[i], record[0]);
+        int writer = record[0] / 1000, number = record[0] % 1000;
+        SAME(number >= next[writer], 1);
+        next[writer] = number + 1;
+        mine++;
+    }
+    MPI_Allreduce(&mine, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    SAME(all, size * RECORDS);
+    OK(MPI_File_seek_shared(file, 0, MPI_SEEK_END));
+    OK(MPI_File_get_position_shared(file, &at));
+    SAME(at, (MPI_Offset)size * RECORDS * EACH);
+    CLASS(MPI_File_seek_shared(file, rank, MPI_SEEK_SET), MPI_ERR_NOT_SAME);
+    OK(MPI_File_close(&file));
+}
+
+static void ordered(void) {
+    MPI_File file = fresh();
+    for (int round = 0; round < 20; round++) {
+        int out[3] = {round * 10 + rank, round, rank};
+        OK(MPI_File_write_ordered(file, out, rank ? 3 : 1, MPI_INT, MPI_STATUS_IGNORE));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    int all[80];
+    MPI_Status status;
+    OK(MPI_File_read_at_all(file, 0, all, 80, MPI_INT, &status));
+    SAME(ints(&status), 80);
+    for (int round = 0; round < 20; round++) {
+        SAME(all[round * 4], round * 10);
+        SAME(all[round * 4 + 1], round * 10 + 1);
+        SAME(all[round * 4 + 2], round);
+    }
+    OK(MPI_File_seek_shared(file, 4, MPI_SEEK_SET));
+    int in[2];
+    OK(MPI_File_read_ordered(file, in, 2, MPI_INT, &status));
+    SAME(in[0], all[1 + rank * 2]);
+    OK(MPI_File_close(&file));
+}
+
+static void atomic(void) {
+    enum { EACH = 300000, ROUNDS = 12 };
+    static int out[EACH], in[EACH];
+    MPI_File file = fresh();
+    int flag;
+    OK(MPI_File_get_atomicity(file, &flag));
+    SAME(flag, 0);
+    OK(MPI_File_set_atomicity(file, 1));
+    OK(MPI_File_get_atomicity(file, &flag));
+    SAME(flag, 1);
+    OK(MPI_File_write_at(file, 0, out, EACH, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int round = 1; round <= ROUNDS; round++) {
+        for (int i = 0; i < EACH; i++) out[i] = round * 10 + rank;
+        if (rank == round % 2) OK(MPI_File_write_at(file, 0, out, EACH, MPI_INT, MPI_STATUS_IGNORE));
+        else OK(MPI_File_read_at(file, 0, in, EACH, MPI_INT, MPI_STATUS_IGNORE));
+        if (rank != round % 2)
+            for (int i = 1; i < EACH; i++) SAME(in[i], in[0]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_read_at(file, 0, in, EACH, MPI_INT, MPI_STATUS_IGNORE));
+    /* The last of either rank. */
+    SAME(in[0] == ROUNDS * 10 + ROUNDS % 2 || in[0] == (ROUNDS - 1) * 10 + (ROUNDS - 1) % 2, 1);
+    CLASS(MPI_File_set_atomicity(file, rank), MPI_ERR_NOT_SAME);
+    OK(MPI_File_close(&file));
+}
+
+static void info(void) {
+    MPI_Info hints, found;
+    MPI_File file;
+    char value[MPI_MAX_INFO_VAL + 1];
+    int flag;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "striping_factor", "3");
+    MPI_Info_set(hints, "striping_unit", "8192");
+    MPI_Info_set(hints, "start_iodevice", "2");
+    MPI_Info_set(hints, "cb_nodes", "2");
+    MPI_Info_set(hints, "of nobody", "1");
+    OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    OK(MPI_File_get_info(file, &found));
+    const char *expected[][2] = {{"striping_factor", "3"}, {"striping_unit", "8192"}, {"start_iodevice", "2"},
+                                 {"cb_nodes", "2"},        {"braid_collective", "list"}};
+    for (int at = 0; at < 5; at++) {
+        MPI_Info_get(found, expected[at][0], MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag && !strcmp(value, expected[at][1]), 1);
+    }
+    MPI_Info_get(found, "of nobody", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag, 0);
+    MPI_Info_free(&found);
+    MPI_Info_set(hints, "cb_nodes", "1");
+    OK(MPI_File_set_info(file, hints));
+    OK(MPI_File_get_info(file, &found));
+    MPI_Info_get(found, "cb_nodes", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag && !strcmp(value, "1"), 1);
+    MPI_Info_free(&found);
+    MPI_Info_free(&hints);
+    OK(MPI_File_close(&file));
+}
+
+static int handled;
+static MPI_File handled_file;
+
+static void handler(MPI_File *file, int *code, ...) {
+    (void)code;
+    handled++;
+    handled_file = *file;
+}
+
+static void errors(void) {
+    MPI_File file = fresh();
+    MPI_Errhandler mine;
+    OK(MPI_File_create_errhandler(handler, &mine));
+    OK(MPI_File_set_errhandler(file, mine));
+    CLASS(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_ERR_ARG);
+    SAME(handled, 1);
+    SAME(handled_file == file, 1);
+    MPI_Request request;
+    int value = 1;
+    CLASS(MPI_File_iwrite_at(file, -1, &value, 1, MPI_INT, &request), MPI_ERR_ARG);
+    SAME(handled, 2);
+    SAME(MPI_File_c2f(file) == MPI_File_c2f(handled_file) && MPI_File_f2c(MPI_File_c2f(file)) == file, 1);
+    OK(MPI_File_close(&file));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, mine));
+    char other[300];
+    snprintf(other, sizeof other, "%s-none", path);
+    CLASS(MPI_File_open(MPI_COMM_WORLD, other, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_NO_SUCH_FILE);
+    SAME(handled, 3);
+    /* A failure of one rank in a collective call is everybody's. */
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    file = fresh();
+    CLASS(MPI_File_set_view(file, rank ? -5 : 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL), MPI_ERR_ARG);
+    MPI_Errhandler_free(&mine);
+    OK(MPI_File_close(&file));
+}
+
+static void external32(void) {
+    MPI_File file = fresh();
+    int out[3] = {0x01020304, -2, 7}, in[3];
+    double real = 1.5, back;
+    unsigned char bytes[12];
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL));
+    if (rank == 0) OK(MPI_File_write_at(file, 0, out, 3, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_read_at(file, 0, in, 3, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(memcmp(in, out, sizeof in), 0);
+    char representation[MPI_MAX_DATAREP_STRING];
+    MPI_Offset displacement;
+    MPI_Datatype etype, filetype;
+    OK(MPI_File_get_view(file, &displacement, &etype, &filetype, representation));
+    SAME(strcmp(representation, "external32"), 0);
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 0, bytes, 12, MPI_BYTE, MPI_STATUS_IGNORE));
+    SAME(bytes[0] == 1 && bytes[3] == 4 && bytes[4] == 0xff && bytes[7] == 0xfe && bytes[11] == 7, 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_set_view(file, 0, MPI_DOUBLE, MPI_DOUBLE, "external32", MPI_INFO_NULL));
+    OK(MPI_File_write_at(file, rank, &real, 1, MPI_DOUBLE, MPI_STATUS_IGNORE));
+    OK(MPI_File_read_at(file, rank, &back, 1, MPI_DOUBLE, MPI_STATUS_IGNORE));
+    SAME(back == real, 1);
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "internal", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 0, bytes, 8, MPI_BYTE, MPI_STATUS_IGNORE));
+    SAME(bytes[0] == 0x3f && bytes[1] == 0xf8 && bytes[7] == 0, 1);
+    OK(MPI_File_close(&file));
+}
+
+static void sequence(void) {
+    MPI_File file = opened(MPI_MODE_WRONLY | MPI_MODE_CREATE | MPI_MODE_SEQUENTIAL);
+    int out[2] = {rank, rank}, in[2];
+    CLASS(MPI_File_write_at(file, 0, out, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
+    CLASS(MPI_File_write(file, out, 1, MPI_INT, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_OPERATION);
+    CLASS(MPI_File_seek(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION);
+    OK(MPI_File_write_ordered(file, out, 2, MPI_INT, MPI_STATUS_IGNORE));
+    /* From here on: the view begins where the shared pointer is. */
+    OK(MPI_File_set_view(file, MPI_DISPLACEMENT_CURRENT, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    out[0] = out[1] = 10 + rank;
+    OK(MPI_File_write_ordered(file, out, 2, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    file = opened(MPI_MODE_RDONLY);
+    OK(MPI_File_read_at(file, 16 + rank * 8, in, 2, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(in[0] == 10 + rank && in[1] == 10 + rank, 1);
+    OK(MPI_File_close(&file));
+}
+
+/* A file of the local file system, whose path is in BRAID_TEST_LOCAL, goes to the MPI's own MPI-IO. */
+static void others(void) {
+    MPI_File file;
+    int value = 5 + rank, back;
+    OK(MPI_File_open(MPI_COMM_WORLD, getenv("BRAID_TEST_LOCAL"), MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    OK(MPI_File_set_view(file, rank * 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_write_all(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_read_at(file, 0, &back, 1, MPI_INT, MPI_STATUS_IGNORE));
+    SAME(back, value);
+    OK(MPI_File_close(&file));
+}
+
+#if MPI_VERSION >= 4
+static void large(void) {
+    MPI_File file = fresh();
+    int out[4] = {1, 2, 3, 4 + rank}, in[4];
+    MPI_Status status;
+    MPI_Request request;
+    OK(MPI_File_write_at_c(file, rank * 16, out, (MPI_Count)4, MPI_INT, &status));
+    SAME(ints(&status), 4);
+    OK(MPI_File_iread_at_c(file, rank * 16, in, (MPI_Count)4, MPI_INT, &request));
+    OK(MPI_Wait(&request, MPI_STATUS_IGNORE));
+    SAME(memcmp(in, out, sizeof in), 0);
+    OK(MPI_File_close(&file));
+}
+#else
+static void large(void) {}
+#endif
+
+int main(int argc, char **argv) {
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"memory", memory},
+                 {"nonblocking", nonblocking}, {"split", split}, {"shared", shared},       {"ordered", ordered},
+                 {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
+                 {"sequence", sequence}, {"others", others},     {"large", large}};
+    begin(&argc, &argv);
+    SAME(argc, 3);
+    SAME(size, 2);
+    path = argv[2];
+    for (size_t at = 0; at < sizeof tests / sizeof *tests; at++) {
+        if (strcmp(tests[at].name, argv[1])) continue;
+        tests[at].run();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) printf("%s ok\n", argv[1]);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,115 @@
+//! The calls of MPI-IO with 2 ranks, on both MPIs: each test is a function of `c/calls.c`.
+#![cfg(target_os = "linux")]
+
+mod mpi;
+#[path = "../../capi/tests/support/mod.rs"]
+mod support;
+
+use std::{collections::BTreeSet, fs, path::Path, process::Command};
+
+use mpi::{MPIS, Mpi};
+use support::{Cluster, ok};
+
+fn run(test: &str) {
+    let _alone = mpi::alone();
+    let cluster = Cluster::start(4);
+    let local = cluster.path("local");
+    let mut ran = 0;
+    for mpi in MPIS.iter().filter_map(Mpi::find) {
+        let _ = fs::remove_file(&local);
+        let program = mpi.compile("calls");
+        let file = format!("braid:/{test}-{}", mpi.name);
+        let mut command = mpi.command(&cluster, 2);
+        let said = ok(command.env("BRAID_TEST_LOCAL", &local).arg(program).args([test, &file]));
+        assert_eq!(said, format!("{test} ok\n"), "{}", mpi.name);
+        ran += 1;
+    }
+    // The shared pointer's file goes with the file.
+    let listing = cluster.client.read_dir("/", false).unwrap().map(|entry| entry.unwrap().name);
+    let hidden: Vec<Vec<u8>> = listing.filter(|name| name.starts_with(b".")).collect();
+    assert!(hidden.is_empty(), "{hidden:?}");
+    mpi::need_one(ran);
+}
+
+macro_rules! tests {
+    ($($(#[$doc:meta])* $name:ident = $test:literal;)*) => {$(
+        $(#[$doc])*
+        #[test]
+        fn $name() {
+            run($test);
+        }
+    )*};
+}
+tests! {
+    files_are_opened_closed_and_deleted_and_modes_checked = "opening";
+    sizes_are_set_reserved_and_told = "sizes";
+    views_and_pointers_are_in_elementary_types_and_what_makes_no_sense_is_refused = "positions";
+    memory_of_any_type_in_any_order = "memory";
+    nonblocking_calls_of_every_kind = "nonblocking";
+    split_collective_calls = "split";
+    the_shared_pointer_gives_each_record_a_place_of_its_own = "shared";
+    ordered_calls_are_in_the_order_of_ranks = "ordered";
+    in_atomic_mode_nobody_sees_half_a_write = "atomic";
+    hints_are_taken_and_told = "info";
+    error_handlers_are_called_with_the_files_handle = "errors";
+    external32_is_big_endian_on_disk = "external32";
+    a_file_opened_as_a_sequence_has_only_its_shared_pointer = "sequence";
+    large_counts_where_the_mpi_has_them = "large";
+}
+
+#[test]
+fn files_of_others_go_to_the_mpis_own() {
+    run("others");
+}
+
+#[test]
+fn a_program_that_knows_nothing_of_it_has_it_by_preload() {
+    let _alone = mpi::alone();
+    let cluster = Cluster::start(2);
+    let mut ran = 0;
+    for mpi in MPIS.iter().filter_map(Mpi::find) {
+        let program = mpi.compile_plain("calls");
+        let file = format!("braid:/preloaded-{}", mpi.name);
+        let preload = format!("LD_PRELOAD={}", mpi.shim().display());
+        let said = ok(mpi.command(&cluster, 2).args(["env", &preload]).arg(program).args(["nonblocking", &file]));
+        assert_eq!(said, "nonblocking ok\n", "{}", mpi.name);
+        ran += 1;
+    }
+    mpi::need_one(ran);
+}
+
+/// What works on the handle, which is a real one, without us.
+const NATURAL: [&str; 8] = [
+    "File_c2f",
+    "File_call_errhandler",
+    "File_create_errhandler",
+    "File_f2c",
+    "File_get_errhandler",
+    "File_get_type_extent",
+    "File_get_type_extent_c",
+    "File_set_errhandler",
+];
+
+/// Names of dynamic functions that begin with `MPI_File_` or `PMPI_File_`.
+fn functions(library: &Path) -> BTreeSet<String> {
+    let listed = ok(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
+    let names = listed.lines().filter_map(|line| line.split_whitespace().nth(2));
+    let names = names.map(|name| name.split('@').next().unwrap_or_default().to_owned());
+    names.filter(|name| name.starts_with("MPI_File_") || name.starts_with("PMPI_File_")).collect()
+}
+
+#[test]
+fn every_function_on_files_that_the_mpi_has_is_defined_under_both_names() {
+    let mut ran = 0;
+    for mpi in MPIS.iter().filter_map(Mpi::find) {
+        let theirs = ok(Command::new("cc").arg(format!("-print-file-name={}", mpi.library)));
+        let natural = |name: &&String| NATURAL.contains(&name.split_once("MPI_").unwrap().1);
+        let theirs = functions(Path::new(theirs.trim()));
+        assert!(theirs.len() > 100, "{}: {theirs:?}", mpi.name);
+        let ours = functions(&mpi.shim());
+        let missing: Vec<&String> = theirs.difference(&ours).filter(|name| !natural(name)).collect();
+        assert!(missing.is_empty(), "{}: {missing:?} would read and write /dev/null", mpi.name);
+        ran += 1;
+    }
+    mpi::need_one(ran);
+}

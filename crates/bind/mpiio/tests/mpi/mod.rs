@@ -1,0 +1,170 @@
+//! The MPIs of the machine: the shim compiled for each, programs compiled and run with it.
+#![allow(dead_code, reason = "each test binary uses some of it")]
+
+use std::{
+    collections::HashSet,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, MutexGuard, OnceLock, PoisonError},
+};
+
+use tempfile::TempDir;
+
+use crate::support::{self, Cluster, ok};
+
+/// An MPI, by the names that Debian gives its commands.
+pub struct Mpi {
+    pub name: &'static str,
+    mpicc: &'static str,
+    mpifort: &'static str,
+    mpirun: &'static str,
+    flags: &'static [&'static str],
+    pub library: &'static str,
+}
+
+pub const MPIS: [Mpi; 2] = [
+    Mpi {
+        name: "openmpi",
+        mpicc: "mpicc.openmpi",
+        mpifort: "mpif90.openmpi",
+        mpirun: "mpirun.openmpi",
+        flags: &[
+            "--allow-run-as-root",
+            "--oversubscribe",
+            "--mca",
+            "btl",
+            "self,vader",
+            "--mca",
+            "mpi_yield_when_idle",
+            "1",
+        ],
+        library: "libmpi.so",
+    },
+    Mpi {
+        name: "mpich",
+        mpicc: "mpicc.mpich",
+        mpifort: "mpif90.mpich",
+        mpirun: "mpiexec.mpich",
+        flags: &[],
+        library: "libmpich.so",
+    },
+];
+
+/// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
+const FLAGS: [&str; 6] = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
+
+/// One program at a time: ranks that wait poll, and take the processors from the daemons that others wait for.
+pub fn alone() -> MutexGuard<'static, ()> {
+    static RUNS: Mutex<()> = Mutex::new(());
+    RUNS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Prints why nothing was tested when no MPI is there.
+pub fn need_one(ran: usize) {
+    if ran == 0 {
+        println!(
+            "skipped: neither Open MPI nor MPICH is here; apt-get install openmpi-bin libopenmpi-dev mpich libmpich-dev"
+        );
+    }
+}
+
+fn on_path(program: &str) -> bool {
+    std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).any(|dir| dir.join(program).is_file())
+}
+
+fn scratch() -> &'static Path {
+    static SCRATCH: OnceLock<TempDir> = OnceLock::new();
+    SCRATCH.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+impl Mpi {
+    /// Itself, if it is installed.
+    pub fn find(&self) -> Option<&Self> {
+        (on_path(self.mpicc) && on_path(self.mpirun)).then_some(self)
+    }
+
+    /// The shim for this MPI.
+    pub fn shim(&self) -> PathBuf {
+        let dir = scratch().join(self.name);
+        self.once("shim", || {
+            let build = Path::new(env!("CARGO_MANIFEST_DIR")).join("build.sh");
+            ok(Command::new(build).arg(self.mpicc).arg(support::installed()).arg(&dir));
+        });
+        scratch().join(self.name).join("libbraid_mpiio.so")
+    }
+
+    /// A program of `tests/c`, linked with the shim before the MPI.
+    pub fn compile(&self, name: &str) -> PathBuf {
+        let (shim, program) = (self.shim(), scratch().join(format!("{name}-{}", self.name)));
+        self.once(name, || {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+            let mut compile = Command::new(self.mpicc);
+            compile.args(FLAGS).arg("-o").arg(&program).arg(source);
+            compile.arg("-Wl,--no-as-needed").arg(&shim).arg("-L").arg(support::installed().join("lib"));
+            compile.arg("-lbraid").arg(format!("-Wl,-rpath,{}", shim.parent().unwrap().display()));
+            ok(&mut compile);
+        });
+        program
+    }
+
+    /// The same without the shim: a program that knows nothing of it.
+    pub fn compile_plain(&self, name: &str) -> PathBuf {
+        let program = scratch().join(format!("{name}-plain-{}", self.name));
+        self.once(&format!("{name}-plain"), || {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+            ok(Command::new(self.mpicc).args(FLAGS).arg("-o").arg(&program).arg(source));
+        });
+        program
+    }
+
+    /// Whether it has a Fortran compiler.
+    pub fn has_fortran(&self) -> bool {
+        on_path(self.mpifort) && on_path("gfortran")
+    }
+
+    /// `tests/fortran/calls.F90` with one of the three bindings, linked with the shim before the MPI.
+    pub fn compile_fortran(&self, binding: &str) -> PathBuf {
+        let (shim, program) = (self.shim(), scratch().join(format!("fortran-{binding}-{}", self.name)));
+        self.once(&format!("fortran {binding}"), || {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fortran/calls.F90");
+            let modules = tempfile::tempdir().unwrap();
+            let mut compile = Command::new(self.mpifort);
+            compile
+                .arg(format!("-DBINDING={binding}"))
+                .args(["-g", "-ffree-line-length-none", "-J"])
+                .arg(modules.path());
+            compile.arg("-o").arg(&program).arg(source).arg("-Wl,--no-as-needed").arg(&shim);
+            compile.arg("-L").arg(support::installed().join("lib")).arg("-lbraid");
+            compile.arg(format!("-Wl,-rpath,{}", shim.parent().unwrap().display()));
+            ok(&mut compile);
+        });
+        program
+    }
+
+    /// Runs a program on so many ranks, which must succeed; what they printed.
+    pub fn run(&self, cluster: &Cluster, name: &str, ranks: u32, args: &[&str]) -> String {
+        let program = self.compile(name);
+        ok(self.command(cluster, ranks).arg(program).args(args))
+    }
+
+    /// The command that runs a program on so many ranks.
+    pub fn command(&self, cluster: &Cluster, ranks: u32) -> Command {
+        let mut command = cluster.program(Path::new("timeout"));
+        command.args(["-k", "5", "120", self.mpirun]).args(self.flags).args(["-n", &ranks.to_string()]);
+        // Open MPI asks for a home.
+        command.env("HOME", cluster.dir.path()).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        command
+    }
+
+    /// Once in this process, whatever test asks first.
+    fn once(&self, what: &str, work: impl FnOnce()) {
+        static DONE: Mutex<Option<HashSet<String>>> = Mutex::new(None);
+        let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = done.get_or_insert_with(HashSet::new);
+        let key = format!("{what} {}", self.name);
+        if !done.contains(&key) {
+            work();
+            done.insert(key);
+        }
+    }
+}
