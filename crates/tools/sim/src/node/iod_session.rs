@@ -2,6 +2,7 @@
 //! death or another client's write can fall between any two of them.
 
 use std::{
+    io::IoSlice,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -9,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use braid_iod::{Begun, ConnectionState, FrameSink, IodCore, Payload, Peer, Progress, SinkError, WriteJob};
+use braid_iod::{
+    Begun, ConnectionState, FrameSink, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Step, WriteJob,
+};
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
 
@@ -72,6 +75,16 @@ impl Shared {
                 }
                 return;
             }
+            Begun::Join(mut job) if !job.writes() => {
+                let mut sink = Sink(replies);
+                loop {
+                    match job.step(&self.core, self.world.now(), &mut sink) {
+                        Ok(Step::Finished) | Err(_) => return,
+                        Ok(step) => self.pause(pause_after(step)).await,
+                    }
+                }
+            }
+            Begun::Join(job) => self.join_write(job, payload).await,
             Begun::Write(job) => self.write(job, payload).await,
             Begun::Work(work) => {
                 self.pause(50..2000).await;
@@ -100,10 +113,31 @@ impl Shared {
         }
     }
 
+    async fn join_write(&self, mut job: Box<JoinJob>, payload: &[u8]) -> braid_iod::Answer {
+        for mut slice in payload.chunks(WRITE_SLICE_BYTES) {
+            while !slice.is_empty() {
+                let (taken, step) = job.push(&self.core, self.world.now(), slice);
+                slice = &slice[taken..];
+                self.pause(pause_after(step)).await;
+            }
+        }
+        loop {
+            match job.finish(&self.core, self.world.now()) {
+                Ok(answer) => return answer,
+                Err(step) => self.pause(pause_after(step)).await,
+            }
+        }
+    }
+
     async fn pause(&self, micros: std::ops::Range<u64>) {
         let time = Duration::from_micros(self.random.within(micros));
         self.world.sleep(time).await;
     }
+}
+
+/// How long the next slice of a task's part in a collective request is away, in microseconds.
+fn pause_after(step: Step) -> std::ops::Range<u64> {
+    if step == Step::Waits { 100..1000 } else { 5..100 }
 }
 
 struct Sink<'a>(&'a Replies);
@@ -126,4 +160,16 @@ impl FrameSink for Sink<'_> {
         let bytes = Self::read(payload)?;
         if self.0.finish(body, &bytes) { Ok(()) } else { Err(SinkError::Closed) }
     }
+
+    fn memory(&mut self, pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        if self.0.data(&gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+
+    fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
+        if self.0.finish(body, &gathered(pieces)) { Ok(()) } else { Err(SinkError::Closed) }
+    }
+}
+
+fn gathered(pieces: &[IoSlice<'_>]) -> Vec<u8> {
+    pieces.iter().flat_map(|piece| piece.iter().copied()).collect()
 }
