@@ -185,6 +185,11 @@ fn begin<S: ObjectStore>(
 }
 
 impl JoinJob {
+    /// Whether it takes a payload: [`JoinJob::push`] and [`JoinJob::finish`]; else [`JoinJob::step`].
+    pub fn writes(&self) -> bool {
+        self.kind == CollectiveKind::Write
+    }
+
     /// Sleeps until something changed that the job waits for, or for `time`.
     pub fn wait<S: ObjectStore>(&self, core: &IodCore<S>, time: Duration) {
         match &self.waiting {

@@ -2,6 +2,7 @@
 
 use braid_iod::{Begun, JoinJob, Step};
 use braid_layout::{Distribution, Layout, Request, View};
+use braid_net::TlsPolicy;
 use braid_types::{
     ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
     limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
@@ -16,7 +17,7 @@ use braid_wire::{
 };
 
 use super::{
-    cluster::{Cluster, RawClient, request_frame},
+    cluster::{Cluster, RawClient, SocketClient, request_frame},
     harness::*,
 };
 
@@ -298,4 +299,31 @@ fn joins_without_a_collect_and_a_task_without_the_others_end_after_the_time_they
     let join = JoinWrite { wait_ms: 30_000, ..join_write(&on(&cluster), 0) };
     let (late, _) = client.call(&join, &[7; 16], &mut []).unwrap();
     assert_eq!(late.unwrap_err(), failure, "the same, and at once");
+}
+
+#[test]
+fn collective_data_goes_over_tls() {
+    let cluster = Cluster::start_with(|config| config.tls = TlsPolicy::Always);
+    let mut endpoint = cluster.client_endpoint();
+    endpoint.tls = TlsPolicy::Always;
+    let mut client = SocketClient::connect(&endpoint).unwrap();
+    let request = Request { view: View::strided(100, 4000, 8000), start: 0, bytes: 1 << 20 };
+    let present = on(&cluster).sign(&server_key());
+    for (id, kind) in [(ID, CollectiveKind::Write), ([4; 16], CollectiveKind::Read)] {
+        let tasks = TaskFamily::of(std::slice::from_ref(&request));
+        let (present, sessions) = (present.clone(), vec![(SESSION, 1)]);
+        let collect = Collect { handle: 1, present, collective: id, kind, tasks, sessions };
+        client.call(&collect, &[], &mut []).unwrap().0.unwrap();
+        let data = pattern(1 << 20, 1);
+        if kind == CollectiveKind::Write {
+            let (written, _) = client.call(&join_write(&on(&cluster), 0), &data, &mut []).unwrap();
+            assert_eq!(written.unwrap().bytes, ByteCount(1 << 20));
+        } else {
+            let mut back = vec![0; 1 << 20];
+            let join = JoinRead { collective: id, ..join_read(&on(&cluster), 0, 1 << 20) };
+            let (read, filled) = client.call(&join, &[], &mut back).unwrap();
+            assert_eq!((read.unwrap().bytes, filled), (ByteCount(1 << 20), 1 << 20));
+            assert!(back == data);
+        }
+    }
 }

@@ -14,10 +14,7 @@ use braid_iod::{
     Begun, ConnectionState, FrameSink, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Step, WriteJob,
 };
 use braid_store::MemStore;
-use braid_wire::{
-    Call, FrameHeader, encode_success,
-    message::iod::{Abandon, JoinWrite},
-};
+use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
 
 use crate::{
     network::{Replies, Session},
@@ -62,17 +59,15 @@ impl Session for IodSession {
             replies.finish(&encode_success(&()), &[]);
             return;
         }
-        let (shared, now, op) = (self.shared.clone(), self.shared.world.now(), header.op);
+        let (shared, now) = (self.shared.clone(), self.shared.world.now());
         let begun = self.shared.core.begin(&mut lock(&self.state), now, header.op, &body, header.payload_bytes);
-        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, op, &payload, &replies).await });
+        self.shared.world.spawn(&self.shared.life, async move { shared.finish(begun, &payload, &replies).await });
     }
 }
 
 impl Shared {
-    async fn finish(&self, begun: Begun<MemStore>, op: u16, payload: &[u8], replies: &Replies) {
+    async fn finish(&self, begun: Begun<MemStore>, payload: &[u8], replies: &Replies) {
         let answer = match begun {
-            Begun::Join(job) if op == JoinWrite::OP => self.join_write(job, payload).await,
-            Begun::Join(job) => return self.join_read(job, replies).await,
             Begun::Read(mut job) => {
                 let mut sink = Sink(replies);
                 while job.step(&self.core, self.world.now(), &mut sink) == Ok(Progress::Again) {
@@ -80,6 +75,16 @@ impl Shared {
                 }
                 return;
             }
+            Begun::Join(mut job) if !job.writes() => {
+                let mut sink = Sink(replies);
+                loop {
+                    match job.step(&self.core, self.world.now(), &mut sink) {
+                        Ok(Step::Finished) | Err(_) => return,
+                        Ok(step) => self.pause(pause_after(step)).await,
+                    }
+                }
+            }
+            Begun::Join(job) => self.join_write(job, payload).await,
             Begun::Write(job) => self.write(job, payload).await,
             Begun::Work(work) => {
                 self.pause(50..2000).await;
@@ -108,27 +113,18 @@ impl Shared {
         }
     }
 
-    /// A task's part in a collective read. Who waits for other tasks looks again a little later.
-    async fn join_read(&self, mut job: Box<JoinJob>, replies: &Replies) {
-        loop {
-            match job.step(&self.core, self.world.now(), &mut Sink(replies)) {
-                Ok(Step::Again | Step::Waits) => self.pause(5..50).await,
-                _ => return,
-            }
-        }
-    }
-
     async fn join_write(&self, mut job: Box<JoinJob>, payload: &[u8]) -> braid_iod::Answer {
-        let mut rest = payload;
-        while !rest.is_empty() {
-            let (taken, _) = job.push(&self.core, self.world.now(), rest);
-            rest = &rest[taken..];
-            self.pause(5..100).await;
+        for mut slice in payload.chunks(WRITE_SLICE_BYTES) {
+            while !slice.is_empty() {
+                let (taken, step) = job.push(&self.core, self.world.now(), slice);
+                slice = &slice[taken..];
+                self.pause(pause_after(step)).await;
+            }
         }
         loop {
             match job.finish(&self.core, self.world.now()) {
                 Ok(answer) => return answer,
-                Err(_) => self.pause(1..50).await,
+                Err(step) => self.pause(pause_after(step)).await,
             }
         }
     }
@@ -137,6 +133,11 @@ impl Shared {
         let time = Duration::from_micros(self.random.within(micros));
         self.world.sleep(time).await;
     }
+}
+
+/// How long the next slice of a task's part in a collective request is away, in microseconds.
+fn pause_after(step: Step) -> std::ops::Range<u64> {
+    if step == Step::Waits { 100..1000 } else { 5..100 }
 }
 
 struct Sink<'a>(&'a Replies);
