@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::libtest;
 use crate::report::SuiteResult;
 use crate::test_binaries::TestBinary;
+use crate::tools;
 use anyhow::Result;
 use std::time::Duration;
 
@@ -16,7 +17,23 @@ pub fn subject(_: &Context) -> Result<()> {
     Ok(())
 }
 
+/// What tests of MPI programs compile and start them with, and the packages that have it. Without them these tests say that they are skipped.
+const MPI: &[(&str, &str)] = &[
+    ("mpicc.openmpi", "libopenmpi-dev"),
+    ("mpirun.openmpi", "openmpi-bin"),
+    ("mpicc.mpich", "libmpich-dev"),
+    ("mpirun.mpich", "mpich"),
+    ("gfortran", "gfortran"),
+];
+
 pub fn run(context: &Context) -> Result<SuiteResult> {
+    if cfg!(target_os = "linux") {
+        for (program, package) in MPI {
+            if let Err(error) = tools::need(program, package) {
+                println!("     {error:#}");
+            }
+        }
+    }
     let mut result = SuiteResult::default();
     for binary in context.test_binaries()? {
         result.absorb(run_binary(binary, &[])?);
