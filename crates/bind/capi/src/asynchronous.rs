@@ -1,8 +1,8 @@
 //! Calls that are started now and waited for later, while the program computes.
 //!
 //! Threads of the library do them: the blocking engine sends and receives on the calling thread, so that a call under way needs
-//! one of its own. They are made when there is work, at most [`THREADS_MAX`] (a program has as many connections to a daemon), and
-//! end when there has been none for [`IDLE`].
+//! one of its own. They are made when there is work, at most `THREADS_MAX` (a program has as many connections to a daemon), and
+//! end when there has been none for `IDLE`.
 
 use std::{
     collections::VecDeque,

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Invariants:
-//! 1. Every exported function passes through [`border::call`]: no panic crosses into C, and whoever fails leaves errno and a
+//! 1. Every exported function passes through `border::call`: no panic crosses into C, and whoever fails leaves errno and a
 //!    message of the thread.
 //! 2. What comes from C is checked where it can be before it is used: NULL, alignment, lengths, numbers of descriptors.
 //!    `unsafe` stands in `border/` and in the one line of each function that takes a pointer in hand.

@@ -68,7 +68,7 @@ static int locked(struct file *file, int64_t at, int64_t bytes, int64_t *first, 
     int64_t last = braid_view_to_file(file->view, at + bytes - 1);
     if (*first < 0 || last < 0) return error_of_errno(file->path);
     *length = last + 1 - *first;
-    /* Readers, too, are alone: a reader's lock would be as good, but lets writers starve. */
+    /* Readers are alone, too: with locks that readers share, a writer might wait for ever. */
     return braid_lock(file->whole, *first, *length, 1, 1) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
 }
 
