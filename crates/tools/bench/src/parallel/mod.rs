@@ -1,9 +1,10 @@
 //! `bench parallel`: tasks that share a file, as those of a parallel program do. A task is a thread with a client, connections and a
 //! handle of its own; the daemons are processes.
 //!
-//! Rows of collective requests and of MPI-IO belong here too, each in a file of its own: what they are held against is in
+//! Rows of MPI-IO belong here too, in a file of their own: what they are held against is in
 //! [`tasks::Tasks`] (the same sizes, the same file) and on [`mounted::Mounted`].
 
+mod collective;
 mod lists;
 mod mounted;
 mod partition;
@@ -23,6 +24,11 @@ pub const ROWS: &[Row] = &[
         name: "partition",
         about: "4 tasks, 2 MiB at a time of their partitions: partition and stripe matched, and not (1996 paper, figure 11)",
         run: partition::run,
+    },
+    Row {
+        name: "collective",
+        about: "one call of 4 tasks: each for itself, through the daemons, and as the library decides, by the shape of what they want",
+        run: collective::run,
     },
     Row { name: "lists", about: "10,000 ranges of 4 KiB in one call, and one read for each", run: lists::run },
 ];
