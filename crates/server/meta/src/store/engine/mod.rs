@@ -50,7 +50,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     folder: Option<JoinHandle<()>>,
     wake: Option<mpsc::SyncSender<()>>,
-    _lock: File,
+    lock: File,
 }
 
 struct Shared {
@@ -112,7 +112,7 @@ impl Engine {
         let folding = shared.clone();
         let folder = std::thread::Builder::new().name("meta-fold".into()).spawn(move || folding.fold_all(&woken));
         let folder = folder.map_err(|e| StoreError::disk("start the fold thread", e))?;
-        Ok(Self { shared, folder: Some(folder), wake: Some(wake), _lock: lock })
+        Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock })
     }
 
     /// Folds everything committed so far into the base and waits for it, where nobody commits meanwhile. For tests
@@ -165,6 +165,9 @@ impl Drop for Engine {
         if let Some(folder) = self.folder.take() {
             let _ = folder.join();
         }
+        // Closing alone is not enough: a child that this process is just forking holds the descriptor until its exec.
+        // A failure leaves what closing does.
+        let _ = self.lock.unlock();
     }
 }
 
