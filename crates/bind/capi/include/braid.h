@@ -718,7 +718,8 @@ ssize_t braid_read_list(int file,
                         size_t count);
 
 /**
- * Writes all pieces: one request to each I/O daemon, however many there are. Pieces that overlap in the file are EINVAL.
+ * Writes all pieces: one request to each I/O daemon, however many there are. Where pieces overlap in the file the later one of the list
+ * is there after it.
  */
 ssize_t braid_write_list(int file,
                          const struct braid_piece *pieces,

@@ -320,15 +320,24 @@ static void lists(void) {
     for (int i = 0; i < PIECES; i++) pieces[i].memory = in[i];
     SAME(braid_read_list(f, pieces, PIECES), PIECES * BYTES);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* Overlapping reads get their bytes each; overlapping writes are refused; past the end there is nothing. */
+    /* Overlapping reads get their bytes each; of overlapping writes the later one stays; past the end there is nothing. */
     struct braid_piece three[3] = {{0, in[0], 30}, {10, in[1], 30}, {499037, in[2], BYTES}};
     memset(in, 0xee, sizeof in);
     SAME(braid_read_list(f, three, 3), 60);
     SAME(braid_pread(f, back, 30, 10), 30);
     SAME(memcmp(in[1], back, 30), 0);
     SAME(in[2][0], 0xee);
-    FAILS(braid_write_list(f, three, 2), EINVAL);
+    memset(in[0], 1, 30);
+    memset(in[1], 2, 30);
+    SAME(braid_write_list(f, three, 2), 60);
+    SAME(braid_pread(f, back, 30, 0), 30);
+    SAME(back[9] == 1 && back[10] == 2 && back[29] == 2, 1);
+    struct braid_piece wrong[2] = {{INT64_MAX, in[0], 1}, {-1, in[0], 1}};
+    FAILS(braid_read_list(f, wrong, 1), EFBIG);
+    FAILS(braid_write_list(f, wrong, 1), EFBIG);
+    FAILS(braid_write_list(f, wrong + 1, 1), EINVAL);
     SAME(braid_read_list(f, NULL, 0), 0);
+    SAME(braid_write_list(f, NULL, 0), 0);
     OK(braid_close(f));
 }
 
@@ -359,8 +368,9 @@ static void asynchronous(void) {
     SAME(braid_pread_start(f, in[0], 1, 0) == NULL && errno == EBADF, 1);
     /* A failure comes with the wait, and its message too. */
     f = OK(braid_open(cluster, "/f", O_RDWR, 0));
-    struct braid_piece overlap[2] = {{0, in[0], 3}, {1, in[1], 2}};
-    FAILS(braid_wait(MADE(braid_write_list_start(f, overlap, 2))), EINVAL);
+    struct braid_piece wrong[2] = {{0, in[0], 3}, {-1, in[1], 2}};
+    FAILS(braid_wait(MADE(braid_write_list_start(f, wrong, 2))), EINVAL);
+    SAME(strstr(braid_error_message(), "offset is negative") != NULL, 1);
     OK(braid_close(f));
 }
 
