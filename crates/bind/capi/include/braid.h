@@ -39,6 +39,27 @@
 #define BRAID_TLS_NEVER 3
 
 /**
+ * How a collective call goes about it: the I/O daemons do it where the tasks want interleaved pieces of less than 4 KiB, or write what
+ * overlaps; else each task by itself. The same for all tasks.
+ */
+#define BRAID_COLLECTIVE_AUTO 0
+
+/**
+ * The I/O daemons, wherever two tasks or more want bytes.
+ */
+#define BRAID_COLLECTIVE_SERVER 1
+
+/**
+ * Each task by itself.
+ */
+#define BRAID_COLLECTIVE_INDEPENDENT 2
+
+/**
+ * Added to one of these: a write in which tasks overlap is EINVAL. Without it the bytes of the highest rank are in the file after it.
+ */
+#define BRAID_COLLECTIVE_NO_OVERLAP 16
+
+/**
  * Tells which file system a descriptor is of: struct braid_mount.
  */
 #define BRAID_GET_MOUNT 1
@@ -109,6 +130,11 @@
  * By the owner's user id.
  */
 #define BRAID_OWNER 3
+
+/**
+ * One task's place among the tasks of a parallel program.
+ */
+struct braid_group;
 
 /**
  * A part of a view: which bytes it covers, relative to where it is laid.
@@ -237,6 +263,13 @@ struct braid_layout {
    */
   size_t label_count;
 };
+
+/**
+ * Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, `bytes` of each, in the order of ranks: as
+ * MPI_Allgather. `bytes` is the same in every task. Returns 0, or anything else when a task is lost: then no later call of the
+ * group succeeds either.
+ */
+typedef int (*braid_all_gather)(void *context, const void *mine, size_t bytes, void *all);
 
 /**
  * One entry of a directory. "." and ".." are not among them.
@@ -437,6 +470,35 @@ int braid_connect(const char *where,
 int braid_disconnect(int cluster);
 
 /**
+ * As braid_pread, all tasks of the group together, each through its own view of the file; a task without bytes calls it with 0 bytes.
+ * how: one of BRAID_COLLECTIVE_*. Returns this task's bytes; or -1 in all tasks, when one fails.
+ */
+ssize_t braid_pread_all(int file,
+                        const struct braid_group *group,
+                        void *buffer,
+                        size_t bytes,
+                        int64_t at,
+                        int how);
+
+/**
+ * As braid_pwrite, all tasks of the group together; otherwise as braid_pread_all. After a failure any of the bytes may be written.
+ */
+ssize_t braid_pwrite_all(int file,
+                         const struct braid_group *group,
+                         const void *buffer,
+                         size_t bytes,
+                         int64_t at,
+                         int how);
+
+/**
+ * Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all tasks
+ * with this reason, and with this errno where it is one of libbraid's own, else EINVAL. 0 when they have heard of it, or -1.
+ */
+int braid_refuse_all(const struct braid_group *group,
+                     int error,
+                     const char *why);
+
+/**
  * The 1996 paper's requests on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA, BRAID_SET_METADATA,
  * BRAID_GET_PARTITION, BRAID_SET_PARTITION, with the struct that it names. 0, or -1.
  */
@@ -584,6 +646,41 @@ ssize_t braid_pwrite(int file, const void *buffer, size_t bytes, int64_t at);
 ssize_t braid_pwritev(int file, const struct iovec *iov, int count, int64_t at);
 
 /**
+ * A group whose exchange is the program's: task `rank`, from 0, of `size`. `context` is handed on to all_gather. NULL for a failure; it is
+ * freed with braid_group_free. All tasks make the same calls of a group in the same order, one at a time.
+ */
+struct braid_group *braid_group_calling(uint32_t rank,
+                                        uint32_t size,
+                                        braid_all_gather all_gather,
+                                        void *context);
+
+/**
+ * A group over TCP, for programs without MPI: task 0 listens at address, "host:port", the others connect to it, also before it listens.
+ * secret: 32 random bytes, the same for all tasks, from who started them. Returns when all are there, or NULL when timeout_ms
+ * milliseconds are over.
+ */
+struct braid_group *braid_group_tcp(const char *address,
+                                    uint32_t rank,
+                                    uint32_t size,
+                                    const void *secret,
+                                    uint32_t timeout_ms);
+
+/**
+ * Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, in the order of ranks; `bytes` is the same in every task,
+ * and may be 0: then they only wait for each other. timeout_ms: for groups over TCP. 0, or -1.
+ */
+int braid_group_gather(const struct braid_group *group,
+                       const void *mine,
+                       size_t bytes,
+                       void *all,
+                       uint32_t timeout_ms);
+
+/**
+ * Leaves a group and frees it; NULL is nothing. To the others of a group over TCP the task is lost.
+ */
+void braid_group_free(struct braid_group *group);
+
+/**
  * Leaves everything to the directory.
  */
 int braid_layout_init(struct braid_layout *layout);
@@ -621,7 +718,8 @@ ssize_t braid_read_list(int file,
                         size_t count);
 
 /**
- * Writes all pieces: one request to each I/O daemon, however many there are. Pieces that overlap in the file are EINVAL.
+ * Writes all pieces: one request to each I/O daemon, however many there are. Where pieces overlap in the file the later one of the list
+ * is there after it.
  */
 ssize_t braid_write_list(int file,
                          const struct braid_piece *pieces,

@@ -1,11 +1,8 @@
 //! List I/O: one call with many pieces, each an offset of the file and a place in memory, in any order.
 
-use std::{
-    ffi::{c_int, c_void},
-    io::{IoSlice, IoSliceMut},
-};
+use std::ffi::{c_int, c_void};
 
-use braid_client::Extent;
+use braid_client::{ReadPiece, WritePiece};
 use libc::ssize_t;
 
 use crate::{
@@ -42,7 +39,8 @@ pub unsafe extern "C" fn braid_read_list(file: c_int, pieces: *const braid_piece
     })
 }
 
-/// Writes all pieces: one request to each I/O daemon, however many there are. Pieces that overlap in the file are EINVAL.
+/// Writes all pieces: one request to each I/O daemon, however many there are. Where pieces overlap in the file the later one of the list
+/// is there after it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_write_list(file: c_int, pieces: *const braid_piece, count: usize) -> ssize_t {
     call(|| {
@@ -56,92 +54,32 @@ pub unsafe extern "C" fn braid_write_list(file: c_int, pieces: *const braid_piec
 /// # Safety
 /// The memory of each piece as [`memory`], no two the same.
 pub(crate) unsafe fn read(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<ssize_t> {
-    let mut bytes = 0;
-    for round in rounds(&ordered(pieces)?) {
+    let piece = |piece: &braid_piece| {
         // SAFETY: the caller's promise.
-        let buffer =
-            |piece: &braid_piece| unsafe { memory(piece.memory.cast(), piece.bytes, "memory") }.map(IoSliceMut::new);
-        let mut buffers = round.iter().map(buffer).collect::<Outcome<Vec<_>>>()?;
-        bytes += open.file().read_list(&extents(&round), &mut buffers)?;
-    }
-    Ok(bytes as ssize_t)
+        let memory = unsafe { memory(piece.memory.cast(), piece.bytes, "memory") }?;
+        Ok(ReadPiece::new(offset(piece)?, memory))
+    };
+    check_sum(pieces.iter().map(|piece| piece.bytes))?;
+    let mut pieces = pieces.iter().map(piece).collect::<Outcome<Vec<_>>>()?;
+    Ok(open.file().read_pieces(&mut pieces)? as ssize_t)
 }
 
 /// # Safety
 /// The memory of each piece as [`array`].
 pub(crate) unsafe fn write(open: &OpenFile, pieces: &[braid_piece]) -> Outcome<ssize_t> {
-    let mut rounds = rounds(&ordered(pieces)?);
-    let Some(round) = rounds.pop() else { return Ok(0) };
-    if !rounds.is_empty() {
-        return Err(Failure::invalid("write list: pieces overlap in the file; try: a call for each"));
-    }
-    // SAFETY: the caller's promise.
-    let buffer = |piece: &braid_piece| unsafe { array(piece.memory.cast(), piece.bytes, "memory") }.map(IoSlice::new);
-    let buffers = round.iter().map(buffer).collect::<Outcome<Vec<_>>>()?;
-    Ok(open.file().write_list(&extents(&round), &buffers)? as ssize_t)
-}
-
-/// The pieces that have bytes, in the order of the file.
-fn ordered(pieces: &[braid_piece]) -> Outcome<Vec<braid_piece>> {
+    let piece = |piece: &braid_piece| {
+        // SAFETY: the caller's promise.
+        let memory = unsafe { array(piece.memory.cast(), piece.bytes, "memory") }?;
+        Ok(WritePiece::new(offset(piece)?, memory))
+    };
     check_sum(pieces.iter().map(|piece| piece.bytes))?;
-    let mut ordered: Vec<braid_piece> = pieces.iter().filter(|piece| piece.bytes > 0).copied().collect();
-    for piece in &ordered {
-        let end = position(piece.offset, "offset")?.checked_add(piece.bytes as u64);
-        end.filter(|end| i64::try_from(*end).is_ok()).ok_or_else(|| {
-            Failure::new(libc::EFBIG, format!("list: the piece at {} ends past the largest file", piece.offset))
-        })?;
-    }
-    ordered.sort_by_key(|piece| piece.offset);
-    Ok(ordered)
+    let pieces = pieces.iter().map(piece).collect::<Outcome<Vec<_>>>()?;
+    Ok(open.file().write_pieces(&pieces)? as ssize_t)
 }
 
-/// Lists without overlap, each in the order of the file; one, when no pieces overlap.
-fn rounds(ordered: &[braid_piece]) -> Vec<Vec<braid_piece>> {
-    let mut rounds: Vec<(i64, Vec<braid_piece>)> = Vec::new();
-    for piece in ordered {
-        let end = piece.offset + piece.bytes as i64;
-        match rounds.iter_mut().find(|(free, _)| *free <= piece.offset) {
-            Some((free, round)) => {
-                *free = end;
-                round.push(*piece);
-            }
-            None => rounds.push((end, vec![*piece])),
-        }
-    }
-    rounds.into_iter().map(|(_, round)| round).collect()
-}
-
-fn extents(round: &[braid_piece]) -> Vec<Extent> {
-    round.iter().map(|piece| Extent { offset: piece.offset as u64, bytes: piece.bytes as u64 }).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn piece(offset: i64, bytes: usize) -> braid_piece {
-        braid_piece { offset, memory: std::ptr::null_mut(), bytes }
-    }
-
-    #[test]
-    fn pieces_in_any_order_without_overlap_are_one_list() {
-        let pieces = [piece(20, 5), piece(0, 10), piece(7, 0), piece(10, 10)];
-        let rounds = rounds(&ordered(&pieces).unwrap());
-        assert_eq!(rounds.len(), 1);
-        assert_eq!(extents(&rounds[0]).iter().map(|extent| extent.offset).collect::<Vec<_>>(), [0, 10, 20]);
-    }
-
-    #[test]
-    fn pieces_that_overlap_are_read_in_lists_that_do_not() {
-        let rounds = rounds(&ordered(&[piece(0, 10), piece(5, 10), piece(10, 2), piece(15, 1), piece(6, 1)]).unwrap());
-        let offsets: Vec<Vec<i64>> =
-            rounds.iter().map(|round| round.iter().map(|piece| piece.offset).collect()).collect();
-        assert_eq!(offsets, [vec![0, 10, 15], vec![5], vec![6]]);
-    }
-
-    #[test]
-    fn a_piece_past_the_largest_file_is_refused() {
-        assert_eq!(ordered(&[piece(i64::MAX, 1)]).unwrap_err().errno, libc::EFBIG);
-        assert_eq!(ordered(&[piece(-1, 1)]).unwrap_err().errno, libc::EINVAL);
-    }
+fn offset(piece: &braid_piece) -> Outcome<u64> {
+    let offset = position(piece.offset, "offset")?;
+    let end = offset.checked_add(piece.bytes as u64).filter(|end| i64::try_from(*end).is_ok());
+    let past = || Failure::new(libc::EFBIG, format!("list: the piece at {offset} ends past the largest file"));
+    end.map(|_| offset).ok_or_else(past)
 }

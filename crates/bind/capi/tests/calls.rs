@@ -44,6 +44,18 @@ fn lists_are_in_any_order() {
 }
 
 #[test]
+fn tasks_read_and_write_together_through_the_daemons_and_share_every_failure() {
+    let cluster = run("together", 3);
+    let (collectives, joins) = cluster.collectives();
+    assert!(collectives > 0 && joins > 0, "{collectives} collective requests, {joins} joins");
+}
+
+#[test]
+fn tasks_find_each_other_over_tcp() {
+    run("tcp", 2);
+}
+
+#[test]
 fn calls_are_started_tested_and_waited_for() {
     run("asynchronous", 3);
 }

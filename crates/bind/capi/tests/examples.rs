@@ -7,9 +7,10 @@ use std::fs;
 
 use support::{Cluster, Link, compile, here, installed, ok};
 
-const EXAMPLES: [(&str, &str); 3] = [
+const EXAMPLES: [(&str, &str); 4] = [
     ("read_write", "13 bytes: hello from C\n"),
     ("tasks", "1048576 bytes of 4 tasks, 0 wrong\n"),
+    ("collective", "4 tasks wrote and read 262144 bytes together, 0 wrong\n"),
     ("asynchronous", "sum 37748736 of 37748736, list right\n"),
 ];
 

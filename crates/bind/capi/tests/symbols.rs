@@ -33,7 +33,8 @@ fn names_in_header() -> BTreeSet<String> {
     let header = header();
     let words = header.split(['(', ' ', '*']).zip(header.match_indices(['(', ' ', '*']));
     words
-        .filter(|(word, (_, end))| *end == "(" && word.starts_with("braid_"))
+        // A type of functions ends in a parenthesis.
+        .filter(|(word, (_, end))| *end == "(" && word.starts_with("braid_") && !word.ends_with(')'))
         .map(|(word, _)| word.to_owned())
         .collect()
 }
@@ -79,7 +80,7 @@ fn c_type(rust: &str) -> String {
         "i64" => "int64_t",
         "u64" => "uint64_t",
         "u32" => "uint32_t",
-        "ssize_t" | "mode_t" | "uid_t" | "gid_t" => rust,
+        "ssize_t" | "mode_t" | "uid_t" | "gid_t" | "braid_all_gather" => rust,
         other => return format!("struct {other}"),
     };
     plain.to_owned()

@@ -3,16 +3,20 @@
  *   where      explicit offset | individual pointer | shared pointer | in the order of ranks
  *   how        blocking | nonblocking | split in two
  *
- * A collective call is each rank's independent one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call
- * does its work when it is started and is complete then, which the standard allows; nothing overlaps yet. */
+ * A collective call that blocks, or is split, is one of all ranks where the daemons do that faster (together.c); else each rank's independent
+ * one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call does its work when it is started and is
+ * complete then, which the standard allows; it never waits for other ranks, and nothing overlaps yet. */
 #include "shim.h"
 
 #include <stdlib.h>
 
 enum where { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
 
+enum who { ALONE, TOGETHER };
+
 struct access {
     enum direction direction;
+    enum who who;
     enum where where;
     MPI_Offset offset;
     void *buffer;
@@ -50,7 +54,9 @@ static int done(struct file *file, struct access access, int starts_only, int64_
         break;
     }
     }
-    if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
+    if (access.who == TOGETHER && goes_together(file, access.direction))
+        code = transfer_together(file, access.direction, code, at, access.buffer, access.count, access.type, moved);
+    else if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
     if (access.where == INDIVIDUAL) {
         if (code == MPI_SUCCESS) file->position += starts_only ? bytes : *moved;
         pthread_mutex_unlock(&file->moving);
@@ -95,7 +101,11 @@ static int nonblocking(struct file *file, struct access access, MPI_Request *req
 }
 
 static int begin(struct file *file, struct access access, enum split split) {
-    if (file->split != NO_SPLIT) return failed(file, error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended"));
+    if (file->split != NO_SPLIT) {
+        int code = error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended");
+        if (access.who == TOGETHER && goes_together(file, access.direction)) refuse_together(file, code);
+        return failed(file, code);
+    }
     int code = done(file, access, 0, &file->split_bytes);
     if (code == MPI_SUCCESS) file->split = split;
     return failed(file, code);
@@ -108,80 +118,80 @@ static int end(struct file *file, enum split split, MPI_Status *status) {
     return MPI_SUCCESS;
 }
 
-#define AT(name, way, buffer_type, count_type)                                                                            \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,             \
-           MPI_Status *status) {                                                                                          \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type, status);                                        \
-        return blocking(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, status);               \
+#define AT(name, way, who, buffer_type, count_type)                                                              \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,    \
+           MPI_Status *status) {                                                                                 \
+        struct file *file = ours(handle);                                                                        \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, status);                               \
+        return blocking(file, (struct access){way, who, EXPLICIT, offset, (void *)buffer, count, type}, status); \
     }
-#define PLAIN(name, way, where, buffer_type, count_type)                                                                  \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Status *status) {          \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, buffer, count, type, status);                                                \
-        return blocking(file, (struct access){way, where, 0, (void *)buffer, count, type}, status);                       \
+#define PLAIN(name, way, who, where, buffer_type, count_type)                                                    \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Status *status) { \
+        struct file *file = ours(handle);                                                                        \
+        if (!file) return REAL(name)(handle, buffer, count, type, status);                                       \
+        return blocking(file, (struct access){way, who, where, 0, (void *)buffer, count, type}, status);         \
     }
-#define START_AT(name, way, buffer_type, count_type)                                                                      \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,             \
-           MPI_Request *request) {                                                                                        \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type, request);                                       \
-        return nonblocking(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, request);           \
+#define START_AT(name, way, buffer_type, count_type)                                                                   \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type,          \
+           MPI_Request *request) {                                                                                     \
+        struct file *file = ours(handle);                                                                              \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type, request);                                    \
+        return nonblocking(file, (struct access){way, ALONE, EXPLICIT, offset, (void *)buffer, count, type}, request); \
     }
-#define START(name, way, where, buffer_type, count_type)                                                                  \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Request *request) {        \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, buffer, count, type, request);                                               \
-        return nonblocking(file, (struct access){way, where, 0, (void *)buffer, count, type}, request);                   \
+#define START(name, way, where, buffer_type, count_type)                                                           \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, MPI_Request *request) { \
+        struct file *file = ours(handle);                                                                          \
+        if (!file) return REAL(name)(handle, buffer, count, type, request);                                        \
+        return nonblocking(file, (struct access){way, ALONE, where, 0, (void *)buffer, count, type}, request);     \
     }
-#define BEGIN_AT(name, way, split, buffer_type, count_type)                                                               \
-    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type) {           \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, offset, buffer, count, type);                                                \
-        return begin(file, (struct access){way, EXPLICIT, offset, (void *)buffer, count, type}, split);                   \
+#define BEGIN_AT(name, way, split, buffer_type, count_type)                                                       \
+    DEFINE(name, MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type) {   \
+        struct file *file = ours(handle);                                                                         \
+        if (!file) return REAL(name)(handle, offset, buffer, count, type);                                        \
+        return begin(file, (struct access){way, TOGETHER, EXPLICIT, offset, (void *)buffer, count, type}, split); \
     }
-#define BEGIN(name, way, where, split, buffer_type, count_type)                                                           \
-    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) {                              \
-        struct file *file = ours(handle);                                                                                 \
-        if (!file) return REAL(name)(handle, buffer, count, type);                                                        \
-        return begin(file, (struct access){way, where, 0, (void *)buffer, count, type}, split);                           \
+#define BEGIN(name, way, who, where, split, buffer_type, count_type)                                 \
+    DEFINE(name, MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type) {         \
+        struct file *file = ours(handle);                                                            \
+        if (!file) return REAL(name)(handle, buffer, count, type);                                   \
+        return begin(file, (struct access){way, who, where, 0, (void *)buffer, count, type}, split); \
     }
-#define END(name, split, buffer_type)                                                                                     \
-    DEFINE(name, MPI_File handle, buffer_type buffer, MPI_Status *status) {                                               \
-        struct file *file = ours(handle);                                                                                 \
-        return file ? end(file, split, status) : REAL(name)(handle, buffer, status);                                      \
+#define END(name, split, buffer_type)                                                \
+    DEFINE(name, MPI_File handle, buffer_type buffer, MPI_Status *status) {          \
+        struct file *file = ours(handle);                                            \
+        return file ? end(file, split, status) : REAL(name)(handle, buffer, status); \
     }
 
 /* `c`: nothing, or _c for the forms with large counts (MPI-4.1 14.4.1), whose bindings exist from MPI 4 on. */
-#define ALL(c, count_type)                                                      \
-    AT(read_at##c, READING, void *, count_type)                                 \
-    AT(read_at_all##c, READING, void *, count_type)                             \
-    AT(write_at##c, WRITING, const void *, count_type)                          \
-    AT(write_at_all##c, WRITING, const void *, count_type)                      \
-    PLAIN(read##c, READING, INDIVIDUAL, void *, count_type)                     \
-    PLAIN(read_all##c, READING, INDIVIDUAL, void *, count_type)                 \
-    PLAIN(write##c, WRITING, INDIVIDUAL, const void *, count_type)              \
-    PLAIN(write_all##c, WRITING, INDIVIDUAL, const void *, count_type)          \
-    PLAIN(read_shared##c, READING, SHARED, void *, count_type)                  \
-    PLAIN(write_shared##c, WRITING, SHARED, const void *, count_type)           \
-    PLAIN(read_ordered##c, READING, ORDERED, void *, count_type)                \
-    PLAIN(write_ordered##c, WRITING, ORDERED, const void *, count_type)         \
-    START_AT(iread_at##c, READING, void *, count_type)                          \
-    START_AT(iread_at_all##c, READING, void *, count_type)                      \
-    START_AT(iwrite_at##c, WRITING, const void *, count_type)                   \
-    START_AT(iwrite_at_all##c, WRITING, const void *, count_type)               \
-    START(iread##c, READING, INDIVIDUAL, void *, count_type)                    \
-    START(iread_all##c, READING, INDIVIDUAL, void *, count_type)                \
-    START(iwrite##c, WRITING, INDIVIDUAL, const void *, count_type)             \
-    START(iwrite_all##c, WRITING, INDIVIDUAL, const void *, count_type)         \
-    START(iread_shared##c, READING, SHARED, void *, count_type)                 \
-    START(iwrite_shared##c, WRITING, SHARED, const void *, count_type)          \
-    BEGIN_AT(read_at_all_begin##c, READING, READ_AT_ALL, void *, count_type)    \
-    BEGIN_AT(write_at_all_begin##c, WRITING, WRITE_AT_ALL, const void *, count_type) \
-    BEGIN(read_all_begin##c, READING, INDIVIDUAL, READ_ALL, void *, count_type) \
-    BEGIN(write_all_begin##c, WRITING, INDIVIDUAL, WRITE_ALL, const void *, count_type) \
-    BEGIN(read_ordered_begin##c, READING, ORDERED, READ_ORDERED, void *, count_type) \
-    BEGIN(write_ordered_begin##c, WRITING, ORDERED, WRITE_ORDERED, const void *, count_type)
+#define ALL(c, count_type)                                                                        \
+    AT(read_at##c, READING, ALONE, void *, count_type)                                            \
+    AT(read_at_all##c, READING, TOGETHER, void *, count_type)                                     \
+    AT(write_at##c, WRITING, ALONE, const void *, count_type)                                     \
+    AT(write_at_all##c, WRITING, TOGETHER, const void *, count_type)                              \
+    PLAIN(read##c, READING, ALONE, INDIVIDUAL, void *, count_type)                                \
+    PLAIN(read_all##c, READING, TOGETHER, INDIVIDUAL, void *, count_type)                         \
+    PLAIN(write##c, WRITING, ALONE, INDIVIDUAL, const void *, count_type)                         \
+    PLAIN(write_all##c, WRITING, TOGETHER, INDIVIDUAL, const void *, count_type)                  \
+    PLAIN(read_shared##c, READING, ALONE, SHARED, void *, count_type)                             \
+    PLAIN(write_shared##c, WRITING, ALONE, SHARED, const void *, count_type)                      \
+    PLAIN(read_ordered##c, READING, ALONE, ORDERED, void *, count_type)                           \
+    PLAIN(write_ordered##c, WRITING, ALONE, ORDERED, const void *, count_type)                    \
+    START_AT(iread_at##c, READING, void *, count_type)                                            \
+    START_AT(iread_at_all##c, READING, void *, count_type)                                        \
+    START_AT(iwrite_at##c, WRITING, const void *, count_type)                                     \
+    START_AT(iwrite_at_all##c, WRITING, const void *, count_type)                                 \
+    START(iread##c, READING, INDIVIDUAL, void *, count_type)                                      \
+    START(iread_all##c, READING, INDIVIDUAL, void *, count_type)                                  \
+    START(iwrite##c, WRITING, INDIVIDUAL, const void *, count_type)                               \
+    START(iwrite_all##c, WRITING, INDIVIDUAL, const void *, count_type)                           \
+    START(iread_shared##c, READING, SHARED, void *, count_type)                                   \
+    START(iwrite_shared##c, WRITING, SHARED, const void *, count_type)                            \
+    BEGIN_AT(read_at_all_begin##c, READING, READ_AT_ALL, void *, count_type)                      \
+    BEGIN_AT(write_at_all_begin##c, WRITING, WRITE_AT_ALL, const void *, count_type)              \
+    BEGIN(read_all_begin##c, READING, TOGETHER, INDIVIDUAL, READ_ALL, void *, count_type)         \
+    BEGIN(write_all_begin##c, WRITING, TOGETHER, INDIVIDUAL, WRITE_ALL, const void *, count_type) \
+    BEGIN(read_ordered_begin##c, READING, ALONE, ORDERED, READ_ORDERED, void *, count_type)       \
+    BEGIN(write_ordered_begin##c, WRITING, ALONE, ORDERED, WRITE_ORDERED, const void *, count_type)
 
 ALL(, int)
 #if MPI_VERSION >= 4

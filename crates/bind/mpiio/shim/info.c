@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* What is kept and told. The first three decide where a new file lies; the others are told as they were given, and change nothing
- * as long as collective calls are done as independent ones. */
+ * since no rank moves another's bytes. Who carries collective calls out is `braid_collective`. */
 static const char *const KNOWN[] = {"striping_factor", "striping_unit", "start_iodevice", "cb_nodes", "cb_buffer_size",
                                     "romio_cb_read", "romio_cb_write", "romio_ds_read", "romio_ds_write", "romio_no_indep_rw"};
 
@@ -37,6 +37,7 @@ void take_hints(struct file *file, MPI_Info info) {
     /* The first three are facts of a file that exists. */
     for (size_t at = 3; at < sizeof KNOWN / sizeof *KNOWN; at++)
         if (hint(info, KNOWN[at], value)) MPI_Info_set(file->info, KNOWN[at], value);
+    agree_on_way(file, hint(info, "braid_collective", value) ? way_of(value) : -1);
 }
 
 DEFINE(set_info, MPI_File handle, MPI_Info info) {
@@ -63,6 +64,6 @@ DEFINE(get_info, MPI_File handle, MPI_Info *info) {
         snprintf(text, sizeof text, "%d", layout.first_iod);
         MPI_Info_set(*info, "start_iodevice", text);
     }
-    MPI_Info_set(*info, "braid_collective", "list");
+    MPI_Info_set(*info, "braid_collective", name_of_way(file->way));
     return MPI_SUCCESS;
 }

@@ -97,7 +97,8 @@ static void dismantle(struct file *file) {
     if (file->seen >= 0) braid_close(file->seen);
     if (file->shared >= 0) braid_close(file->shared);
     if (file->whole >= 0) braid_close(file->whole);
-    braid_view_free(file->view);
+    braid_view_free(file->shown.view);
+    braid_group_free(file->group);
     drop_types(file);
     if (file->info != MPI_INFO_NULL) MPI_Info_free(&file->info);
     MPI_Comm_free(&file->comm);
@@ -116,9 +117,11 @@ static int open_all(struct file *file, MPI_Info info) {
     code = agreed(file, file->rank != 0 ? open_one(file, info, 0) : MPI_SUCCESS);
     if (code != MPI_SUCCESS) return code;
     MPI_Info_create(&file->info);
-    take_hints(file, info);
     name_shared(file);
     code = set_view(file, 0, MPI_BYTE, MPI_BYTE, NATIVE);
+    take_hints(file, info);
+    file->group = braid_group_calling((uint32_t)file->rank, (uint32_t)file->size, all_gather, file);
+    if (!file->group && code == MPI_SUCCESS) code = error_of_errno(file->path);
     if (code == MPI_SUCCESS && file->amode & MPI_MODE_APPEND) {
         int64_t end = braid_size(file->whole);
         if (end < 0) code = error_of_errno(file->path);

@@ -28,6 +28,15 @@
 enum data_representation { NATIVE, EXTERNAL32 };
 enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDERED, WRITE_ORDERED };
 
+/* Who carries collective calls out: libbraid's rule, the I/O daemons, each rank by itself. */
+enum way { BY_RULE, BY_SERVER, BY_LIST };
+
+/* What a file type shows: a view, NULL for nothing; how long its pieces are on average, and how many entries its lists have. */
+struct shown {
+    struct braid_view *view;
+    int64_t piece_bytes, listed;
+};
+
 /* An open file. */
 struct file {
     struct file *next;
@@ -37,7 +46,7 @@ struct file {
     char *path;
     /* The whole file, and what the view shows of it; -1 where the view shows nothing. */
     int whole, seen;
-    struct braid_view *view;
+    struct shown shown;
     MPI_Offset displacement;
     MPI_Datatype etype, filetype;
     MPI_Count etype_bytes;
@@ -51,6 +60,10 @@ struct file {
     enum split split;
     int64_t split_bytes;
     MPI_Info info;
+    /* What the ranks agree on for collective calls, and the group in which they meet. */
+    enum way way;
+    int pieces_are_short, lists_are_long;
+    struct braid_group *group;
     /* Whether this rank wrote since it last synced. */
     int dirty;
 };
@@ -76,13 +89,16 @@ int failed(struct file *file, int code);
 int agreed(struct file *file, int code);
 
 /* types.c */
-int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct braid_view **view, int *shows_nothing);
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown);
 int is_contiguous(MPI_Datatype type);
 
-/* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. */
+/* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. `transfer_together` is of all ranks:
+ * also one that has failed, whose `code` says so, calls it. */
 enum direction { READING, WRITING };
 int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
              int64_t *moved);
+int transfer_together(struct file *file, enum direction direction, int code, int64_t at, void *buffer, MPI_Count count,
+                      MPI_Datatype type, int64_t *moved);
 int bytes_of(struct file *file, MPI_Count count, MPI_Datatype type, int64_t *bytes);
 int at_of(struct file *file, MPI_Offset offset, int64_t *at);
 void give_status(MPI_Status *status, int64_t bytes);
@@ -92,7 +108,16 @@ int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at);
 int shared_set(struct file *file, int64_t at);
 int ordered_at(struct file *file, int64_t bytes, int64_t *at);
 
-/* info.c */
+/* together.c: `agree_on_way` is of all ranks, `wanted` -1 where a rank gives no hint. */
+void agree_on_way(struct file *file, int wanted);
+int way_of(const char *name);
+const char *name_of_way(enum way way);
+int goes_together(const struct file *file, enum direction direction);
+int all_gather(void *file, const void *mine, size_t bytes, void *all);
+int move_together(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved);
+void refuse_together(struct file *file, int code);
+
+/* info.c: of all ranks, when the view is set. */
 void take_hints(struct file *file, MPI_Info info);
 void layout_hints(MPI_Info info, struct braid_layout *layout);
 

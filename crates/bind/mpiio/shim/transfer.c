@@ -64,8 +64,8 @@ static int convert(struct file *file, enum direction direction, void *buffer, MP
 
 /* MPI-4.1 14.6.1: in atomic mode a call is whole to all others; its bytes of the file are locked as one range. */
 static int locked(struct file *file, int64_t at, int64_t bytes, int64_t *first, int64_t *length) {
-    *first = braid_view_to_file(file->view, at);
-    int64_t last = braid_view_to_file(file->view, at + bytes - 1);
+    *first = braid_view_to_file(file->shown.view, at);
+    int64_t last = braid_view_to_file(file->shown.view, at + bytes - 1);
     if (*first < 0 || last < 0) return error_of_errno(file->path);
     *length = last + 1 - *first;
     /* Readers are alone, too: with locks that readers share, a writer might wait for ever. */
@@ -97,11 +97,18 @@ static int from_bottom(struct file *file, void **buffer, MPI_Count *count, MPI_D
     return MPI_Type_commit(moved);
 }
 
-int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
-             int64_t *moved) {
+/* What a call moves: the memory as libbraid takes it, packed where it is not one run in the file's representation. */
+struct staged {
+    void *buffer;
+    MPI_Count count;
+    MPI_Datatype type, from_bottom;
+    char *memory, *packed;
     int64_t bytes;
-    *moved = 0;
-    int code = bytes_of(file, count, type, &bytes);
+};
+
+static int stage(struct file *file, enum direction direction, struct staged *staged) {
+    int64_t bytes;
+    int code = bytes_of(file, staged->count, staged->type, &bytes);
     if (code != MPI_SUCCESS || bytes == 0) return code;
     if (direction == READING && file->amode & MPI_MODE_WRONLY) return error_of(MPI_ERR_ACCESS, file->path, "opened for writing only");
     if (direction == WRITING && file->amode & MPI_MODE_RDONLY) return error_of(MPI_ERR_READ_ONLY, file->path, "opened for reading only");
@@ -110,21 +117,47 @@ int transfer(struct file *file, enum direction direction, int64_t at, void *buff
         return error_of(MPI_ERR_ARG, file->path, "a write through a view that shows nothing");
     }
     if (direction == WRITING) file->dirty = 1;
-    if (buffer && file->representation == NATIVE && is_contiguous(type))
-        return move(file, direction, at, buffer, bytes, moved);
-    MPI_Datatype moved_type = MPI_DATATYPE_NULL;
-    if (!buffer) {
-        code = from_bottom(file, &buffer, &count, type, &moved_type);
-        if (code != MPI_SUCCESS) return code;
-        type = moved_type;
+    if (staged->buffer && file->representation == NATIVE && is_contiguous(staged->type)) {
+        staged->memory = staged->buffer;
+        staged->bytes = bytes;
+        return MPI_SUCCESS;
     }
-    char *packed = malloc((size_t)bytes);
-    if (!packed) return error_of(MPI_ERR_NO_MEM, file->path, "no memory to pack the data");
+    if (!staged->buffer) {
+        code = from_bottom(file, &staged->buffer, &staged->count, staged->type, &staged->from_bottom);
+        if (code != MPI_SUCCESS) return code;
+        staged->type = staged->from_bottom;
+    }
+    staged->packed = malloc((size_t)bytes);
+    if (!staged->packed) return error_of(MPI_ERR_NO_MEM, file->path, "no memory to pack the data");
+    staged->memory = staged->packed;
+    staged->bytes = bytes;
     /* A read that ends short leaves the rest of the memory as it is: what is there goes in and out again. */
-    code = convert(file, WRITING, buffer, count, type, packed, bytes);
-    if (code == MPI_SUCCESS) code = move(file, direction, at, packed, bytes, moved);
-    if (code == MPI_SUCCESS && direction == READING && *moved > 0) code = convert(file, READING, buffer, count, type, packed, bytes);
-    free(packed);
-    if (moved_type != MPI_DATATYPE_NULL) MPI_Type_free(&moved_type);
+    return convert(file, WRITING, staged->buffer, staged->count, staged->type, staged->packed, bytes);
+}
+
+static int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved) {
+    if (code == MPI_SUCCESS && direction == READING && staged->packed && moved > 0)
+        code = convert(file, READING, staged->buffer, staged->count, staged->type, staged->packed, staged->bytes);
+    free(staged->packed);
+    if (staged->from_bottom != MPI_DATATYPE_NULL) MPI_Type_free(&staged->from_bottom);
     return code;
+}
+
+int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
+             int64_t *moved) {
+    struct staged staged = {buffer, count, type, MPI_DATATYPE_NULL, NULL, NULL, 0};
+    *moved = 0;
+    int code = stage(file, direction, &staged);
+    if (code == MPI_SUCCESS && staged.bytes > 0) code = move(file, direction, at, staged.memory, staged.bytes, moved);
+    return unstage(file, direction, &staged, code, *moved);
+}
+
+int transfer_together(struct file *file, enum direction direction, int code, int64_t at, void *buffer, MPI_Count count,
+                      MPI_Datatype type, int64_t *moved) {
+    struct staged staged = {buffer, count, type, MPI_DATATYPE_NULL, NULL, NULL, 0};
+    *moved = 0;
+    if (code == MPI_SUCCESS) code = stage(file, direction, &staged);
+    if (code == MPI_SUCCESS) code = move_together(file, direction, at, staged.memory, staged.bytes, moved);
+    else refuse_together(file, code);
+    return unstage(file, direction, &staged, code, *moved);
 }

@@ -8,7 +8,11 @@
 struct shape {
     int64_t first, bytes, span;
     struct braid_pattern *pattern; /* NULL for a run, and for nothing */
+    /* Of a pattern: how many runs it has, at most, and how many entries its lists have. */
+    int64_t runs, listed;
 };
+
+static int64_t runs_of(const struct shape *shape) { return shape->pattern ? shape->runs : 1; }
 
 static const char *const ORDER = "the displacements of a file type must rise and its parts must not overlap";
 
@@ -30,7 +34,7 @@ static int too_large(void) { return refused("it is larger than a file can be"); 
 static int repeat(struct shape *shape, int64_t count, int64_t stride) {
     if (count == 0 || shape->bytes == 0) {
         drop(shape);
-        *shape = (struct shape){0, 0, 0, NULL};
+        *shape = (struct shape){0};
         return MPI_SUCCESS;
     }
     if (count == 1) return MPI_SUCCESS;
@@ -44,6 +48,7 @@ static int repeat(struct shape *shape, int64_t count, int64_t stride) {
         struct braid_pattern *made = child ? braid_pattern_vector((uint64_t)count, (uint64_t)stride, child) : NULL;
         braid_pattern_free(child);
         if (!made) return error_of_errno("file type");
+        shape->runs = runs_of(shape) * count; /* no more than bytes */
         drop(shape);
         shape->pattern = made;
     }
@@ -71,7 +76,7 @@ static int join(struct shape *shapes, int64_t count, struct shape *joined) {
         shapes[at].pattern = NULL;
         shapes[kept++] = moved;
     }
-    *joined = (struct shape){0, 0, 0, NULL};
+    *joined = (struct shape){0};
     if (code != MPI_SUCCESS || kept == 0) goto done;
     if (kept == 1) {
         *joined = shapes[0];
@@ -81,6 +86,11 @@ static int join(struct shape *shapes, int64_t count, struct shape *joined) {
     joined->first = shapes[0].first;
     joined->span = shapes[kept - 1].first + shapes[kept - 1].span - shapes[0].first;
     joined->bytes = bytes;
+    joined->listed = kept;
+    for (int64_t at = 0; at < kept; at++) {
+        joined->runs += runs_of(&shapes[at]);
+        joined->listed += shapes[at].listed;
+    }
     if (only_runs) {
         struct braid_extent *extents = malloc((size_t)kept * sizeof *extents);
         if (!extents) abort();
@@ -122,7 +132,7 @@ static int blocks(const struct shape *child, int64_t extent, int64_t count, cons
     int regular = count > 1;
     for (int64_t at = 1; regular && at < count; at++)
         regular = lengths[at] == lengths[0] && offsets[at] - offsets[at - 1] == offsets[1] - offsets[0];
-    *result = (struct shape){0, 0, 0, NULL};
+    *result = (struct shape){0};
     if (regular) {
         int code = copy_at(child, offsets[0], result);
         if (code == MPI_SUCCESS) code = repeat(result, lengths[0], extent);
@@ -148,12 +158,12 @@ static int named(MPI_Datatype type, struct shape *shape) {
     MPI_Type_size_x(type, &bytes);
     MPI_Type_get_true_extent_x(type, &first, &span);
     if (bytes == 0 || bytes == span) {
-        *shape = (struct shape){first, bytes, bytes, NULL};
+        *shape = (struct shape){first, bytes, bytes, NULL, 0, 0};
         return MPI_SUCCESS;
     }
     /* Of the pairs for MINLOC one has a gap on the machines of today: a short, then an int. */
     if (type != MPI_SHORT_INT) return error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "a predefined type with gaps");
-    struct shape pair[2] = {{0, sizeof(short), sizeof(short), NULL}, {sizeof(int), sizeof(int), sizeof(int), NULL}};
+    struct shape pair[2] = {{0, sizeof(short), sizeof(short), NULL, 0, 0}, {sizeof(int), sizeof(int), sizeof(int), NULL, 0, 0}};
     return join(pair, 2, shape);
 }
 
@@ -223,7 +233,7 @@ static int darray(const int *i, int64_t extent, struct shape *shape) {
 }
 
 static int composed(int combiner, const int *i, const MPI_Aint *a, const MPI_Datatype *d, int types, struct shape *shape) {
-    struct shape child = {0, 0, 0, NULL};
+    struct shape child = {0};
     MPI_Count first = 0, extent = 0;
     int code = types ? shape_of(d[0], &child) : MPI_SUCCESS;
     if (code != MPI_SUCCESS) return code;
@@ -314,26 +324,28 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
     return code;
 }
 
-int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct braid_view **view, int *shows_nothing) {
-    struct shape shape = {0, 0, 0, NULL};
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
+    struct shape shape = {0};
     MPI_Count first, extent;
-    *view = NULL;
-    *shows_nothing = 0;
+    *shown = (struct shown){NULL, INT64_MAX, 0};
     int code = shape_of(filetype, &shape);
     if (code != MPI_SUCCESS) return code;
     MPI_Type_get_extent_x(filetype, &first, &extent);
     int64_t begin;
     if (shape.bytes == 0) {
-        *shows_nothing = 1;
+        /* It shows nothing. */
     } else if (__builtin_add_overflow((int64_t)displacement, shape.first, &begin) || begin < 0) {
         code = refused("it begins before the file");
     } else if (extent < shape.span) {
         code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its copies overlap: the extent is less than what it spans");
     } else {
         struct braid_pattern *pattern = pattern_of(&shape);
-        *view = pattern ? braid_view_nested(begin, extent, pattern) : NULL;
+        shown->view = pattern ? braid_view_nested(begin, extent, pattern) : NULL;
         braid_pattern_free(pattern);
-        if (!*view) code = error_of_errno("file type");
+        if (!shown->view) code = error_of_errno("file type");
+        /* Copies that follow each other without a gap are one piece. */
+        if (shape.pattern || shape.bytes != extent) shown->piece_bytes = shape.bytes / runs_of(&shape);
+        shown->listed = shape.listed;
     }
     drop(&shape);
     return code;
@@ -345,7 +357,7 @@ int is_contiguous(MPI_Datatype type) {
     MPI_Type_get_extent_x(type, &first, &extent);
     if (first != 0 || bytes != extent) return 0;
     /* Size and extent alone prove nothing: the pieces may be in another order. Only one run is contiguous. */
-    struct shape shape = {0, 0, 0, NULL};
+    struct shape shape = {0};
     int contiguous = shape_of(type, &shape) == MPI_SUCCESS && !shape.pattern && shape.first == 0 && shape.bytes == bytes;
     drop(&shape);
     return contiguous;

@@ -34,20 +34,20 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     MPI_Type_size_x(filetype, &filetype_bytes);
     if (etype_bytes == 0) return error_of(MPI_ERR_ARG, file->path, "an elementary type of 0 bytes");
     if (filetype_bytes % etype_bytes) return error_of(MPI_ERR_ARG, file->path, "a file type that is no whole number of elementary types");
-    struct braid_view *view;
-    int shows_nothing, code = view_of(displacement, filetype, &view, &shows_nothing);
+    struct shown shown;
+    int code = view_of(displacement, filetype, &shown);
     if (code != MPI_SUCCESS) return code;
-    int seen = shows_nothing ? -1 : braid_with_view(file->whole, view);
-    if (!shows_nothing && seen < 0) {
+    int seen = shown.view ? braid_with_view(file->whole, shown.view) : -1;
+    if (shown.view && seen < 0) {
         code = error_of_errno(file->path);
-        braid_view_free(view);
+        braid_view_free(shown.view);
         return code;
     }
     if (file->seen >= 0) braid_close(file->seen);
-    braid_view_free(file->view);
+    braid_view_free(file->shown.view);
     drop_types(file);
     file->seen = seen;
-    file->view = view;
+    file->shown = shown;
     file->displacement = displacement;
     file->etype = kept(etype);
     file->filetype = kept(filetype);
@@ -78,7 +78,7 @@ static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype ety
         int64_t at;
         int code = shared_fetch_add(file, 0, &at);
         if (code != MPI_SUCCESS) return code;
-        *displacement = file->view ? braid_view_to_file(file->view, at) : file->displacement;
+        *displacement = file->shown.view ? braid_view_to_file(file->shown.view, at) : file->displacement;
     }
     if (*displacement < 0) return error_of(MPI_ERR_ARG, file->path, "a negative displacement");
     return representation_of(file, name, etype, representation);
@@ -114,8 +114,8 @@ DEFINE(get_byte_offset, MPI_File handle, MPI_Offset offset, MPI_Offset *at) {
     int64_t position;
     int code = at_of(file, offset, &position);
     if (code != MPI_SUCCESS) return failed(file, code);
-    if (!file->view) return failed(file, error_of(MPI_ERR_ARG, file->path, "the view shows nothing"));
-    int64_t found = braid_view_to_file(file->view, position);
+    if (!file->shown.view) return failed(file, error_of(MPI_ERR_ARG, file->path, "the view shows nothing"));
+    int64_t found = braid_view_to_file(file->shown.view, position);
     if (found < 0) return failed(file, error_of_errno(file->path));
     *at = found;
     return MPI_SUCCESS;

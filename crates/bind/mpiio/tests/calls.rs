@@ -50,6 +50,7 @@ tests! {
     the_shared_pointer_gives_each_record_a_place_of_its_own = "shared";
     ordered_calls_are_in_the_order_of_ranks = "ordered";
     in_atomic_mode_nobody_sees_half_a_write = "atomic";
+    a_rank_that_has_nothing_or_cannot_take_part_meets_the_others_in_a_collective_call = "together";
     hints_are_taken_and_told = "info";
     error_handlers_are_called_with_the_files_handle = "errors";
     external32_is_big_endian_on_disk = "external32";

@@ -11,24 +11,35 @@ use std::fs;
 use mpi::{MPIS, Mpi};
 use support::Cluster;
 
-/// On every MPI that is installed; the file as the client library reads it is the reference.
-fn run(pattern: &str) {
+/// Whether the pieces of a pattern are short enough for the I/O daemons to carry collective calls out by themselves.
+#[derive(PartialEq)]
+enum Pieces {
+    Short,
+    Long,
+}
+
+/// On every MPI that is installed, each way of collective calls; the file as the client library reads it is the reference.
+fn run(pattern: &str, pieces: Pieces) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;
-    for mpi in MPIS.iter().filter_map(Mpi::find) {
-        let path = format!("/{pattern}-{}", mpi.name);
-        let reference = cluster.path(&format!("{pattern}-{}", mpi.name));
+    let ways = ["server", "list", "auto"];
+    for (mpi, way) in MPIS.iter().filter_map(Mpi::find).flat_map(|mpi| ways.map(|way| (mpi, way))) {
+        let path = format!("/{pattern}-{}-{way}", mpi.name);
+        let reference = cluster.path(&path[1..]);
         let file = format!("braid:{path}");
-        let said = mpi.run(&cluster, "patterns", 2, &[pattern, &file, reference.to_str().unwrap()]);
-        assert_eq!(said, format!("{pattern} ok\n"), "{}", mpi.name);
+        let before = cluster.collectives();
+        let said = mpi.run(&cluster, "patterns", 2, &[pattern, &file, reference.to_str().unwrap(), way]);
+        assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
+        let by_daemons = way == "server" || way == "auto" && pieces == Pieces::Short;
+        assert_eq!(cluster.collectives() != before, by_daemons, "{} {way}: the daemons' collective requests", mpi.name);
         let expected = fs::read(reference).unwrap();
         let options = braid_client::OpenOptions::new().read(true);
         let mut found = vec![0; expected.len() + 1];
         let bytes = cluster.client.open(&path, &options).unwrap().read_at(&mut found, 0).unwrap();
         found.truncate(bytes);
         let wrong = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-        assert_eq!((wrong, found.len()), (None, expected.len()), "{}: first wrong byte, length", mpi.name);
+        assert_eq!((wrong, found.len()), (None, expected.len()), "{} {way}: first wrong byte, length", mpi.name);
         ran += 1;
     }
     mpi::need_one(ran);
@@ -36,30 +47,30 @@ fn run(pattern: &str) {
 
 #[test]
 fn btio_blocks_of_a_cube_with_ghost_cells_in_memory() {
-    run("btio");
+    run("btio", Pieces::Short);
 }
 
 #[test]
 fn tiles_written_once_and_read_with_their_neighbours_cells() {
-    run("tiles");
+    run("tiles", Pieces::Short);
 }
 
 #[test]
 fn block_cyclic_arrays_of_every_kind() {
-    run("cyclic");
+    run("cyclic", Pieces::Short);
 }
 
 #[test]
 fn four_kib_in_turn() {
-    run("strided");
+    run("strided", Pieces::Long);
 }
 
 #[test]
 fn lists_without_a_rule() {
-    run("irregular");
+    run("irregular", Pieces::Short);
 }
 
 #[test]
 fn vectors_of_vectors() {
-    run("nested");
+    run("nested", Pieces::Short);
 }

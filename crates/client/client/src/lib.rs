@@ -16,7 +16,7 @@ pub mod lease;
 mod place;
 pub mod plan;
 
-pub use blocking::{Client, File, Leases, Listing, Started};
+pub use blocking::{Client, File, Leases, Listing, Started, refuse_all};
 pub use braid_layout::{Dealt, Distribution, Extent, Extents, Layout, Pattern, View};
 pub use braid_net::TlsPolicy;
 pub use braid_types::{FileIndex, IodId, KeyId, Status, Timestamp};

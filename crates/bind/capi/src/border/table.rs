@@ -14,7 +14,7 @@ use super::{
     failure::{Failure, Outcome},
     process,
 };
-use crate::{asynchronous::Workers, cluster::Cluster, file::OpenFile, names::directory::Directory};
+use crate::{cluster::Cluster, file::OpenFile, names::directory::Directory};
 
 /// The first number.
 pub(crate) const FIRST: c_int = 1 << 30;
@@ -33,7 +33,6 @@ pub(crate) enum Open {
 #[derive(Default)]
 pub(crate) struct Table {
     open: RwLock<HashMap<c_int, Open>>,
-    pub(crate) workers: Workers,
 }
 
 impl Table {

@@ -4,10 +4,12 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -318,15 +320,24 @@ static void lists(void) {
     for (int i = 0; i < PIECES; i++) pieces[i].memory = in[i];
     SAME(braid_read_list(f, pieces, PIECES), PIECES * BYTES);
     SAME(memcmp(in, out, sizeof in), 0);
-    /* Overlapping reads get their bytes each; overlapping writes are refused; past the end there is nothing. */
+    /* Overlapping reads get their bytes each; of overlapping writes the later one stays; past the end there is nothing. */
     struct braid_piece three[3] = {{0, in[0], 30}, {10, in[1], 30}, {499037, in[2], BYTES}};
     memset(in, 0xee, sizeof in);
     SAME(braid_read_list(f, three, 3), 60);
     SAME(braid_pread(f, back, 30, 10), 30);
     SAME(memcmp(in[1], back, 30), 0);
     SAME(in[2][0], 0xee);
-    FAILS(braid_write_list(f, three, 2), EINVAL);
+    memset(in[0], 1, 30);
+    memset(in[1], 2, 30);
+    SAME(braid_write_list(f, three, 2), 60);
+    SAME(braid_pread(f, back, 30, 0), 30);
+    SAME(back[9] == 1 && back[10] == 2 && back[29] == 2, 1);
+    struct braid_piece wrong[2] = {{INT64_MAX, in[0], 1}, {-1, in[0], 1}};
+    FAILS(braid_read_list(f, wrong, 1), EFBIG);
+    FAILS(braid_write_list(f, wrong, 1), EFBIG);
+    FAILS(braid_write_list(f, wrong + 1, 1), EINVAL);
     SAME(braid_read_list(f, NULL, 0), 0);
+    SAME(braid_write_list(f, NULL, 0), 0);
     OK(braid_close(f));
 }
 
@@ -357,8 +368,9 @@ static void asynchronous(void) {
     SAME(braid_pread_start(f, in[0], 1, 0) == NULL && errno == EBADF, 1);
     /* A failure comes with the wait, and its message too. */
     f = OK(braid_open(cluster, "/f", O_RDWR, 0));
-    struct braid_piece overlap[2] = {{0, in[0], 3}, {1, in[1], 2}};
-    FAILS(braid_wait(MADE(braid_write_list_start(f, overlap, 2))), EINVAL);
+    struct braid_piece wrong[2] = {{0, in[0], 3}, {-1, in[1], 2}};
+    FAILS(braid_wait(MADE(braid_write_list_start(f, wrong, 2))), EINVAL);
+    SAME(strstr(braid_error_message(), "offset is negative") != NULL, 1);
     OK(braid_close(f));
 }
 
@@ -500,6 +512,152 @@ static void in_child(void) {
     OK(braid_close(f));
 }
 
+/* Tasks that are threads: what they gather lies in one place between two barriers. */
+enum { TASKS = 4, EACH = 4000, PIECE = 1000 };
+
+static pthread_barrier_t barrier;
+static unsigned char gathered[1 << 20];
+static int unwilling;
+
+struct task {
+    int rank, rounds;
+    struct braid_group *group;
+};
+
+static int gather(void *context, const void *mine, size_t bytes, void *all) {
+    struct task *task = context;
+    SAME(bytes * TASKS <= sizeof gathered, 1);
+    task->rounds++;
+    if (unwilling) return 7;
+    memcpy(gathered + bytes * (size_t)task->rank, mine, bytes);
+    pthread_barrier_wait(&barrier);
+    memcpy(all, gathered, bytes * TASKS);
+    pthread_barrier_wait(&barrier);
+    return 0;
+}
+
+/* Each writes its piece of every four, together, and reads it back, and sees what became of the others. */
+static void *one_task(void *argument) {
+    struct task *task = argument;
+    int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
+    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    struct braid_view *view = MADE(braid_view_strided(rank * PIECE, PIECE, TASKS * PIECE));
+    int whole = OK(braid_open(cluster, "/together", O_RDWR, 0)), f = OK(braid_with_view(whole, view));
+    unsigned char out[EACH], in[EACH], all[EACH];
+    for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
+    SAME(braid_pwrite_all(f, group, out, EACH, 0, server), EACH);
+    SAME(braid_pread_all(f, group, in, EACH, 0, server), EACH);
+    SAME(memcmp(in, out, EACH), 0);
+    SAME(braid_pread_all(f, group, in, EACH, PIECE, BRAID_COLLECTIVE_AUTO), EACH - PIECE);
+    SAME(memcmp(in, out + PIECE, EACH - PIECE), 0);
+    SAME(braid_pread_all(f, group, in, EACH, 0, BRAID_COLLECTIVE_INDEPENDENT), EACH);
+    SAME(memcmp(in, out, EACH), 0);
+    int rounds = task->rounds;
+    /* Tasks without bytes, without memory. */
+    SAME(braid_pread_all(f, group, rank % 2 ? NULL : in, rank % 2 ? 0 : EACH, 0, server), rank % 2 ? 0 : EACH);
+    SAME(task->rounds, rounds + 2);
+    /* Where all write the highest rank wins; or the call is refused. */
+    memset(all, rank + 1, EACH);
+    SAME(braid_pwrite_all(whole, group, all, EACH, TASKS * EACH, server), EACH);
+    SAME(braid_pread_all(whole, group, in, EACH, TASKS * EACH, server), EACH);
+    for (size_t at = 0; at < EACH; at++) SAME(in[at], TASKS);
+    FAILS(braid_pwrite_all(whole, group, out, EACH, TASKS * EACH, server | BRAID_COLLECTIVE_NO_OVERLAP), EINVAL);
+    SAME(braid_pread(whole, in, 1, TASKS * EACH), 1);
+    SAME(in[0], TASKS);
+    /* Lists: more than fits the first round. */
+    struct braid_extent extents[EACH / 40];
+    for (int n = 0; n < EACH / 40; n++) extents[n] = (struct braid_extent){n * 160 + rank * 40 + n % 3, 30};
+    struct braid_view *listed = MADE(braid_view_extents(extents, EACH / 40));
+    OK(braid_set_view(f, listed));
+    rounds = task->rounds;
+    SAME(braid_pwrite_all(f, group, out, EACH / 40 * 30, 0, server), EACH / 40 * 30);
+    SAME(task->rounds, rounds + 3);
+    OK(braid_set_view(f, NULL));
+    SAME(braid_pread(f, in, 30, extents[7].offset), 30);
+    SAME(memcmp(in, out + 7 * 30, 30), 0);
+    /* A task that cannot take part is heard of, and its own failure is its own. */
+    SAME(braid_pread_all(rank == 2 ? 77 : f, group, in, 1, 0, server), -1);
+    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") != NULL, 1);
+    FAILS(braid_pwrite_all(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0), rank == 1 ? EFAULT : EINVAL);
+    FAILS(braid_pwrite_all(f, group, out, 1, rank == 3 ? -1 : 0, 0), EINVAL);
+    if (rank == 1) OK(braid_refuse_all(group, ENOSPC, "my own disk is full"));
+    else FAILS(braid_pread_all(f, group, in, 1, 0, server), ENOSPC);
+    if (rank != 1) SAME(strstr(braid_error_message(), "task 1: my own disk is full") != NULL, 1);
+    /* Not all the same call. */
+    if (rank) FAILS(braid_pread_all(f, group, in, 1, 0, server), EINVAL);
+    else FAILS(braid_pwrite_all(f, group, in, 1, 0, server), EINVAL);
+    /* What was refused spoils nothing. */
+    SAME(braid_pread_all(f, group, in, 1, 0, server), 1);
+    OK(braid_group_gather(group, &rank, sizeof rank, all, 1000));
+    for (int other = 0; other < TASKS; other++) SAME(((int *)all)[other], other);
+    pthread_barrier_wait(&barrier);
+    unwilling = 1;
+    FAILS(braid_pread_all(f, group, in, 1, 0, server), ECONNRESET);
+    SAME(strstr(braid_error_message(), "all_gather of the group returned 7") != NULL, 1);
+    braid_group_free(group);
+    braid_view_free(view);
+    braid_view_free(listed);
+    OK(braid_close(f));
+    OK(braid_close(whole));
+    return NULL;
+}
+
+static void as_tasks(void *(*work)(void *)) {
+    pthread_t running[TASKS];
+    struct task tasks[TASKS] = {0};
+    for (int rank = 0; rank < TASKS; rank++) {
+        tasks[rank].rank = rank;
+        SAME(pthread_create(&running[rank], NULL, work, &tasks[rank]), 0);
+    }
+    for (int rank = 0; rank < TASKS; rank++) pthread_join(running[rank], NULL);
+}
+
+static void together(void) {
+    OK(braid_close(OK(braid_creat(cluster, "/together", 0644))));
+    pthread_barrier_init(&barrier, NULL, TASKS);
+    as_tasks(one_task);
+    char byte;
+    SAME(braid_group_calling(4, 4, gather, NULL) == NULL && errno == EINVAL, 1);
+    SAME(braid_group_calling(0, 1, NULL, NULL) == NULL && errno == EFAULT, 1);
+    FAILS(braid_pread_all(0, NULL, &byte, 1, 0, 0), EFAULT);
+    FAILS(braid_refuse_all(NULL, EIO, "why"), EFAULT);
+    braid_group_free(NULL);
+}
+
+static char address[32];
+
+static void *over_tcp(void *argument) {
+    struct task *task = argument;
+    static const unsigned char secret[32] = "no secret at all, only for this";
+    struct braid_group *group = MADE(braid_group_tcp(address, (uint32_t)task->rank, TASKS, secret, 30000));
+    if (task->rank == 0) OK(braid_close(OK(braid_creat(cluster, "/tcp", 0644))));
+    OK(braid_group_gather(group, NULL, 0, NULL, 30000));
+    int f = OK(braid_open(cluster, "/tcp", O_RDWR, 0)), numbers[TASKS];
+    OK(braid_group_gather(group, &task->rank, sizeof task->rank, numbers, 30000));
+    for (int rank = 0; rank < TASKS; rank++) SAME(numbers[rank], rank);
+    SAME(braid_pwrite_all(f, group, &task->rank, sizeof(int), (int64_t)sizeof(int) * task->rank, 0), sizeof(int));
+    SAME(braid_pread_all(f, group, numbers, sizeof numbers, 0, BRAID_COLLECTIVE_SERVER), sizeof numbers);
+    for (int rank = 0; rank < TASKS; rank++) SAME(numbers[rank], rank);
+    OK(braid_group_gather(group, NULL, 0, NULL, 30000));
+    braid_group_free(group);
+    OK(braid_close(f));
+    return NULL;
+}
+
+static void tcp(void) {
+    struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof any;
+    int probe = socket(AF_INET, SOCK_STREAM, 0);
+    SAME(bind(probe, (struct sockaddr *)&any, sizeof any), 0);
+    SAME(getsockname(probe, (struct sockaddr *)&any, &length), 0);
+    close(probe);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(any.sin_port));
+    as_tasks(over_tcp);
+    SAME(braid_group_tcp(address, 0, 1, NULL, 1000) == NULL && errno == EFAULT, 1);
+    unsigned char secret[32] = "";
+    SAME(braid_group_tcp(address, 1, 2, secret, 200) == NULL && errno == ETIMEDOUT, 1);
+}
+
 static void locks(void) {
     int a = OK(braid_open(cluster, "/f", O_RDWR | O_CREAT, 0644)), b = OK(braid_open(cluster, "/f", O_RDWR, 0));
     OK(braid_lock(a, 0, 100, 1, 0));
@@ -526,7 +684,8 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } tests[] = {{"files", files},       {"names", names},   {"layouts", layouts},           {"views", views},
                  {"lists", lists},       {"misuse", misuse}, {"asynchronous", asynchronous}, {"fcntl", papers_fcntl},
-                 {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent}};
+                 {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent},
+                 {"together", together}, {"tcp", tcp}};
     SAME(argc, 2);
     cluster = OK(braid_connect(NULL, NULL));
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -77,6 +77,14 @@ impl Cluster {
         self.iods.iter().map(calls).collect()
     }
 
+    /// Collective requests that the I/O daemons took up, and how often tasks joined them.
+    pub fn collectives(&self) -> (u64, u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let each = self.iods.iter().map(|iod| iod.core().counters());
+        each.map(|counters| (counters.collectives.load(Relaxed), counters.joins.load(Relaxed)))
+            .fold((0, 0), |sum, each| (sum.0 + each.0, sum.1 + each.1))
+    }
+
     /// A program, without anything of the surroundings, that finds the cluster by its braid.toml and the library where it is installed.
     pub fn program(&self, program: &Path) -> Command {
         let mut command = Command::new(program);

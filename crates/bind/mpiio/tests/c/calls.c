@@ -383,7 +383,7 @@ static void info(void) {
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
     OK(MPI_File_get_info(file, &found));
     const char *expected[][2] = {{"striping_factor", "3"}, {"striping_unit", "8192"}, {"start_iodevice", "2"},
-                                 {"cb_nodes", "2"},        {"braid_collective", "list"}};
+                                 {"cb_nodes", "2"},        {"braid_collective", "auto"}};
     for (int at = 0; at < 5; at++) {
         MPI_Info_get(found, expected[at][0], MPI_MAX_INFO_VAL, value, &flag);
         SAME(flag && !strcmp(value, expected[at][1]), 1);
@@ -398,6 +398,78 @@ static void info(void) {
     SAME(flag && !strcmp(value, "1"), 1);
     MPI_Info_free(&found);
     MPI_Info_free(&hints);
+    OK(MPI_File_close(&file));
+}
+
+/* Collective calls by the daemons: also a rank that has nothing, or cannot take part, meets the other. */
+static void together(void) {
+    enum { PIECES = 100, EACH = 8, INTS = PIECES * EACH };
+    int out[INTS], in[INTS];
+    char value[MPI_MAX_INFO_VAL + 1];
+    MPI_Datatype pieces, filetype;
+    MPI_Info hints, found;
+    MPI_Status status;
+    MPI_File file;
+    int flag;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "braid_collective", "server");
+    OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    OK(MPI_Type_vector(PIECES, EACH, EACH * size, MPI_INT, &pieces));
+    OK(MPI_Type_create_resized(pieces, 0, PIECES * EACH * size * 4, &filetype));
+    OK(MPI_Type_commit(&filetype));
+    OK(MPI_File_set_view(file, rank * EACH * 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
+    for (int i = 0; i < INTS; i++) out[i] = rank * INTS + i;
+    OK(MPI_File_write_all(file, out, INTS, MPI_INT, &status));
+    SAME(ints(&status), INTS);
+    /* One rank has nothing, and reads past the end. */
+    OK(MPI_File_read_at_all(file, 0, in, rank ? 0 : INTS, MPI_INT, &status));
+    SAME(ints(&status), rank ? 0 : INTS);
+    if (!rank) SAME(memcmp(in, out, sizeof in), 0);
+    OK(MPI_File_read_at_all(file, rank ? INTS : INTS - 5, in, 10, MPI_INT, &status));
+    SAME(ints(&status), rank ? 0 : 5);
+    /* One rank's memory, place, view is wrong: its error is its own, and the other hears of it. */
+    CLASS(MPI_File_read_at_all(file, 0, in, 1, rank ? MPI_DATATYPE_NULL : MPI_INT, &status), rank ? MPI_ERR_TYPE : MPI_ERR_ARG);
+    CLASS(MPI_File_write_all(file, out, rank ? 1 : -1, MPI_INT, &status), rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
+    CLASS(MPI_File_write_at_all(file, rank ? 0 : -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
+    CLASS(MPI_File_read_all_begin(file, in, rank ? 1 : -1, MPI_INT), rank ? MPI_ERR_ARG : MPI_ERR_COUNT);
+    OK(MPI_File_read_at_all_begin(file, 0, in, INTS, MPI_INT));
+    OK(MPI_File_read_at_all_end(file, in, &status));
+    SAME(ints(&status), INTS);
+    SAME(memcmp(in, out, sizeof in), 0);
+    /* What failed has moved no pointer. */
+    MPI_Offset at;
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, INTS);
+    MPI_Datatype nothing;
+    OK(MPI_Type_contiguous(0, MPI_INT, &nothing));
+    OK(MPI_Type_commit(&nothing));
+    OK(MPI_File_set_view(file, 0, MPI_INT, rank ? MPI_INT : nothing, "native", MPI_INFO_NULL));
+    CLASS(MPI_File_write_all(file, out, 1, MPI_INT, &status), MPI_ERR_ARG);
+    OK(MPI_File_read_all(file, in, 1, MPI_INT, &status));
+    SAME(ints(&status), rank);
+    /* Where both write the highest rank's bytes stay. */
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_write_all(file, out, INTS, MPI_INT, &status));
+    OK(MPI_File_read_at_all(file, 0, in, INTS, MPI_INT, &status));
+    for (int i = 0; i < INTS; i++) SAME(in[i], INTS + i);
+    /* In atomic mode each rank goes by itself, also with a failure. */
+    OK(MPI_File_set_atomicity(file, 1));
+    if (rank) CLASS(MPI_File_write_at_all(file, -1, out, 1, MPI_INT, &status), MPI_ERR_ARG);
+    else OK(MPI_File_write_at_all(file, 0, out, 1, MPI_INT, &status));
+    OK(MPI_File_set_atomicity(file, 0));
+    /* A hint that the ranks do not agree on, or that nobody knows, is none. */
+    MPI_Info_set(hints, "braid_collective", rank ? "list" : "auto");
+    OK(MPI_File_set_info(file, hints));
+    MPI_Info_set(hints, "braid_collective", "perhaps");
+    OK(MPI_File_set_info(file, hints));
+    OK(MPI_File_get_info(file, &found));
+    MPI_Info_get(found, "braid_collective", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag && !strcmp(value, "server"), 1);
+    MPI_Info_free(&found);
+    MPI_Info_free(&hints);
+    MPI_Type_free(&nothing);
+    MPI_Type_free(&pieces);
+    MPI_Type_free(&filetype);
     OK(MPI_File_close(&file));
 }
 
@@ -520,7 +592,8 @@ int main(int argc, char **argv) {
     } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"memory", memory},
                  {"nonblocking", nonblocking}, {"split", split}, {"shared", shared},       {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
-                 {"sequence", sequence}, {"others", others},     {"large", large}};
+                 {"sequence", sequence}, {"others", others},     {"large", large},
+                 {"together", together}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

@@ -1,12 +1,17 @@
-/* Patterns of parallel programs: `patterns NAME braid:/path reference`. All ranks write a file through views; rank 0 writes what must be
+/* Patterns of parallel programs: `patterns NAME braid:/path reference WAY`: the hint
+ * braid_collective. All ranks write a file through views; rank 0 writes what must be
  * in it to a plain file, element by element; then all read their parts back. Element e of a file is value_of(e). */
 #include "check.h"
 
 static MPI_File file;
 static const char *reference;
 
-static void open_file(const char *name) {
-    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+static void open_file(const char *name, const char *way) {
+    MPI_Info hints;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "braid_collective", way);
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    MPI_Info_free(&hints);
 }
 
 /* Elements 0 to `elements` of the reference, but for those that nobody writes: those are zeros. */
@@ -255,12 +260,12 @@ int main(int argc, char **argv) {
     } patterns[] = {{"btio", btio},       {"tiles", tiles},         {"cyclic", cyclic},
                     {"strided", strided}, {"irregular", irregular}, {"nested", nested}};
     begin(&argc, &argv);
-    SAME(argc, 4);
+    SAME(argc, 5);
     SAME(size, 2);
     reference = argv[3];
     for (size_t at = 0; at < sizeof patterns / sizeof *patterns; at++) {
         if (strcmp(patterns[at].name, argv[1])) continue;
-        open_file(argv[2]);
+        open_file(argv[2], argv[4]);
         patterns[at].run();
         OK(MPI_File_close(&file));
         if (rank == 0) printf("%s ok\n", argv[1]);

@@ -9,13 +9,23 @@ use braid_net::Blocking;
 
 use super::{File, block_on};
 use crate::{
-    engine::{Collective, CollectiveOptions, Next},
-    error::Result,
+    engine::{Collective, CollectiveOptions, Next, announce_refusal, refused_by},
+    error::{Error, Result},
     group::Group,
 };
 
 /// What the tasks wait for each other, in a call's times: each of them may first use its own up.
 const RENDEZVOUS_TIMES: u32 = 2;
+
+/// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it itself, since it has no
+/// open file, or what it was given makes no sense. The call fails in all tasks, and nobody waits for this one. Returns what the others
+/// see: the failure of the lowest rank that has one.
+///
+/// # Errors
+/// The tasks did not meet.
+pub fn refuse_all(group: &dyn Group, error: &Error, time_max: Duration) -> Result<Error> {
+    Ok(refused_by(&group.all_gather(&announce_refusal(error), time_max)?))
+}
 
 impl File {
     /// Reads at a position of this task's view, all tasks of the group together: what each gets is what [`File::read_at`] gives, but

@@ -13,6 +13,7 @@ mod workers;
 
 pub(crate) use block_on::block_on;
 pub use client::Client;
+pub use collective::refuse_all;
 pub use file::File;
 pub use leases::Leases;
 pub use listing::Listing;

@@ -69,6 +69,7 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
+pub(crate) use collective::{announce_refusal, refused_by};
 pub use directory::Listing;
 pub use handles::Run;
 pub use list::{ReadPiece, WritePiece};

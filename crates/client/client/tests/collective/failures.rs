@@ -13,6 +13,7 @@ use std::{
 use braid_client::{
     CollectiveMode, CollectiveOptions, Config, Error, Group, Status, ToAt, View,
     engine::{Collective, Engine, FileView, Next, OpenFile},
+    refuse_all,
 };
 use braid_net::{Blocking, Driver, Tokio, block_on};
 
@@ -43,6 +44,21 @@ fn part(collective: &mut Collective<'_, '_, Blocking>, all: &[Vec<u8>]) -> Vec<u
         Next::Gather(outcome) => outcome,
         Next::Done(result) => panic!("{result:?}"),
     }
+}
+
+#[test]
+fn a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for() {
+    let cluster = Cluster::start(1);
+    let files: Vec<_> = (0..3).map(|_| cluster.client().open("/refused", &striped(65536, 1)).unwrap()).collect();
+    let why = Error::new(Status::PermissionDenied, "no file is open here");
+    let outcomes = as_tasks(&files, |task, file| match task.rank() {
+        1 => refuse_all(task, &why, TIMEOUT).unwrap(),
+        _ => file.write_all_at(task, &[1; 100], 0).unwrap_err(),
+    });
+    for outcome in outcomes {
+        assert_eq!((outcome.status(), outcome.why()), (why.status(), "task 1: no file is open here"));
+    }
+    assert_eq!(files[0].size().unwrap(), 0, "nothing was written");
 }
 
 #[test]

@@ -14,6 +14,7 @@
 mod announcement;
 mod decide;
 mod outcome;
+mod refusal;
 mod run;
 
 use std::io::{IoSlice, IoSliceMut};
@@ -30,6 +31,8 @@ use self::{
 };
 use super::{FileView, OpenFile, transfer::Stop};
 use crate::error::{Error, Result};
+
+pub(crate) use refusal::{announce_refusal, refused_by};
 
 /// How a collective call goes about it. The same for all tasks of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

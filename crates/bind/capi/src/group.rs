@@ -1,0 +1,227 @@
+//! Groups: the tasks of a parallel program. Their one exchange of bytes is the program's own (MPI, shared memory), or made here over TCP.
+//!
+//! ```text
+//!   round 1   every task: how much it gives, and as much of it as fits      256 bytes of each task
+//!   round 2   the rest, padded to the longest                               only when some task has a rest
+//! ```
+//!
+//! Invariant: whether there is a second round, and how long, follows from what all gave in the first, so that every task does the same.
+
+use std::{
+    ffi::{c_char, c_int, c_void},
+    ptr,
+    sync::{Mutex, TryLockError},
+    time::Duration,
+};
+
+use braid_client::{Error, Group, Secret, Status, TcpGroup};
+
+use crate::border::{
+    Failure, Outcome, call,
+    pointers::{array, memory, text, value},
+    process,
+};
+
+/// Bytes of each task in the first round.
+const ROUND_BYTES: usize = 256;
+/// Those of them that are payload: the others say how much there is.
+const HEAD_BYTES: usize = ROUND_BYTES - size_of::<u64>();
+/// What one task may give at most, and all of them (I9), in bytes: as over TCP.
+const GIVEN_BYTES_MAX: usize = 16 << 20;
+const ALL_BYTES_MAX: usize = 256 << 20;
+/// Tasks, so that a first round keeps to that.
+const SIZE_MAX: u32 = (ALL_BYTES_MAX / ROUND_BYTES) as u32;
+
+/// Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, `bytes` of each, in the order of ranks: as
+/// MPI_Allgather. `bytes` is the same in every task. Returns 0, or anything else when a task is lost: then no later call of the
+/// group succeeds either.
+#[allow(non_camel_case_types)]
+pub type braid_all_gather =
+    Option<unsafe extern "C" fn(context: *mut c_void, mine: *const c_void, bytes: usize, all: *mut c_void) -> c_int>;
+
+/// One task's place among the tasks of a parallel program.
+#[allow(non_camel_case_types)]
+pub struct braid_group {
+    group: Box<dyn Group>,
+    /// The process that made it.
+    process: u32,
+}
+
+/// A group whose exchange is the program's: task `rank`, from 0, of `size`. `context` is handed on to all_gather. NULL for a failure; it is
+/// freed with braid_group_free. All tasks make the same calls of a group in the same order, one at a time.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_group_calling(
+    rank: u32,
+    size: u32,
+    all_gather: braid_all_gather,
+    context: *mut c_void,
+) -> *mut braid_group {
+    call(|| {
+        let all_gather = all_gather.ok_or_else(|| Failure::new(libc::EFAULT, "all_gather is NULL"))?;
+        if rank >= size || size > SIZE_MAX {
+            let why = format!("there is no task {rank} among {size}; try: ranks from 0, of at most {SIZE_MAX}");
+            return Err(Failure::invalid(why));
+        }
+        Ok(hand_out(Calling { rank, size, all_gather, context: Context(context), meeting: Mutex::new(()) }))
+    })
+}
+
+/// A group over TCP, for programs without MPI: task 0 listens at address, "host:port", the others connect to it, also before it listens.
+/// secret: 32 random bytes, the same for all tasks, from who started them. Returns when all are there, or NULL when timeout_ms
+/// milliseconds are over.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_tcp(
+    address: *const c_char,
+    rank: u32,
+    size: u32,
+    secret: *const c_void,
+    timeout_ms: u32,
+) -> *mut braid_group {
+    call(|| {
+        // SAFETY: the promise of C's caller, see `pointers`.
+        let (address, secret) = unsafe { (text(address, "address")?, value::<[u8; 32]>(secret.cast(), "secret")?) };
+        let address = String::from_utf8_lossy(address).into_owned();
+        let secret = Secret::from_bytes(*secret);
+        Ok(hand_out(TcpGroup::join(address, rank, size, &secret, Duration::from_millis(timeout_ms.into()))?))
+    })
+}
+
+/// Gives `bytes` bytes at `mine` to all tasks, and stores what each gave at `all`, in the order of ranks; `bytes` is the same in every task,
+/// and may be 0: then they only wait for each other. timeout_ms: for groups over TCP. 0, or -1.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_gather(
+    group: *const braid_group,
+    mine: *const c_void,
+    bytes: usize,
+    all: *mut c_void,
+    timeout_ms: u32,
+) -> c_int {
+    call(|| {
+        // SAFETY: as above.
+        let (group, mine) = unsafe { (of(group)?, array::<u8>(mine.cast(), bytes, "mine")?) };
+        let room = bytes.saturating_mul(group.size() as usize);
+        // SAFETY: as above.
+        let all = unsafe { memory(all.cast(), room, "all") }?;
+        let gathered = group.all_gather(mine, Duration::from_millis(timeout_ms.into()))?;
+        if gathered.iter().any(|given| given.len() != bytes) {
+            return Err(Failure::invalid("gather: the tasks gave different numbers of bytes"));
+        }
+        for (given, place) in gathered.iter().zip(all.chunks_exact_mut(bytes.max(1))) {
+            place.copy_from_slice(given);
+        }
+        Ok(0)
+    })
+}
+
+/// Leaves a group and frees it; NULL is nothing. To the others of a group over TCP the task is lost.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
+    if !group.is_null() {
+        // SAFETY: the caller's promise: made by `hand_out` and not freed before.
+        drop(unsafe { Box::from_raw(group) });
+    }
+}
+
+/// The group behind.
+///
+/// # Safety
+/// NULL, or made by [`hand_out`] and not freed.
+pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group> {
+    // SAFETY: the caller's promise.
+    let group = unsafe { value(group, "group") }?;
+    if group.process != process::mark() {
+        return Err(Failure::new(libc::ECHILD, "the group was made before fork(), by the parent, and is the parent's"));
+    }
+    Ok(&*group.group)
+}
+
+fn hand_out(group: impl Group + 'static) -> *mut braid_group {
+    ptr::from_mut(Box::leak(Box::new(braid_group { group: Box::new(group), process: process::mark() })))
+}
+
+/// A group whose exchange is a function of the program.
+struct Calling {
+    rank: u32,
+    size: u32,
+    all_gather: unsafe extern "C" fn(*mut c_void, *const c_void, usize, *mut c_void) -> c_int,
+    context: Context,
+    /// Held while the tasks meet.
+    meeting: Mutex<()>,
+}
+
+/// What the program's function is given.
+struct Context(*mut c_void);
+
+// SAFETY: libbraid does nothing with it but hand it on, on the thread that made the call of the group.
+unsafe impl Send for Context {}
+// SAFETY: as above; `Calling::meeting` keeps two threads from it at once.
+unsafe impl Sync for Context {}
+
+impl Calling {
+    /// One round: the same number of bytes of each task.
+    fn round(&self, mine: &[u8]) -> Result<Vec<u8>, Error> {
+        let mut all = vec![0; mine.len() * self.size as usize];
+        // SAFETY: `mine` and `all` are as long as the function's description says; that the function keeps to it is the promise
+        // of C's caller.
+        let code =
+            unsafe { (self.all_gather)(self.context.0, mine.as_ptr().cast(), mine.len(), all.as_mut_ptr().cast()) };
+        match code {
+            0 => Ok(all),
+            code => Err(Error::new(Status::ConnectionLost, format!("all_gather of the group returned {code}"))),
+        }
+    }
+
+    fn gather(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, Error> {
+        let (head, rest) = mine.split_at(mine.len().min(HEAD_BYTES));
+        let mut first = [0; ROUND_BYTES];
+        first[..8].copy_from_slice(&(mine.len() as u64).to_le_bytes());
+        first[8..8 + head.len()].copy_from_slice(head);
+        let heads = self.round(&first)?;
+        let given = |task: &[u8]| {
+            let (length, head) = task.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
+            let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
+            (length, head[..length.min(HEAD_BYTES)].to_vec())
+        };
+        let given: Vec<(usize, Vec<u8>)> = heads.chunks_exact(ROUND_BYTES).map(given).collect();
+        let longest = given.iter().map(|(length, _)| *length).max().unwrap_or(0);
+        if longest > GIVEN_BYTES_MAX || longest.saturating_mul(given.len()) > ALL_BYTES_MAX {
+            let why =
+                format!("a task gives {longest} bytes, more than {GIVEN_BYTES_MAX}, or all more than {ALL_BYTES_MAX}");
+            return Err(Error::new(Status::TooLarge, why).with_hint("views with less of lists"));
+        }
+        if longest <= HEAD_BYTES {
+            return Ok(given.into_iter().map(|(_, head)| head).collect());
+        }
+        let mut padded = vec![0; longest - HEAD_BYTES];
+        padded[..rest.len()].copy_from_slice(rest);
+        let rests = self.round(&padded)?;
+        let joined = given.into_iter().zip(rests.chunks_exact(padded.len())).map(|((length, mut head), rest)| {
+            head.extend_from_slice(&rest[..length.saturating_sub(HEAD_BYTES)]);
+            head
+        });
+        Ok(joined.collect())
+    }
+}
+
+impl Group for Calling {
+    fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// How long it waits is the affair of the program's function.
+    fn all_gather(&self, mine: &[u8], _time_max: Duration) -> Result<Vec<Vec<u8>>, Error> {
+        let gathered = match self.meeting.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                let busy = Error::new(Status::Busy, "another thread of this task is meeting them");
+                Err(busy.with_hint("one call after the other"))
+            }
+            // What a lock guards here is nothing that a panic can leave half done.
+            Ok(_) | Err(TryLockError::Poisoned(_)) => self.gather(mine),
+        };
+        gathered.map_err(|error| error.during("meet", "the other tasks"))
+    }
+}
