@@ -164,6 +164,8 @@ impl LocalStore {
         self.directory.check(DiskOp::Rename)?;
         match platform::name(&file, &path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
+            // No /proc to name it by; if the directory is gone, the other way finds that out.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Made::Unsupported),
             named => named.map(|()| Made::New(file)),
         }
     }
@@ -335,5 +337,27 @@ impl ObjectStore for LocalStore {
     fn space(&self) -> Result<StoreSpace> {
         platform::space(&self.directory.lock, self.directory.device)
             .map_err(|error| StoreError::from_io("ask for the space of", &self.directory.root, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::{FileIndex, ObjectGeneration, PartIndex, SizeGeneration};
+
+    use super::*;
+
+    #[test]
+    fn where_there_are_no_nameless_files_an_object_is_made_in_temporary_and_never_over_another() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = ClusterUuid([7; 16]);
+        LocalStore::init(dir.path(), cluster, None).unwrap();
+        let store = LocalStore::open(dir.path(), cluster, LocalOptions::default()).unwrap();
+        let id = ObjectId { file: FileIndex(5), part: PartIndex(0), generation: ObjectGeneration(0) };
+        let new = NewObject { id, size_generation: SizeGeneration(0), uid: 1, gid: 2, layout: [].into() };
+        let record = ObjectRecord::new(&new).unwrap();
+        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::New(_)))));
+        assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::Taken))));
+        assert_eq!(std::fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
+        assert_eq!(store.create(&new).unwrap().record(), record);
     }
 }
