@@ -235,6 +235,8 @@ fn who_left_is_asked_nothing_though_files_of_it_are_still_open() {
     one.mkdir("/d", 0o755).unwrap();
     let (writer, reader) = (Cache::new(&cluster, "/d"), Cache::new(&cluster, "/d"));
     let options = OpenOptions::new().write(true).create(true).lease(LeaseMode::Write);
+    // An open brings a lease to a session that is known to keep some: it has asked, or waits for recalls.
+    assert!(writer.leases.ask_names(writer.dir).unwrap().is_some());
     let file = writer.client.open("/d/f", &options).unwrap();
     assert!(file.lease().is_some());
     writer.client.leave();
