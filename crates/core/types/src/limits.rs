@@ -49,6 +49,9 @@ pub const CAPABILITY_HANDLES_MAX: usize = 65_536;
 /// Connections that one message may abandon. A program has at most 16 to a daemon, and no call that changes
 /// anything goes out while one of them is still owed.
 pub const ABANDONED_CONNECTIONS_MAX: usize = 256;
+/// Objects of one file of which the reply to a write, and whoever passes it on to the metadata server, tell (ADR 0020): the
+/// files that this is for are small.
+pub const TOLD_OBJECTS_MAX: usize = 16;
 /// Accesses that one slice of a job may unfold before the daemon turns to other work (I9).
 pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
 

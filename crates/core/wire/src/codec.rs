@@ -67,6 +67,11 @@ impl<'a> Decoder<'a> {
         if count > self.rest.len() / bytes_min.max(1) { Err(WireError::TooLong) } else { Ok(count) }
     }
 
+    /// What was not read.
+    pub fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Succeeds when everything was read.
     pub fn finish(self) -> Result<(), WireError> {
         if self.rest.is_empty() { Ok(()) } else { Err(WireError::TrailingBytes) }

@@ -87,6 +87,8 @@ fn messages_page() -> String {
         Ticket,
         Capability,
         Envelope,
+        ToldSize,
+        ToldDaemon,
         DaemonStatusReply,
         Identity,
         At,

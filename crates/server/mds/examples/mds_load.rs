@@ -38,7 +38,7 @@ impl Line {
     }
 
     fn call<M: Call>(&self, slot: u32, sequence: u64, message: &M) -> M::Reply {
-        let mut body = Envelope { slot, sequence, identity: 0 }.to_bytes();
+        let mut body = Envelope { slot, sequence, identity: 0, told: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let answer = block_on(self.0.call(&self.1, M::OP, &body, self.0.now() + BOUND)).expect("answered");
         decode_outcome(&answer.body).expect("a reply").expect("done")

@@ -8,6 +8,8 @@
 //!                    `── next tick ┴── a writer ───┴─ nobody ────'
 //! ```
 //!
+//! What the one writer of a new file tells with its close counts as heard (told.rs).
+//!
 //! Invariants: (1) a size is heard, and recorded, only if no writer opened the file since its daemons were asked: an
 //! open for writing takes the file out of `asked` and `heard` before its capability leaves the server; (2) the queue has
 //! each file once; (3) what is recorded was on disk when its daemons answered: size and parts alike, so that a part that
@@ -17,15 +19,17 @@
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use braid_meta::{Call as Change, Fetch, Identity, Inode, Parts};
-use braid_types::{Failure, FileIndex, Status, Timestamp};
+use braid_types::{Failure, FileIndex, SessionId, Status, Timestamp};
 
 use crate::{
     core::{MdsCore, State, report},
     heard::HeardFiles,
     objects::{self, Found},
+    told::{Maker, Makers},
 };
 
 /// Files whose daemons are asked in one call: with 16 parts each, a message of 230 KiB over all daemons.
@@ -48,6 +52,7 @@ pub(crate) struct Collector {
     asked: BTreeSet<FileIndex>,
     running: bool,
     heard: HeardFiles,
+    makers: Makers,
     settling: bool,
     times_set: HashMap<FileIndex, Timestamp>,
 }
@@ -64,6 +69,43 @@ impl Collector {
     pub(crate) fn disturb(&mut self, file: FileIndex) {
         self.asked.remove(&file);
         self.heard.remove(file);
+        self.makers.remove(file);
+    }
+
+    /// The file was made and opened for writing, and nobody else has opened it for that.
+    pub(crate) fn made(&mut self, file: FileIndex, maker: Maker) {
+        self.makers.insert(file, maker);
+    }
+
+    /// Who made the file and alone may have written it.
+    pub(crate) fn maker(&self, file: FileIndex) -> Option<&Maker> {
+        self.makers.get(file)
+    }
+
+    /// A handle of the file that may write was closed.
+    pub(crate) fn end_maker(&mut self, file: FileIndex) {
+        self.makers.remove(file);
+    }
+
+    /// The session ended: it tells nothing more.
+    pub(crate) fn end_makers(&mut self, session: SessionId) {
+        self.makers.end(session);
+    }
+
+    /// How many files it knows the maker of.
+    #[cfg(test)]
+    pub(crate) fn makers(&self) -> usize {
+        self.makers.len()
+    }
+
+    /// Whether more can be heard.
+    pub(crate) fn has_room(&self) -> bool {
+        !self.heard.is_full()
+    }
+
+    /// The last writer told it with its close.
+    pub(crate) fn hear_told(&mut self, file: FileIndex, found: Found, now: Duration) {
+        self.heard.insert_told(file, found, now);
     }
 
     /// What a file's daemons said after its last writer.
@@ -240,7 +282,9 @@ impl MdsCore {
             }
             let parts = found.fetch.parts.clone();
             objects += parts.as_bytes().iter().map(|byte| byte.count_ones() as usize).sum::<usize>();
-            batch.push((inode, Some(parts)));
+            // What a client told may not be all.
+            let asked = (!state.collector.heard.is_told(file)).then_some(parts);
+            batch.push((inode, asked));
         }
         self.forget_kept(&lost);
         batch
@@ -249,9 +293,10 @@ impl MdsCore {
     /// A file's daemons have flushed it: its size is recorded, unless somebody came, or a daemon lost what it had.
     fn settle_size(&self, inode: &Arc<Inode>, found: Result<Found, Failure>) {
         let mut state = self.state();
+        let told = state.collector.heard.is_told(inode.file);
         let Some(heard) = state.collector.heard.settled(inode.file) else { return };
         match found {
-            Ok(found) if found.misses(&heard) => {
+            Ok(found) if !told && found.misses(&heard) => {
                 // A disk took it, or a hand. Whoever reads it is told (I11).
                 tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
                 self.record(&mut state, inode, heard);
@@ -317,7 +362,7 @@ fn with_slack(time: Timestamp) -> Timestamp {
 }
 
 /// Whether size and parts are those on record: what is on record was flushed.
-fn is_recorded(inode: &Inode, found: &Found) -> bool {
+pub(crate) fn is_recorded(inode: &Inode, found: &Found) -> bool {
     let mut parts = inode.parts.clone();
     parts.merge(&found.fetch.parts);
     found.fetch.size == inode.size && parts == inode.parts

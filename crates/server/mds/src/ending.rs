@@ -143,6 +143,7 @@ impl MdsCore {
     fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
         let wall = self.env.clock.wall();
         for session in sessions {
+            self.state().collector.end_makers(*session);
             match self.names.end_session(*session, wall) {
                 Ok(files) => {
                     let collector = &mut self.state().collector;

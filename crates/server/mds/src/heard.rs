@@ -34,6 +34,8 @@ pub(crate) struct HeardFiles {
 #[derive(Debug)]
 struct Heard {
     found: Found,
+    /// A client told it, not the daemons.
+    told: bool,
     since: Duration,
     /// Its daemons are being asked to flush it.
     settling: bool,
@@ -42,9 +44,18 @@ struct Heard {
 impl HeardFiles {
     /// A file's daemons have answered.
     pub(crate) fn insert(&mut self, file: FileIndex, found: Found, now: Duration) {
+        self.put(file, Heard { found, told: false, since: now, settling: false });
+    }
+
+    /// Its one writer has told, with its close.
+    pub(crate) fn insert_told(&mut self, file: FileIndex, found: Found, now: Duration) {
+        self.put(file, Heard { found, told: true, since: now, settling: false });
+    }
+
+    fn put(&mut self, file: FileIndex, heard: Heard) {
         self.remove(file);
-        self.files.insert(file, Heard { found, since: now, settling: false });
-        self.due.insert((now, file));
+        self.due.insert((heard.since, file));
+        self.files.insert(file, heard);
     }
 
     /// Forgets a file.
@@ -56,6 +67,11 @@ impl HeardFiles {
 
     pub(crate) fn get(&self, file: FileIndex) -> Option<&Found> {
         Some(&self.files.get(&file)?.found)
+    }
+
+    /// Whether a client told it.
+    pub(crate) fn is_told(&self, file: FileIndex) -> bool {
+        self.files.get(&file).is_some_and(|heard| heard.told)
     }
 
     pub(crate) fn len(&self) -> usize {

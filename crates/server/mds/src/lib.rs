@@ -38,6 +38,7 @@ mod start;
 #[cfg(test)]
 mod tests;
 mod tick;
+mod told;
 
 pub use connection::Connection;
 pub use core::MdsCore;

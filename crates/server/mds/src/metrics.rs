@@ -20,6 +20,8 @@ pub(crate) struct Counters {
     pub(crate) errors: AtomicU64,
     /// Files whose size was collected and whose mark was cleared.
     pub(crate) collected: AtomicU64,
+    /// Questions for a size that were answered by what the asker told.
+    pub(crate) told: AtomicU64,
     /// Files whose objects were deleted.
     pub(crate) deleted: AtomicU64,
     /// Sessions that were fenced.
@@ -47,6 +49,7 @@ impl MdsCore {
             ("calls_total", "Calls that came.", count(&counters.calls)),
             ("errors_total", "Calls that failed by the server's own fault.", count(&counters.errors)),
             ("sizes_collected_total", "Files whose size was collected.", count(&counters.collected)),
+            ("sizes_told_total", "Answers with a size that the asker itself told.", count(&counters.told)),
             ("files_deleted_total", "Files whose objects were deleted.", count(&counters.deleted)),
             ("sessions_fenced_total", "Sessions that were fenced.", count(&counters.fenced)),
             ("log_forces_total", "Forces of the log.", count(&counters.forces)),

@@ -5,7 +5,7 @@ use std::sync::{Arc, atomic::Ordering};
 use braid_net::server::{CallService, Peer, Responder};
 use braid_types::{Failure, Status};
 use braid_wire::{
-    Role, Wire, WireError, encode_failure, encode_success,
+    Decoder, Role, Wire, WireError, encode_failure, encode_success,
     message::{
         CommonRequest,
         mds::{Envelope, MdsRequest},
@@ -19,9 +19,6 @@ use crate::{
     ops,
     session::Admission,
 };
-
-/// Bytes of an [`Envelope`].
-const ENVELOPE_BYTES: usize = Envelope::BYTES_MIN;
 
 impl CallService for MdsCore {
     type Session = Connection;
@@ -52,12 +49,13 @@ impl CallService for MdsCore {
 fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest), Failure> {
     let malformed = |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
     let unknown = || Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}"));
-    let Some((envelope, rest)) = body.split_at_checked(ENVELOPE_BYTES) else {
+    let mut from = Decoder::new(body);
+    let envelope = Envelope::decode(&mut from).map_err(|error| {
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
-        return Err(if known { malformed(WireError::Truncated) } else { unknown() });
-    };
-    let request = MdsRequest::decode(op, rest).ok_or_else(unknown)?;
-    Ok((Envelope::from_bytes(envelope).map_err(malformed)?, request.map_err(malformed)?))
+        if known { malformed(error) } else { unknown() }
+    })?;
+    let request = MdsRequest::decode(op, from.rest()).ok_or_else(unknown)?;
+    Ok((envelope, request.map_err(malformed)?))
 }
 
 impl MdsCore {

@@ -1,6 +1,9 @@
 //! True sizes: while a file's mark stands, its size and time are asked of the I/O daemons (I5).
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use braid_meta::{Fetch, Inode, Parts};
 use braid_types::{ByteCount, Failure, FileIndex, IodId, Status, Timestamp};
@@ -56,6 +59,11 @@ impl MdsCore {
         if !self.asks_for_size(&inode) {
             let shared = self.is_shared(&call, &inode, true);
             return then(self, call, Attributes { shared, ..convert::attributes(&inode) });
+        }
+        if let Some(found) = self.told(&call, &inode) {
+            let (shared, told) = (self.is_shared(&call, &inode, true), self.state().merged(&inode, &found));
+            self.counters.told.fetch_add(1, Ordering::Relaxed);
+            return then(self, call, Attributes { shared, ..told });
         }
         if let Some(attributes) = self.heard(&inode) {
             let shared = self.is_shared(&call, &inode, true);

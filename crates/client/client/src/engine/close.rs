@@ -21,16 +21,16 @@ impl<D: Driver> Engine<D> {
 
     pub(crate) async fn flush_closes_until(self: &Arc<Self>, deadline: Duration) -> Result<()> {
         self.flush_returns().await;
-        while let Some((session, open_ids)) = self.handles.take_closes(BATCH) {
-            let call = Close { open_ids };
-            match self.call_in_session(session, 0, &call, deadline).await {
+        while let Some((session, handles)) = self.handles.take_closes(BATCH) {
+            let told = handles.iter().filter_map(|handle| handle.told.tell(handle.open_id)).collect();
+            let call = Close { open_ids: handles.iter().map(|handle| handle.open_id).collect() };
+            match self.tell_in_session(session, told, &call, deadline).await {
                 // With the session everything is closed.
-                Err(error) if error.status() == Status::NoSession => {}
-                Err(error) => {
-                    self.handles.put_back(session, &call.open_ids);
+                Err(error) if error.status() != Status::NoSession => {
+                    self.handles.put_back(session, handles);
                     return Err(error.during("close", "files"));
                 }
-                Ok(()) => {}
+                _ => self.handles.closed(&handles),
             }
         }
         Ok(())

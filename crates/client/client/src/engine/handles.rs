@@ -7,7 +7,7 @@
 //!                   `── a new session: all are refused ─────'
 //! ```
 //!
-//! Invariants: (1) a handle is in the table only while the run of the server that `told` names knows it, or will once
+//! Invariants: (1) a handle is in the table only while the run of the server that `known` names knows it, or will once
 //! it was reclaimed; (2) a close is sent only in the session of its handle: another one has the same numbers;
 //! (3) what is named in a `Reclaim` and closed since keeps its place in `closes`.
 
@@ -20,9 +20,12 @@ use std::{
 };
 
 use braid_types::{FileIndex, MdsEpoch, SessionId, Status};
-use braid_wire::{Deny, Rights, message::mds::ReclaimedOpen};
+use braid_wire::{
+    Deny, Rights,
+    message::mds::{ReclaimedOpen, ToldSize},
+};
 
-use super::gate::lock;
+use super::{gate::lock, told::Told};
 use crate::error::Error;
 
 /// Of a server that is away so many closes are remembered; the end of the session covers the rest (I9).
@@ -49,6 +52,8 @@ pub(crate) struct Handle {
     modes: AtomicU16,
     pub(crate) identity: u32,
     pub(crate) session: SessionId,
+    /// How it is, if this handle made it.
+    pub(crate) told: Told,
     refused: OnceLock<&'static str>,
     closed: AtomicBool,
 }
@@ -62,23 +67,25 @@ pub(crate) struct Handles(Mutex<Table>);
 struct Table {
     open: HashMap<Key, Arc<Handle>>,
     /// Of the session that was told last.
-    closes: Vec<u64>,
-    told: Option<Told>,
+    closes: Vec<Arc<Handle>>,
+    /// Those, open or about to be closed, that made their file and know how it is.
+    made: HashMap<FileIndex, Arc<Handle>>,
+    known: Option<Known>,
 }
 
 /// Who was told last what is open, and whether that was all.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct Known {
     run: Run,
     complete: bool,
 }
 
 impl Handle {
-    pub(crate) fn new(run: Run, identity: u32, named: ReclaimedOpen) -> Self {
+    pub(crate) fn new(run: Run, identity: u32, named: ReclaimedOpen, told: Told) -> Self {
         let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
         let modes = AtomicU16::new(packed(rights, deny));
-        Self { open_id, file, modes, identity, session: run.session, refused, closed }
+        Self { open_id, file, modes, identity, session: run.session, told, refused, closed }
     }
 
     /// What it is open for.
@@ -133,12 +140,15 @@ impl Handles {
     /// [`Status::ConnectionLost`] when another run has been told meanwhile what is open, without this.
     pub(crate) fn add(&self, run: Run, handle: Handle) -> Result<Arc<Handle>, Error> {
         let mut table = lock(&self.0);
-        if table.told.is_some_and(|told| told.run != run) {
+        if table.known.is_some_and(|known| known.run != run) {
             let why = "the metadata server restarted while the file was opened: whether it was made is not known";
             return Err(Error::new(Status::ConnectionLost, why).with_hint("open it again"));
         }
         let handle = Arc::new(handle);
         table.open.insert(handle.key(), Arc::clone(&handle));
+        if handle.told.is_known() {
+            table.made.insert(handle.file, Arc::clone(&handle));
+        }
         Ok(handle)
     }
 
@@ -146,7 +156,7 @@ impl Handles {
     /// the modes of before.
     pub(crate) fn change(&self, run: Run, handle: &Handle, rights: Rights, deny: Deny) -> bool {
         let table = lock(&self.0);
-        let known = table.told.is_none_or(|told| told.run == run);
+        let known = table.known.is_none_or(|known| known.run == run);
         if known {
             handle.set_modes(rights, deny);
         }
@@ -156,9 +166,15 @@ impl Handles {
     /// A handle was closed: the server is to learn it.
     pub(crate) fn close(&self, handle: &Handle) {
         let mut table = lock(&self.0);
-        if table.open.remove(&handle.key()).is_some() {
-            table.remember(handle.open_id);
+        if let Some(handle) = table.open.remove(&handle.key()) {
+            table.remember(handle);
         }
+    }
+
+    /// What is to be told of a file with a call about it.
+    pub(crate) fn tell(&self, file: FileIndex) -> Option<ToldSize> {
+        let handle = lock(&self.0).made.get(&file).map(Arc::clone)?;
+        handle.told.tell(handle.open_id)
     }
 
     /// How many closes wait.
@@ -167,40 +183,50 @@ impl Handles {
     }
 
     /// Takes some of the closes that wait, newest first, with the session that they are of.
-    pub(crate) fn take_closes(&self, count_max: usize) -> Option<(SessionId, Vec<u64>)> {
+    pub(crate) fn take_closes(&self, count_max: usize) -> Option<(SessionId, Vec<Arc<Handle>>)> {
         let mut table = lock(&self.0);
-        let session = table.told?.run.session;
+        let session = table.known?.run.session;
         let rest = table.closes.len().saturating_sub(count_max);
         let taken = table.closes.split_off(rest);
         (!taken.is_empty()).then_some((session, taken))
     }
 
     /// Puts back closes that could not be sent, unless their session has ended.
-    pub(crate) fn put_back(&self, session: SessionId, open_ids: &[u64]) {
+    pub(crate) fn put_back(&self, session: SessionId, handles: Vec<Arc<Handle>>) {
         let mut table = lock(&self.0);
-        if table.told.is_some_and(|told| told.run.session == session) {
-            open_ids.iter().for_each(|open_id| table.remember(*open_id));
+        match table.known.is_some_and(|known| known.run.session == session) {
+            true => handles.into_iter().for_each(|handle| table.remember(handle)),
+            false => handles.iter().for_each(|handle| table.forget_made(handle)),
         }
+    }
+
+    /// The server knows that these are closed, and what they told.
+    pub(crate) fn closed(&self, handles: &[Arc<Handle>]) {
+        let mut table = lock(&self.0);
+        handles.iter().for_each(|handle| table.forget_made(handle));
     }
 
     /// A connection to `run` was made: what it is to be told before anything else is asked on it, in the order of
     /// identity and handle; `None` when it knows.
     pub(crate) fn to_tell(&self, run: Run) -> Option<Vec<(u32, ReclaimedOpen)>> {
         let mut table = lock(&self.0);
-        match table.told {
-            Some(told) if told.run == run && told.complete => return None,
-            Some(told) if told.run == run => {}
-            Some(told) if told.run.session == run.session => {
+        match table.known {
+            Some(known) if known.run == run && known.complete => return None,
+            Some(known) if known.run == run => {}
+            Some(known) if known.run.session == run.session => {
                 // Not named is closed. What is closed after this may have been named in an attempt that failed.
                 table.closes.clear();
-                table.told = Some(Told { run, complete: false });
+                // The new run knows no makers.
+                table.made.clear();
+                table.known = Some(Known { run, complete: false });
             }
             _ => {
                 table.closes.clear();
+                table.made.clear();
                 for (_, handle) in std::mem::take(&mut table.open) {
                     let _ = handle.refused.set(ENDED);
                 }
-                table.told = Some(Told { run, complete: true });
+                table.known = Some(Known { run, complete: true });
                 return None;
             }
         }
@@ -221,16 +247,23 @@ impl Handles {
 
     /// `run` was told everything.
     pub(crate) fn told_all(&self, run: Run) {
-        if let Some(told) = lock(&self.0).told.as_mut().filter(|told| told.run == run) {
-            told.complete = true;
+        if let Some(known) = lock(&self.0).known.as_mut().filter(|known| known.run == run) {
+            known.complete = true;
         }
     }
 }
 
 impl Table {
-    fn remember(&mut self, open_id: u64) {
-        if self.closes.len() < CLOSES_MAX {
-            self.closes.push(open_id);
+    fn remember(&mut self, handle: Arc<Handle>) {
+        match self.closes.len() < CLOSES_MAX {
+            true => self.closes.push(handle),
+            false => self.forget_made(&handle),
+        }
+    }
+
+    fn forget_made(&mut self, handle: &Arc<Handle>) {
+        if self.made.get(&handle.file).is_some_and(|made| Arc::ptr_eq(made, handle)) {
+            self.made.remove(&handle.file);
         }
     }
 }
@@ -245,7 +278,7 @@ mod tests {
 
     fn open(handles: &Handles, run: Run, open_id: u64) -> Arc<Handle> {
         let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
-        handles.add(run, Handle::new(run, 0, named)).unwrap()
+        handles.add(run, Handle::new(run, 0, named, Told::default())).unwrap()
     }
 
     fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
@@ -287,7 +320,8 @@ mod tests {
         assert_eq!(named(handles.to_tell(run(1, 2))), [2]);
         handles.close(&after);
         assert_eq!(named(handles.to_tell(run(1, 2))), [0; 0], "an attempt failed, another is made");
-        assert_eq!(handles.take_closes(9), Some((SessionId(1), vec![2])));
+        let (session, closes) = handles.take_closes(9).unwrap();
+        assert_eq!((session, closes.iter().map(|handle| handle.open_id).collect()), (SessionId(1), vec![2]));
     }
 
     #[test]
@@ -300,7 +334,7 @@ mod tests {
         assert_eq!(held.check().unwrap_err().status(), Status::StaleHandle);
         let same_number = open(&handles, run(2, 1), 1);
         handles.close(&held);
-        handles.put_back(SessionId(1), &[2]);
+        handles.put_back(SessionId(1), vec![closed]);
         assert_eq!(handles.closes(), 0, "they would close what the new session has open");
         assert!(same_number.check().is_ok());
     }
@@ -311,7 +345,7 @@ mod tests {
         handles.to_tell(run(1, 1));
         handles.to_tell(run(1, 2));
         let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
-        let error = handles.add(run(1, 1), Handle::new(run(1, 1), 0, late)).unwrap_err();
+        let error = handles.add(run(1, 1), Handle::new(run(1, 1), 0, late, Told::default())).unwrap_err();
         assert_eq!(error.status(), Status::ConnectionLost);
     }
 }

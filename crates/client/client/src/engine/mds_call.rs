@@ -16,7 +16,10 @@ use braid_net::{Driver, NetError};
 use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Call, decode_outcome,
-    message::{mds::Envelope, types::At},
+    message::{
+        mds::{Envelope, SetAttributes, Stat, ToldSize},
+        types::At,
+    },
 };
 
 use super::{
@@ -74,9 +77,30 @@ impl<D: Driver> Caller<D> {
     where
         C::Reply: Send,
     {
-        let deadline = self.engine.deadline();
-        let reply = self.engine.call_answered(self.identity, &call, kind, deadline).await;
+        let engine = &self.engine;
+        // The file whose size the answer has.
+        let sized = at.path.is_empty() && (C::OP == Stat::OP || C::OP == SetAttributes::OP);
+        let told = if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
+        let asker = Asker { identity: self.identity, told };
+        let reply = engine.call_as(&asker, &call, kind, engine.deadline()).await;
         reply.map_err(|error| error.during(what, show(at)))
+    }
+}
+
+/// Who calls, and what is known of files that the call is about.
+#[derive(Debug)]
+struct Asker {
+    identity: u32,
+    told: Vec<ToldSize>,
+}
+
+impl Asker {
+    const fn plain(identity: u32) -> Self {
+        Self { identity, told: Vec::new() }
+    }
+
+    fn envelope(&self, slot: u32, sequence: u64) -> Envelope {
+        Envelope { slot, sequence, identity: self.identity, told: self.told.clone() }
     }
 }
 
@@ -104,11 +128,40 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.call_as(&Asker::plain(identity), call, kind, deadline).await
+    }
+
+    async fn call_as<C: Call + Sync>(
+        self: &Arc<Self>,
+        asker: &Asker,
+        call: &C,
+        kind: Kind,
+        deadline: Duration,
+    ) -> Result<(C::Reply, Run)>
+    where
+        C::Reply: Send,
+    {
         self.check_process()?;
         match kind {
-            Kind::Free => self.call_free(identity, call, None, deadline).await,
-            Kind::Once => self.call_once(identity, call, deadline).await,
+            Kind::Free => self.call_free(asker, call, None, deadline).await,
+            Kind::Once => self.call_once(asker, call, deadline).await,
         }
+    }
+
+    /// A call about handles of one session, which may be done twice, and tells of their files.
+    pub(super) async fn tell_in_session<C: Call + Sync>(
+        self: &Arc<Self>,
+        session: SessionId,
+        told: Vec<ToldSize>,
+        call: &C,
+        deadline: Duration,
+    ) -> Result<C::Reply>
+    where
+        C::Reply: Send,
+    {
+        self.check_process()?;
+        let asker = Asker { told, ..Asker::plain(0) };
+        self.call_free(&asker, call, Some(session), deadline).await.map(|(reply, _)| reply)
     }
 
     /// A call that may be done twice, about handles of one session: another session has other files under their numbers.
@@ -137,12 +190,12 @@ impl<D: Driver> Engine<D> {
         C::Reply: Send,
     {
         self.check_process()?;
-        self.call_free(identity, call, Some(session), deadline).await
+        self.call_free(&Asker::plain(identity), call, Some(session), deadline).await
     }
 
     async fn call_free<C: Call + Sync>(
         self: &Arc<Self>,
-        identity: u32,
+        asker: &Asker,
         call: &C,
         only: Option<SessionId>,
         deadline: Duration,
@@ -156,8 +209,7 @@ impl<D: Driver> Engine<D> {
             if only.is_some_and(|only| only != link.run.session) {
                 return Err(Error::refused(&link.server, Status::NoSession.into()));
             }
-            let envelope = Envelope { slot: 0, sequence: 0, identity };
-            match self.try_call(&link, envelope, call, deadline).await {
+            match self.try_call(&link, asker.envelope(0, 0), call, deadline).await {
                 Ok(reply) => return Ok((reply, link.run)),
                 Err(attempt) => attempts.next(self, &link, attempt).await?,
             };
@@ -166,7 +218,7 @@ impl<D: Driver> Engine<D> {
 
     async fn call_once<C: Call + Sync>(
         self: &Arc<Self>,
-        identity: u32,
+        asker: &Asker,
         call: &C,
         deadline: Duration,
     ) -> Result<(C::Reply, Run)>
@@ -178,7 +230,7 @@ impl<D: Driver> Engine<D> {
         loop {
             let session = Arc::clone(&self.link(deadline).await?.session);
             let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
-            let attempt = self.call_in(&session, &mut held, identity, call, deadline, &mut attempts, &mut may_be_done);
+            let attempt = self.call_in(&session, &mut held, asker, call, deadline, &mut attempts, &mut may_be_done);
             if let Some(reply) = attempt.await? {
                 return Ok(reply);
             }
@@ -195,7 +247,7 @@ impl<D: Driver> Engine<D> {
         self: &Arc<Self>,
         session: &Arc<Session>,
         held: &mut Held<'_>,
-        identity: u32,
+        asker: &Asker,
         call: &C,
         deadline: Duration,
         attempts: &mut Attempts,
@@ -204,7 +256,7 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
-        let envelope = Envelope { slot: held.number, sequence: held.sequence, identity };
+        let envelope = asker.envelope(held.number, held.sequence);
         loop {
             let link = self.link(deadline).await?;
             if !Arc::ptr_eq(&link.session, session) {

@@ -50,6 +50,7 @@ mod service;
 mod session;
 mod slots;
 mod sync;
+mod told;
 mod transfer;
 mod view;
 mod write;

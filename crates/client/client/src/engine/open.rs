@@ -13,7 +13,7 @@ use braid_wire::{
     },
 };
 
-use super::{Caller, OpenFile, handles::Run, leases::Asking, mds_call::Kind, show};
+use super::{Caller, OpenFile, handles::Run, leases::Asking, mds_call::Kind, show, told::Told};
 use crate::{
     error::{Error, Result},
     lease::LeaseOf,
@@ -185,6 +185,11 @@ fn invalid(why: &str, hint: &str) -> Error {
     Error::new(Status::Invalid, why).with_hint(hint)
 }
 
+/// What is known of a file's objects when it is opened.
+fn told(created: bool, rights: Rights) -> Told {
+    if created && rights.allow(Rights::WRITE) { Told::made() } else { Told::default() }
+}
+
 impl<D: Driver> Caller<D> {
     /// Opens a file, or makes it.
     pub async fn open(&self, at: &At, options: &OpenOptions) -> Result<Arc<OpenFile<D>>> {
@@ -200,10 +205,11 @@ impl<D: Driver> Caller<D> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, run) = if options.create || options.exclusive {
-            let (opened, _, _, run) = self.open_creating(at, options, rights, lease).await?;
-            (opened, run)
+            let (opened, created, _, run) = self.open_creating(at, options, rights, lease).await?;
+            ((opened, told(created, rights)), run)
         } else {
-            self.open_existing(at, options, rights, lease).await?
+            let (opened, run) = self.open_existing(at, options, rights, lease).await?;
+            ((opened, Told::default()), run)
         };
         self.opened(at, (rights, options.deny), opened, run, asking)
     }
@@ -237,6 +243,7 @@ impl<D: Driver> Caller<D> {
         let asking = self.asking_with_open(options);
         let lease = if asking.is_some() { options.lease } else { LeaseMode::None };
         let (opened, created, directory, run) = self.open_creating(at, options, rights, lease).await?;
+        let opened = (opened, told(created, rights));
         Ok((self.opened(at, (rights, options.deny), opened, run, asking)?, created, directory))
     }
 
@@ -248,11 +255,11 @@ impl<D: Driver> Caller<D> {
         &self,
         at: &At,
         modes: (Rights, Deny),
-        opened: Opened,
+        opened: (Opened, Told),
         run: Run,
         asking: Option<Asking<'_, D>>,
     ) -> Result<Arc<OpenFile<D>>> {
-        let (of, grant) = (LeaseOf::Data(opened.attributes.file), opened.lease.clone());
+        let (of, grant) = (LeaseOf::Data(opened.0.attributes.file), opened.0.lease.clone());
         let lease = asking.and_then(|asking| asking.answered(run, of, grant, self.engine.driver.now()));
         OpenFile::new(self.clone(), show(at), modes, opened, run, lease).map(Arc::new)
     }
@@ -269,6 +276,7 @@ impl<D: Driver> Caller<D> {
         let call = CreateUnnamed { at: at.clone(), mode, umask, rights, wish };
         let (opened, run) = self.answered("create in", at, call, Kind::Once).await?;
         let path = format!("unnamed file {}", opened.attributes.file);
+        let opened = (opened, Told::default());
         OpenFile::new(self.clone(), path, (rights, Deny::NONE), opened, run, None).map(Arc::new)
     }
 

@@ -24,6 +24,7 @@ use super::{
     handles::{Handle, Run},
     pool::Pool,
     sync::Unsynced,
+    told::Told,
 };
 use crate::{
     error::{Error, Result},
@@ -69,13 +70,13 @@ impl<D: Driver> OpenFile<D> {
         caller: Caller<D>,
         shown: String,
         (rights, deny): (Rights, Deny),
-        opened: Opened,
+        (opened, told): (Opened, Told),
         run: Run,
         lease: Option<LeaseTicket>,
     ) -> Result<Self> {
         let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.handles;
-        let handle = match handles.add(run, Handle::new(run, caller.identity, named)) {
+        let handle = match handles.add(run, Handle::new(run, caller.identity, named, told)) {
             Ok(handle) => handle,
             Err(error) => return Err(error.during("open", shown)),
         };
@@ -159,6 +160,14 @@ impl<D: Driver> OpenFile<D> {
 
     /// Refuses what the file was not opened for, before anything is sent.
     pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
+        if wanted.allow(Rights::WRITE) {
+            self.handle.told.forget();
+        }
+        self.allow_telling(wanted)
+    }
+
+    /// The same of what changes nothing, or of a write whose replies are told ([`Told`]).
+    pub(crate) fn allow_telling(&self, wanted: Rights) -> Result<()> {
         self.engine().check_process()?;
         if self.handle.is_closed() {
             return Err(Error::new(Status::StaleHandle, "the file was closed"));

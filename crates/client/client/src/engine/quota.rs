@@ -28,7 +28,7 @@ impl<D: Driver> OpenFile<D> {
     /// [`braid_types::Status::QuotaExceeded`], and as any call of the metadata server.
     pub async fn reserve(&self, end: u64) -> Result<()> {
         let reserved = async {
-            self.allow(Rights::WRITE)?;
+            self.allow_telling(Rights::WRITE)?;
             self.reach(&*self.grant(), end, self.engine().deadline()).await
         };
         reserved.await.map_err(|error| error.during("write", self.path()))

@@ -18,6 +18,7 @@ use super::{
     read::REPLANS_MAX,
     room::{HeldRoom, RoomAsk, Spent},
     sync::Unsynced,
+    told::{Telling, Told},
     transfer::{Job, Stop, reply},
 };
 use crate::{
@@ -55,7 +56,7 @@ impl<D: Driver> OpenFile<D> {
         buffers: &[IoSlice<'_>],
         room: Option<&Spent>,
     ) -> Result<usize> {
-        self.allow(Rights::WRITE)?;
+        self.allow_telling(Rights::WRITE)?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
         if request.bytes < bytes {
@@ -67,11 +68,15 @@ impl<D: Driver> OpenFile<D> {
             return Ok(0);
         }
         let (deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
+        let telling = Telling::begin(&self.handle.told);
         for _ in 0..REPLANS_MAX {
             match self.write_request(&request, end, buffers, room, deadline).await {
-                Ok(()) => return Ok(bytes as usize),
+                Ok(()) => {
+                    telling.end();
+                    return Ok(bytes as usize);
+                }
                 Err(Stop::Failed(error)) => return Err(error),
-                Err(Stop::Replan) => {}
+                Err(Stop::Replan) => self.handle.told.forget(),
             }
         }
         Err(Error::new(Status::TryAgain, "the file was truncated or laid out anew again and again"))
@@ -105,6 +110,7 @@ pub(super) struct WriteRound<'r, 'd, D: Driver> {
     end: u64,
     buffers: &'r [IoSlice<'d>],
     unsynced: &'r Unsynced,
+    told: &'r Told,
     driver: &'r D,
     /// What the bytes were held in.
     room: Option<&'r Spent>,
@@ -124,9 +130,9 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
         buffers: &'r [IoSlice<'d>],
         end: u64,
     ) -> Self {
-        let (unsynced, driver) = (&file.unsynced, file.engine().driver());
+        let (unsynced, told, driver) = (&file.unsynced, &file.handle.told, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
-        Self { grant, round, joins, end, buffers, unsynced, driver, room: None, asked, staged }
+        Self { grant, round, joins, end, buffers, unsynced, told, driver, room: None, asked, staged }
     }
 }
 
@@ -168,12 +174,12 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
     fn accept(&mut self, index: usize, answer: Answer) -> Result<()> {
         let planned = &self.round[index];
         let pool = &self.grant.pools[planned.target];
-        let reply = match &self.asked[index] {
-            None => reply(|| pool.server(), &answer)?,
+        let (reply, objects) = match &self.asked[index] {
+            None => (reply(|| pool.server(), &answer)?, Vec::new()),
             Some(asked) => {
-                let reply: WriteWithRoomReply = reply(|| pool.server(), &answer)?;
-                pool.room.heard(asked, reply.room);
-                WriteReply { bytes: reply.bytes, verifier: reply.verifier }
+                let WriteWithRoomReply { bytes, verifier, room, objects } = reply(|| pool.server(), &answer)?;
+                pool.room.heard(asked, room);
+                (WriteReply { bytes, verifier }, objects)
             }
         };
         if reply.bytes.0 != planned.payload {
@@ -181,7 +187,9 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             return Err(Error::new(Status::DiskError, why).at(pool.server()));
         }
         pool.said(reply.verifier);
-        self.unsynced.wrote(self.grant.map.targets()[planned.target].iod, reply.verifier, || pool.server());
+        let iod = self.grant.map.targets()[planned.target].iod;
+        self.told.wrote(iod, reply.verifier, &objects);
+        self.unsynced.wrote(iod, reply.verifier, || pool.server());
         Ok(())
     }
 

@@ -104,7 +104,12 @@ impl Cluster {
                     self.room_used.push((iod, call.room.term, call.uses.0));
                 }
                 let room = self.room(connection, &call.room, call.wanted.0);
-                encode_success(&WriteWithRoomReply { bytes: ByteCount(sent.len() as u64), verifier, room })
+                encode_success(&WriteWithRoomReply {
+                    bytes: ByteCount(sent.len() as u64),
+                    verifier,
+                    room,
+                    objects: Vec::new(),
+                })
             }
             IodRequest::ReturnRoom(call) => {
                 self.room(connection, &call.room, 0);

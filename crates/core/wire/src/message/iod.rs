@@ -274,6 +274,8 @@ wire_struct! {
         verifier: WriteVerifier,
         /// The session's room; `None`: it has none, whatever it had.
         room: Option<Room>,
+        /// The objects that were written, as they are after it; none when they are more than 16.
+        objects: Vec<ObjectInfo>,
     }
 
     /// What a session knows of its room on a daemon.

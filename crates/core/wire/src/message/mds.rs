@@ -15,7 +15,7 @@ use super::{
     lease::{LeaseGrant, LeaseMode, Recall, ReturnedLease},
     lock::{LockHolder, LockRange, LockReply, LockRequest},
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport, QuotaWalkReply},
-    types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, Space},
+    types::{At, Attributes, ClusterMap, DirectoryEntry, Identity, IodState, LayoutWish, ObjectInfo, Space},
 };
 use crate::{
     capability::Rights,
@@ -34,12 +34,33 @@ wire_struct! {
         /// 0: the identity of the connection. Else one that [`DefineIdentity`] named; only the holder of
         /// a client key may (the host vouches for its users), never the holder of a ticket.
         identity: u32,
+        /// What the client knows of files that it made and alone has written since, of those that the call is about:
+        /// the server need not ask their daemons (ADR 0020). What it cannot believe it asks for as if it was not told.
+        told: Vec<ToldSize>,
+    }
+
+    /// How the objects of a file are that one open file has made and alone has written.
+    pub struct ToldSize {
+        /// The handle that the creation gave.
+        open_id: u64,
+        /// Each daemon that has an object.
+        daemons: Vec<ToldDaemon>,
+    }
+
+    /// What one daemon told with the replies to writes.
+    pub struct ToldDaemon {
+        /// The daemon.
+        iod: IodId,
+        /// Its write verifier, in every one of these replies.
+        verifier: WriteVerifier,
+        /// The file's objects there, as they were after the last write.
+        objects: Vec<ObjectInfo>,
     }
 }
 
 impl Envelope {
     /// For a call that changes nothing, as the connection's own identity.
-    pub const PLAIN: Self = Self { slot: 0, sequence: 0, identity: 0 };
+    pub const PLAIN: Self = Self { slot: 0, sequence: 0, identity: 0, told: Vec::new() };
 }
 
 calls! {

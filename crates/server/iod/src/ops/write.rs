@@ -17,14 +17,27 @@ use std::{
 
 use braid_layout::{Access, Request, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
-use braid_types::{ByteCount, Failure, ObjectOffset, Status, WriteVerifier, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_types::{
+    ByteCount, Failure, ObjectOffset, Status, WriteVerifier,
+    limits::{JOB_SLICE_ACCESSES_MAX, TOLD_OBJECTS_MAX},
+};
 use braid_wire::{
     Rights,
-    message::iod::{Room, Write, WriteReply, WriteWithRoomReply},
+    message::{
+        iod::{Room, Write, WriteReply, WriteWithRoomReply},
+        types::ObjectInfo,
+    },
 };
 
 use super::invalid;
-use crate::{callers::Caller, connection::ConnectionState, grant::Grant, iod_core::IodCore, room::Cost, sink::Answer};
+use crate::{
+    callers::Caller,
+    connection::ConnectionState,
+    grant::{Grant, Place},
+    iod_core::IodCore,
+    room::Cost,
+    sink::Answer,
+};
 
 /// A write under way.
 #[derive(Debug)]
@@ -124,7 +137,8 @@ impl WriteJob {
         let answer = match &self.reply {
             Reply::Plain => Answer::from_outcome(outcome.map(|()| WriteReply { bytes, verifier })),
             Reply::WithRoom(room) => {
-                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply { bytes, verifier, room: room.clone() }))
+                let (room, objects) = (room.clone(), self.touched(core));
+                Answer::from_outcome(outcome.map(|()| WriteWithRoomReply { bytes, verifier, room, objects }))
             }
         };
         core.counters().answered(answer.status);
@@ -183,6 +197,21 @@ impl WriteJob {
             }
         };
         Ok(Some(Rest { object, offset: access.object_offset.0, bytes: access.bytes, first }))
+    }
+
+    /// The objects that were written, as they are now; none when they are many, or one cannot be looked at: then whoever wants
+    /// to know asks.
+    fn touched<S: ObjectStore>(&self, core: &IodCore<S>) -> Vec<ObjectInfo> {
+        let written =
+            || self.grant.places.iter().zip(&self.objects).filter_map(|(at, object)| Some((at, object.as_ref()?)));
+        if self.outcome.is_err() || written().count() > TOLD_OBJECTS_MAX {
+            return Vec::new();
+        }
+        let look = |(place, object): (&Place, &Arc<dyn Object>)| {
+            let stat = core.warned(object.stat()).ok()?;
+            Some(core.info(place.object.part, Some(&stat)))
+        };
+        written().map(look).collect::<Option<_>>().unwrap_or_default()
     }
 
     fn mismatch(&self) -> Failure {

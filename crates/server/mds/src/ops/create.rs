@@ -134,6 +134,9 @@ impl MdsCore {
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
             let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
+            if made.created && rights.allow(Rights::WRITE) {
+                self.note_maker(&made.inode, session, opened.open_id);
+            }
             Ok(self.with_lease(&call, opened, r.lease))
         });
         let opened: Result<_, Failure> = opened.transpose();

@@ -169,25 +169,21 @@ impl MdsCore {
             Ok(session) => session,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let opens: Vec<OpenFile> = match self.state().sessions.live_mut(session) {
-            Some(live) => r.open_ids.iter().filter_map(|id| live.close(*id)).collect(),
+        let opens: Vec<(u64, OpenFile)> = match self.state().sessions.live_mut(session) {
+            Some(live) => r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect(),
             None => Vec::new(),
         };
         // Each handle is removed above, once: a retry finds none, and needs no record.
         let change = braid_meta::Call { replay: None, ..self.change(&call) };
-        let mut to_collect = Vec::new();
         let mut failed = None;
-        for open in opens {
+        for (open_id, open) in opens {
             let args = args(session, open.rights, open.deny);
             match self.names.close_file(&change, open.file, args) {
-                Ok(true) => to_collect.push(open.file),
+                Ok(true) => self.hear_or_ask(&call, open_id, open.file),
+                Ok(false) if open.rights.allow(Rights::WRITE) => self.state().collector.end_maker(open.file),
                 Ok(false) => {}
                 Err(failure) => failed = Some(failure),
             }
-        }
-        if !to_collect.is_empty() {
-            let collector = &mut self.state().collector;
-            to_collect.into_iter().for_each(|file| collector.add(file));
         }
         self.state().deleter.queued();
         Flow::from(call, failed.map_or(Ok(()), Err))

@@ -14,6 +14,7 @@ mod replay;
 mod sessions;
 mod sizes;
 mod sockets;
+mod told;
 mod truncate;
 mod unnamed;
 mod world;

@@ -76,7 +76,7 @@ impl Line {
     }
 
     fn call<M: WireCall>(&self, sequence: u64, message: &M) -> Result<M::Reply, Failure> {
-        let mut body = Envelope { slot: 0, sequence, identity: 0 }.to_bytes();
+        let mut body = Envelope { slot: 0, sequence, identity: 0, told: Vec::new() }.to_bytes();
         message.encode(&mut body);
         let deadline = self.driver.now() + BOUND;
         let answer = block_on(self.driver.call(&self.shared, M::OP, &body, deadline)).unwrap();

@@ -401,6 +401,23 @@ impl World {
         Ok(())
     }
 
+    /// What the daemons have told the writer of a file, as its client puts it together.
+    pub fn told(&self, opened: &Opened) -> ToldSize {
+        let state = self.iods.state();
+        let mut daemons = BTreeMap::<IodId, ToldDaemon>::new();
+        for (iod, id) in state.objects.keys().filter(|(_, id)| id.file == opened.attributes.file) {
+            let (verifier, objects) = (state.verifier(*iod), Vec::new());
+            let daemon = daemons.entry(*iod).or_insert(ToldDaemon { iod: *iod, verifier, objects });
+            daemon.objects.push(state.info(*iod, *id));
+        }
+        ToldSize { open_id: opened.open_id, daemons: daemons.into_values().collect() }
+    }
+
+    /// How many files the server knows the maker of.
+    pub fn makers(&self) -> usize {
+        self.core.state().collector.makers()
+    }
+
     pub fn objects_of(&self, file: FileIndex) -> usize {
         self.iods.state().objects.keys().filter(|(_, id)| id.file == file).count()
     }
@@ -471,7 +488,7 @@ impl Client {
         if self.session == SessionId(0) {
             return Envelope::PLAIN;
         }
-        Envelope { slot: 0, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1, identity: 0 }
+        Envelope { slot: 0, sequence: self.sequence.fetch_add(1, Ordering::Relaxed) + 1, identity: 0, told: Vec::new() }
     }
 
     pub fn call_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Result<M::Reply, Failure> {
@@ -481,7 +498,7 @@ impl Client {
     /// A call whose answer may come later, in slot `slot`.
     pub fn begin<M: WireCall>(&self, slot: u32, message: M) -> Pending {
         let sequence = self.sequence.fetch_add(1, Ordering::Relaxed) + 1;
-        self.begin_as(Envelope { slot, sequence, identity: 0 }, message)
+        self.begin_as(Envelope { slot, sequence, identity: 0, told: Vec::new() }, message)
     }
 
     pub fn begin_as<M: WireCall>(&self, envelope: Envelope, message: M) -> Pending {

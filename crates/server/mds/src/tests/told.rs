@@ -1,0 +1,206 @@
+//! What the one writer of a new file tells (ADR 0020).
+
+use braid_types::{ByteCount, IodId, Timestamp};
+use braid_wire::{
+    Call as WireCall, Deny, Rights,
+    message::{
+        lease::LeaseMode,
+        mds::{AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat, ToldSize},
+        types::{At, Attributes},
+    },
+};
+
+use super::world::{Client, World, at};
+use crate::heard::SETTLE_MS;
+
+fn tells<M: WireCall>(client: &Client, told: ToldSize, message: M) -> M::Reply {
+    client.call_as(Envelope { told: vec![told], ..client.next() }, message).unwrap()
+}
+
+fn stat_telling(client: &Client, opened: &Opened, told: ToldSize) -> Attributes {
+    tells(client, told, Stat { at: At::file(opened.attributes.file), follow: false })
+}
+
+fn close_telling(client: &Client, opened: &Opened, told: ToldSize) {
+    tells(client, told, Close { open_ids: vec![opened.open_id] });
+}
+
+fn open_to_write(client: &Client) -> Opened {
+    let (rights, lease, deny) = (Rights::WRITE, LeaseMode::None, Deny::NONE);
+    client.call(Open { at: at("f"), rights, truncate: false, lease, deny }).unwrap()
+}
+
+#[test]
+fn a_maker_that_tells_is_answered_as_the_daemons_would_have_it_and_they_are_not_asked() {
+    let mut world = World::new(3);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 20_000).unwrap();
+    let asked = client.stat("f").unwrap();
+    world.iods.state().log.clear();
+    let told = world.told(&opened);
+    assert_eq!(stat_telling(&client, &opened, told.clone()), asked);
+    assert!(!asked.shared, "it may keep them");
+    let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+    let chmod = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    let changed = tells(&client, told, chmod);
+    assert_eq!((changed.bytes, changed.mtime, changed.mode), (ByteCount(20_000), asked.mtime, 0o600));
+    assert_eq!(world.iods.state().log, []);
+}
+
+#[test]
+fn a_close_that_tells_is_heard_and_recorded_when_all_daemons_have_flushed() {
+    let mut world = World::new(3);
+    let (client, other) = (world.client(), world.client());
+    let opened = client.create("f");
+    world.write(&opened, 3000).unwrap();
+    let told = world.told(&opened);
+    assert_eq!(told.daemons.len(), 1, "one stripe");
+    close_telling(&client, &opened, told);
+    world.pass(250);
+    assert_eq!(other.stat("f").unwrap().bytes, ByteCount(3000));
+    assert_eq!(world.iods.state().collects(), []);
+    assert_eq!(world.status().sizes_in_objects, 1, "nothing is recorded on a client's word");
+    world.settle();
+    assert_eq!(world.iods.state().collects(), [1, 2, 3].map(|iod| (IodId(iod), true)));
+    assert_eq!((other.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(3000), 0));
+}
+
+#[test]
+fn who_opened_the_file_for_writing_since_makes_what_is_told_void() {
+    for closes_again in [false, true] {
+        let mut world = World::new(2);
+        let (client, other) = (world.client(), world.client());
+        let opened = client.create("f");
+        world.write(&opened, 3000).unwrap();
+        let told = world.told(&opened);
+        let second = open_to_write(&other);
+        world.write(&second, 9000).unwrap();
+        if closes_again {
+            other.close(&second);
+        }
+        assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(9000));
+        close_telling(&client, &opened, told);
+        world.pass(250);
+        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+    }
+}
+
+#[test]
+fn who_opens_the_file_for_writing_after_the_close_makes_what_was_told_void() {
+    let mut world = World::new(2);
+    let (client, other) = (world.client(), world.client());
+    let opened = client.create("f");
+    world.write(&opened, 3000).unwrap();
+    close_telling(&client, &opened, world.told(&opened));
+    let second = open_to_write(&other);
+    world.write(&second, 9000).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn nobody_else_is_believed() {
+    let mut world = World::new(2);
+    let (client, other) = (world.client(), world.client());
+    let opened = client.create("f");
+    let nothing = world.told(&opened);
+    world.write(&opened, 9000).unwrap();
+    let another_handle = ToldSize { open_id: opened.open_id + 1, ..nothing.clone() };
+    assert_eq!(stat_telling(&other, &opened, nothing.clone()).bytes, ByteCount(9000));
+    assert_eq!(stat_telling(&client, &opened, another_handle).bytes, ByteCount(9000));
+    let existing = open_to_write(&other);
+    let told = ToldSize { open_id: existing.open_id, ..nothing };
+    assert_eq!(stat_telling(&other, &existing, told).bytes, ByteCount(9000));
+}
+
+#[test]
+fn a_truncate_makes_what_was_told_before_it_void() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    let told = world.told(&opened);
+    client.truncate("f", 100).unwrap();
+    assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(100));
+    close_telling(&client, &opened, told);
+    world.settle();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100));
+}
+
+#[test]
+fn a_daemon_that_lost_what_it_told_is_asked_again() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 3000).unwrap();
+    let told = world.told(&opened);
+    world.iods.state().lose_power(IodId(1));
+    world.pass(250);
+    assert_eq!(stat_telling(&client, &opened, told.clone()).bytes, ByteCount(0));
+    close_telling(&client, &opened, told);
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0));
+}
+
+#[test]
+fn a_false_word_holds_until_the_daemons_are_asked_and_loses_nothing() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 100).unwrap();
+    let some = world.told(&opened);
+    world.write(&opened, 9000).unwrap();
+    close_telling(&client, &opened, some);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100), "its own file, by its own word");
+    world.pass(SETTLE_MS + 2000);
+    world.settle();
+    assert_eq!((client.stat("f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+    let again = client.create("g");
+    world.write(&again, 9000).unwrap();
+    let much = world.told(&again);
+    world.iods.state().objects.retain(|(_, id), _| id.file != again.attributes.file);
+    close_telling(&client, &again, much);
+    world.settle();
+    assert_eq!((client.stat("g").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(0), 0), "no lost object");
+}
+
+#[test]
+fn a_time_that_was_set_stays_when_the_writer_tells() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    let told = world.told(&opened);
+    let then = Timestamp { seconds: 5, nanos: 0 };
+    let changes = AttributeChanges { mtime: Some(SetTime { time: Some(then) }), ..AttributeChanges::none() };
+    let set = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    assert_eq!(tells(&client, told.clone(), set).mtime, then);
+    close_telling(&client, &opened, told);
+    world.settle();
+    assert_eq!(client.stat("f").unwrap().mtime, then);
+}
+
+#[test]
+fn what_a_maker_told_is_forgotten_with_its_session_and_its_file() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let (kept, gone) = (client.create("f"), client.create("g"));
+    world.write(&kept, 9000).unwrap();
+    client.call(braid_wire::message::mds::Unlink { at: at("g") }).unwrap();
+    close_telling(&client, &gone, world.told(&gone));
+    assert_eq!(world.makers(), 1);
+    client.call_as(Envelope::PLAIN, braid_wire::message::mds::CloseSession {}).unwrap();
+    assert_eq!(world.makers(), 0);
+    world.settle();
+    assert_eq!(world.client().stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn an_empty_file_is_recorded_when_it_is_closed() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    close_telling(&client, &opened, world.told(&opened));
+    world.pass(250);
+    assert_eq!(world.status().sizes_in_objects, 0, "its layout may be changed");
+}
