@@ -32,18 +32,19 @@ void layout_hints(MPI_Info info, struct braid_layout *layout) {
     if (first >= 0 && first < 4096) layout->first_iod = (int32_t)first;
 }
 
-void take_hints(struct file *file, MPI_Info info) {
+void take_hints(struct file *file, MPI_Info info, const char *way) {
     char value[MPI_MAX_INFO_VAL + 1];
     /* The first three are facts of a file that exists. */
     for (size_t at = 3; at < sizeof KNOWN / sizeof *KNOWN; at++)
         if (hint(info, KNOWN[at], value)) MPI_Info_set(file->info, KNOWN[at], value);
-    agree_on_way(file, hint(info, "braid_collective", value) ? way_of(value) : -1);
+    if (hint(info, "braid_collective", value)) way = value;
+    agree_on_way(file, way ? way_of(way) : -1);
 }
 
 DEFINE(set_info, MPI_File handle, MPI_Info info) {
     struct file *file = ours(handle);
     if (!file) return REAL(set_info)(handle, info);
-    take_hints(file, info);
+    take_hints(file, info, NULL);
     return MPI_SUCCESS;
 }
 

@@ -94,12 +94,10 @@ static void name_shared(struct file *file) {
 }
 
 static void dismantle(struct file *file) {
-    if (file->seen >= 0) braid_close(file->seen);
+    drop_view(file);
     if (file->shared >= 0) braid_close(file->shared);
     if (file->whole >= 0) braid_close(file->whole);
-    braid_view_free(file->shown.view);
     braid_group_free(file->group);
-    drop_types(file);
     if (file->info != MPI_INFO_NULL) MPI_Info_free(&file->info);
     MPI_Comm_free(&file->comm);
     pthread_mutex_destroy(&file->moving);
@@ -119,7 +117,7 @@ static int open_all(struct file *file, MPI_Info info) {
     MPI_Info_create(&file->info);
     name_shared(file);
     code = set_view(file, 0, MPI_BYTE, MPI_BYTE, NATIVE);
-    take_hints(file, info);
+    take_hints(file, info, getenv("BRAID_MPIIO_COLLECTIVE"));
     file->group = braid_group_calling((uint32_t)file->rank, (uint32_t)file->size, all_gather, file);
     if (!file->group && code == MPI_SUCCESS) code = error_of_errno(file->path);
     if (code == MPI_SUCCESS && file->amode & MPI_MODE_APPEND) {

@@ -8,7 +8,7 @@ static int target(struct file *file, int64_t current, MPI_Offset offset, int whe
     else if (whence == MPI_SEEK_END) {
         int64_t size = braid_size(file->whole);
         if (size < 0) return error_of_errno(file->path);
-        base = file->seen < 0 ? 0 : braid_view_bytes_below(file->shown.view, size);
+        base = bytes_below(file, size);
         /* The end is after the last elementary type that has a byte. */
         base = (base + file->etype_bytes - 1) / file->etype_bytes * file->etype_bytes;
     } else if (whence != MPI_SEEK_SET) return error_of(MPI_ERR_ARG, file->path, "a seek from nowhere");

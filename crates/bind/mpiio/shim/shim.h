@@ -31,10 +31,12 @@ enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDE
 /* Who carries collective calls out: libbraid's rule, the I/O daemons, each rank by itself. */
 enum way { BY_RULE, BY_SERVER, BY_LIST };
 
-/* What a file type shows: a view, NULL for nothing; how long its pieces are on average, and how many entries its lists have. */
+/* What a file type shows: a view, or the list of a type that shows a byte twice, or nothing; how long its pieces are on average, and
+ * how many entries its lists have. */
 struct shown {
     struct braid_view *view;
-    int64_t piece_bytes, listed;
+    struct listed *listed;
+    int64_t piece_bytes, entries;
 };
 
 /* An open file. */
@@ -44,7 +46,7 @@ struct file {
     MPI_Comm comm;
     int rank, size, amode, atomic;
     char *path;
-    /* The whole file, and what the view shows of it; -1 where the view shows nothing. */
+    /* The whole file, and what the view shows of it; -1 where it is no view of libbraid. */
     int whole, seen;
     struct shown shown;
     MPI_Offset displacement;
@@ -92,6 +94,14 @@ int agreed(struct file *file, int code);
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown);
 int is_contiguous(MPI_Datatype type);
 
+/* listed.c: file types that show a byte twice, for reading only; positions in bytes of the view's stream. */
+int listed_of(MPI_Offset displacement, MPI_Datatype type, struct listed **listed);
+int listed_is_past_all(const struct listed *listed, int64_t at);
+int64_t listed_to_file(const struct listed *listed, int64_t at);
+int64_t listed_bytes_below(const struct listed *listed, int64_t offset);
+void listed_range(const struct listed *listed, int64_t at, int64_t bytes, int64_t *first, int64_t *length);
+int listed_read(struct file *file, int64_t at, char *memory, int64_t bytes, int64_t *moved);
+
 /* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. `transfer_together` is of all ranks:
  * also one that has failed, whose `code` says so, calls it. */
 enum direction { READING, WRITING };
@@ -117,13 +127,17 @@ int all_gather(void *file, const void *mine, size_t bytes, void *all);
 int move_together(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved);
 void refuse_together(struct file *file, int code);
 
-/* info.c: of all ranks, when the view is set. */
-void take_hints(struct file *file, MPI_Info info);
+/* info.c: of all ranks, when the view is set. `way`: what holds where no hint says who carries collective calls out, or NULL. */
+void take_hints(struct file *file, MPI_Info info, const char *way);
 void layout_hints(MPI_Info info, struct braid_layout *layout);
 
-/* view.c: the default view, of bytes. */
+/* view.c: `set_view` for the default view, of bytes, too. Where in the file the byte at a position of the view's stream lies, of a view
+ * that shows something; and how many bytes of the stream are below an offset of the file. */
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
              enum data_representation representation);
-void drop_types(struct file *file);
+void drop_view(struct file *file);
+int place_of(const struct file *file, int64_t at, int64_t *place);
+int64_t bytes_below(const struct file *file, int64_t offset);
+int shows_nothing(const struct file *file);
 
 #endif

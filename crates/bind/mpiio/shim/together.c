@@ -28,7 +28,7 @@ const char *name_of_way(enum way way) { return NAMES[way]; }
 
 void agree_on_way(struct file *file, int wanted) {
     /* The least of each; of what is negated the most. A hint that not all ranks give is none. */
-    long long mine[4] = {wanted, -wanted, file->shown.piece_bytes, -file->shown.listed}, all[4];
+    long long mine[4] = {wanted, -wanted, file->shown.piece_bytes, -file->shown.entries}, all[4];
     MPI_Allreduce(mine, all, 4, MPI_LONG_LONG, MPI_MIN, file->comm);
     if (all[0] >= 0 && all[0] == -all[1]) file->way = (enum way)all[0];
     file->pieces_are_short = all[2] < SHORT_BYTES;

@@ -64,22 +64,30 @@ static int convert(struct file *file, enum direction direction, void *buffer, MP
 
 /* MPI-4.1 14.6.1: in atomic mode a call is whole to all others; its bytes of the file are locked as one range. */
 static int locked(struct file *file, int64_t at, int64_t bytes, int64_t *first, int64_t *length) {
-    *first = braid_view_to_file(file->shown.view, at);
-    int64_t last = braid_view_to_file(file->shown.view, at + bytes - 1);
-    if (*first < 0 || last < 0) return error_of_errno(file->path);
+    int64_t last;
+    int code = place_of(file, at, first);
+    if (code == MPI_SUCCESS) code = place_of(file, at + bytes - 1, &last);
+    if (code != MPI_SUCCESS) return code;
     *length = last + 1 - *first;
+    if (file->shown.listed) listed_range(file->shown.listed, at, bytes, first, length);
     /* Readers are alone, too: with locks that readers share, a writer might wait for ever. */
     return braid_lock(file->whole, *first, *length, 1, 1) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
+}
+
+static int move_seen(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
+    ssize_t result = direction == READING ? braid_pread(file->seen, memory, (size_t)bytes, at)
+                                          : braid_pwrite(file->seen, memory, (size_t)bytes, at);
+    if (result < 0) return error_of_errno(file->path);
+    *moved = result;
+    return MPI_SUCCESS;
 }
 
 static int move(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
     int64_t first = 0, length = 0;
     int code = file->atomic && bytes > 0 ? locked(file, at, bytes, &first, &length) : MPI_SUCCESS;
     if (code != MPI_SUCCESS) return code;
-    ssize_t result = direction == READING ? braid_pread(file->seen, memory, (size_t)bytes, at)
-                                          : braid_pwrite(file->seen, memory, (size_t)bytes, at);
-    if (result < 0) code = error_of_errno(file->path);
-    else *moved = result;
+    if (file->shown.listed) code = listed_read(file, at, memory, bytes, moved);
+    else code = move_seen(file, direction, at, memory, bytes, moved);
     if (length > 0 && braid_unlock(file->whole, first, length) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->path);
     return code;
 }
@@ -112,7 +120,7 @@ static int stage(struct file *file, enum direction direction, struct staged *sta
     if (code != MPI_SUCCESS || bytes == 0) return code;
     if (direction == READING && file->amode & MPI_MODE_WRONLY) return error_of(MPI_ERR_ACCESS, file->path, "opened for writing only");
     if (direction == WRITING && file->amode & MPI_MODE_RDONLY) return error_of(MPI_ERR_READ_ONLY, file->path, "opened for reading only");
-    if (file->seen < 0) {
+    if (shows_nothing(file)) {
         if (direction == READING) return MPI_SUCCESS;
         return error_of(MPI_ERR_ARG, file->path, "a write through a view that shows nothing");
     }

@@ -327,7 +327,7 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
     struct shape shape = {0};
     MPI_Count first, extent;
-    *shown = (struct shown){NULL, INT64_MAX, 0};
+    *shown = (struct shown){NULL, NULL, INT64_MAX, 0};
     int code = shape_of(filetype, &shape);
     if (code != MPI_SUCCESS) return code;
     MPI_Type_get_extent_x(filetype, &first, &extent);
@@ -345,7 +345,7 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown)
         if (!shown->view) code = error_of_errno("file type");
         /* Copies that follow each other without a gap are one piece. */
         if (shape.pattern || shape.bytes != extent) shown->piece_bytes = shape.bytes / runs_of(&shape);
-        shown->listed = shape.listed;
+        shown->entries = shape.listed;
     }
     drop(&shape);
     return code;

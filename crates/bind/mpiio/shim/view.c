@@ -22,9 +22,34 @@ static void let_go(MPI_Datatype *type) {
     *type = MPI_DATATYPE_NULL;
 }
 
-void drop_types(struct file *file) {
+void drop_view(struct file *file) {
+    if (file->seen >= 0) braid_close(file->seen);
+    braid_view_free(file->shown.view);
+    free(file->shown.listed);
     let_go(&file->etype);
     let_go(&file->filetype);
+}
+
+int shows_nothing(const struct file *file) { return !file->shown.view && !file->shown.listed; }
+
+int place_of(const struct file *file, int64_t at, int64_t *place) {
+    const struct listed *listed = file->shown.listed;
+    if (listed && listed_is_past_all(listed, at)) return error_of(MPI_ERR_ARG, file->path, "an offset past the largest file");
+    *place = listed ? listed_to_file(listed, at) : braid_view_to_file(file->shown.view, at);
+    return *place < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
+}
+
+int64_t bytes_below(const struct file *file, int64_t offset) {
+    if (shows_nothing(file)) return 0;
+    return file->shown.listed ? listed_bytes_below(file->shown.listed, offset) : braid_view_bytes_below(file->shown.view, offset);
+}
+
+/* MPI-4.1 14.1.1: what is opened for reading only may be seen through types that show a byte twice. */
+static int shown_of(struct file *file, MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
+    int code = view_of(displacement, filetype, shown);
+    if (code == MPI_SUCCESS || !(file->amode & MPI_MODE_RDONLY)) return code;
+    *shown = (struct shown){NULL, NULL, INT64_MAX, INT32_MAX}; /* too many entries for a call of all ranks */
+    return listed_of(displacement, filetype, &shown->listed);
 }
 
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
@@ -35,7 +60,7 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
     if (etype_bytes == 0) return error_of(MPI_ERR_ARG, file->path, "an elementary type of 0 bytes");
     if (filetype_bytes % etype_bytes) return error_of(MPI_ERR_ARG, file->path, "a file type that is no whole number of elementary types");
     struct shown shown;
-    int code = view_of(displacement, filetype, &shown);
+    int code = shown_of(file, displacement, filetype, &shown);
     if (code != MPI_SUCCESS) return code;
     int seen = shown.view ? braid_with_view(file->whole, shown.view) : -1;
     if (shown.view && seen < 0) {
@@ -43,9 +68,7 @@ int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI
         braid_view_free(shown.view);
         return code;
     }
-    if (file->seen >= 0) braid_close(file->seen);
-    braid_view_free(file->shown.view);
-    drop_types(file);
+    drop_view(file);
     file->seen = seen;
     file->shown = shown;
     file->displacement = displacement;
@@ -78,7 +101,10 @@ static int checked(struct file *file, MPI_Offset *displacement, MPI_Datatype ety
         int64_t at;
         int code = shared_fetch_add(file, 0, &at);
         if (code != MPI_SUCCESS) return code;
-        *displacement = file->shown.view ? braid_view_to_file(file->shown.view, at) : file->displacement;
+        int64_t place = file->displacement;
+        if (!shows_nothing(file)) code = place_of(file, at, &place);
+        if (code != MPI_SUCCESS) return code;
+        *displacement = place;
     }
     if (*displacement < 0) return error_of(MPI_ERR_ARG, file->path, "a negative displacement");
     return representation_of(file, name, etype, representation);
@@ -93,7 +119,7 @@ DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, M
     int code = agreed(file, checked(file, &displacement, etype, filetype, representation, &wanted));
     if (code == MPI_SUCCESS) code = set_view(file, displacement, etype, filetype, wanted);
     if (code == MPI_SUCCESS && file->rank == 0) code = shared_set(file, 0);
-    take_hints(file, info);
+    take_hints(file, info, NULL);
     return failed(file, agreed(file, code));
 }
 
@@ -111,12 +137,10 @@ DEFINE(get_view, MPI_File handle, MPI_Offset *displacement, MPI_Datatype *etype,
 DEFINE(get_byte_offset, MPI_File handle, MPI_Offset offset, MPI_Offset *at) {
     struct file *file = ours(handle);
     if (!file) return REAL(get_byte_offset)(handle, offset, at);
-    int64_t position;
+    int64_t position, found;
     int code = at_of(file, offset, &position);
-    if (code != MPI_SUCCESS) return failed(file, code);
-    if (!file->shown.view) return failed(file, error_of(MPI_ERR_ARG, file->path, "the view shows nothing"));
-    int64_t found = braid_view_to_file(file->shown.view, position);
-    if (found < 0) return failed(file, error_of_errno(file->path));
-    *at = found;
-    return MPI_SUCCESS;
+    if (code == MPI_SUCCESS && shows_nothing(file)) code = error_of(MPI_ERR_ARG, file->path, "the view shows nothing");
+    if (code == MPI_SUCCESS) code = place_of(file, position, &found);
+    if (code == MPI_SUCCESS) *at = found;
+    return failed(file, code);
 }

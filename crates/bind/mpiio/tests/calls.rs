@@ -11,6 +11,11 @@ use mpi::{MPIS, Mpi};
 use support::{Cluster, ok};
 
 fn run(test: &str) {
+    run_with(test, None);
+}
+
+/// The same with `BRAID_MPIIO_COLLECTIVE` in the environment.
+fn run_with(test: &str, collective: Option<&str>) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let local = cluster.path("local");
@@ -20,6 +25,9 @@ fn run(test: &str) {
         let program = mpi.compile("calls");
         let file = format!("braid:/{test}-{}", mpi.name);
         let mut command = mpi.command(&cluster, 2);
+        if let Some(way) = collective {
+            command.env("BRAID_MPIIO_COLLECTIVE", way);
+        }
         let said = ok(command.env("BRAID_TEST_LOCAL", &local).arg(program).args([test, &file]));
         assert_eq!(said, format!("{test} ok\n"), "{}", mpi.name);
         ran += 1;
@@ -44,6 +52,7 @@ tests! {
     files_are_opened_closed_and_deleted_and_modes_checked = "opening";
     sizes_are_set_reserved_and_told = "sizes";
     views_and_pointers_are_in_elementary_types_and_what_makes_no_sense_is_refused = "positions";
+    what_is_only_read_may_be_seen_through_a_type_that_shows_a_byte_twice = "twice";
     memory_of_any_type_in_any_order = "memory";
     nonblocking_calls_of_every_kind = "nonblocking";
     split_collective_calls = "split";
@@ -56,6 +65,12 @@ tests! {
     external32_is_big_endian_on_disk = "external32";
     a_file_opened_as_a_sequence_has_only_its_shared_pointer = "sequence";
     large_counts_where_the_mpi_has_them = "large";
+}
+
+#[test]
+fn the_environment_says_who_carries_collective_calls_out_where_no_hint_does() {
+    run_with("info", Some("server"));
+    run_with("info", Some("nonsense"));
 }
 
 #[test]

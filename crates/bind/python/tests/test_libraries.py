@@ -59,6 +59,25 @@ def test_zarr(options, fs, place):
     assert zarr.open_array(f"braid://{place}/g/chunked", mode="r", storage_options=options)[0, 0] == -1.0
 
 
+def test_zarr_with_xarray(options, fs, place):
+    import xarray
+
+    values = numpy.arange(40 * 30 * 20, dtype="f8").reshape(40, 30, 20)
+    axes = {"time": numpy.arange(40), "y": numpy.arange(30) * 0.5, "x": numpy.arange(20) * 0.25}
+    heat = xarray.Dataset({"heat": (tuple(axes), values, {"unit": "K"})}, axes, {"title": "a rod"})
+    store = f"braid://{place}/heat.zarr"
+    heat.to_zarr(store, storage_options=options, encoding={"heat": {"chunks": (10, 15, 20)}})
+    with xarray.open_zarr(store, storage_options=options, chunks=None) as again:
+        xarray.testing.assert_identical(again.load(), heat)
+    with xarray.open_zarr(store, storage_options=options, chunks=None) as again:
+        assert (again["heat"].sel(y=7.0, time=slice(5, 25)).values == values[5:26, 14]).all()
+    more = heat.assign_coords(time=axes["time"] + 40)
+    more.to_zarr(store, storage_options=options, append_dim="time")
+    with xarray.open_zarr(store, storage_options=options, chunks=None) as again:
+        assert again.sizes["time"] == 80 and float(again["heat"][41, 2, 3]) == values[1, 2, 3]
+    assert fs.isfile(f"{place}/heat.zarr/zarr.json")
+
+
 def test_hdf5_with_h5py(fs, place):
     import h5py
 

@@ -167,6 +167,77 @@ static void positions(void) {
     OK(MPI_File_close(&file));
 }
 
+/* A file type that shows a byte twice: legal where a file is opened for reading only. */
+static void twice(void) {
+    MPI_File file = fresh();
+    MPI_Datatype overlapping, window, wide, falling, columns, column;
+    MPI_Status status;
+    MPI_Offset at;
+    int out[100], in[100];
+    for (int i = 0; i < 100; i++) out[i] = i;
+    if (rank == 0) OK(MPI_File_write(file, out, 100, MPI_INT, &status));
+    int lengths[2] = {3, 2}, rising[2] = {0, 1}, down[2] = {1, 0}, one[2] = {1, 1};
+    OK(MPI_Type_indexed(2, lengths, rising, MPI_INT, &overlapping));
+    OK(MPI_Type_commit(&overlapping));
+    OK(MPI_Type_create_resized(overlapping, 0, 1 << 20, &wide));
+    OK(MPI_Type_commit(&wide));
+    OK(MPI_Type_indexed(2, one, down, MPI_INT, &falling));
+    OK(MPI_Type_commit(&falling));
+    OK(MPI_Type_create_resized(MPI_INT, 0, 2, &window));
+    OK(MPI_Type_commit(&window));
+    OK(MPI_Type_vector(4, 1, 4, MPI_INT, &column));
+    OK(MPI_Type_create_resized(column, 0, 4, &columns));
+    OK(MPI_Type_commit(&columns));
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, overlapping, "native", MPI_INFO_NULL), MPI_ERR_IO);
+    OK(MPI_File_close(&file));
+    file = opened(MPI_MODE_RDONLY);
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, falling, "native", MPI_INFO_NULL), MPI_ERR_IO);
+    CLASS(MPI_File_set_view(file, 0, MPI_INT, columns, "native", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
+    /* 0 1 2 1 2, then 3 ints on: 3 4 5 4 5. From 4 bytes times rank on. */
+    OK(MPI_File_set_view(file, 4 * rank, MPI_INT, overlapping, "native", MPI_INFO_NULL));
+    static const int shown[5] = {0, 1, 2, 1, 2};
+    OK(MPI_File_read_all(file, in, 50, MPI_INT, &status));
+    SAME(ints(&status), 50);
+    for (int i = 0; i < 50; i++) SAME(in[i], rank + i / 5 * 3 + shown[i % 5]);
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 50);
+    OK(MPI_File_get_byte_offset(file, 8, &at));
+    SAME(at, 4 * rank + 12 + 4);
+    /* Through the middle of runs, and in atomic mode. */
+    OK(MPI_File_set_atomicity(file, 1));
+    OK(MPI_File_read_at(file, 7, in, 4, MPI_INT, &status));
+    SAME(in[0] == rank + 5 && in[1] == rank + 4 && in[2] == rank + 5 && in[3] == rank + 6, 1);
+    OK(MPI_File_set_atomicity(file, 0));
+    /* 100 ints: of copy 33 rank 0 has one, after which the stream has nothing, though its second run begins again; rank 1 none. */
+    for (int i = 0; i < 100; i++) in[i] = -1;
+    OK(MPI_File_read_at(file, 160, in, 20, MPI_INT, &status));
+    SAME(ints(&status), rank ? 5 : 6);
+    SAME(in[4], rank + 98);
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, rank ? 165 : 166);
+    OK(MPI_File_read(file, in, 20, MPI_INT, &status));
+    SAME(ints(&status), 0);
+    OK(MPI_File_read_at(file, INT64_MAX / 4, in, 1, MPI_INT, &status));
+    SAME(ints(&status), 0);
+    OK(MPI_File_set_view(file, 0, MPI_INT, wide, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 1, in, 3, MPI_INT, &status));
+    SAME(in[0] == 1 && in[1] == 2 && in[2] == 1, 1);
+    CLASS(MPI_File_read_at(file, INT64_MAX / 4, in, 1, MPI_INT, &status), MPI_ERR_ARG);
+    /* A window that slides by half an int: copies overlap. */
+    OK(MPI_File_set_view(file, 0, MPI_INT, window, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 2, in, 3, MPI_INT, &status));
+    SAME(ints(&status), 3);
+    SAME(in[0] == 1 && in[1] == 2 << 16 && in[2] == 2, 1);
+    OK(MPI_File_close(&file));
+    MPI_Type_free(&overlapping);
+    MPI_Type_free(&wide);
+    MPI_Type_free(&falling);
+    MPI_Type_free(&window);
+    MPI_Type_free(&column);
+    MPI_Type_free(&columns);
+}
+
 static void memory(void) {
     /* Memory in pieces, in another order than the file's; size, extent and true extent all say "contiguous". */
     MPI_File file = fresh();
@@ -374,6 +445,8 @@ static void info(void) {
     MPI_File file;
     char value[MPI_MAX_INFO_VAL + 1];
     int flag;
+    const char *environment = getenv("BRAID_MPIIO_COLLECTIVE");
+    int is_way = environment && !strcmp(environment, "server");
     MPI_Info_create(&hints);
     MPI_Info_set(hints, "striping_factor", "3");
     MPI_Info_set(hints, "striping_unit", "8192");
@@ -383,7 +456,7 @@ static void info(void) {
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
     OK(MPI_File_get_info(file, &found));
     const char *expected[][2] = {{"striping_factor", "3"}, {"striping_unit", "8192"}, {"start_iodevice", "2"},
-                                 {"cb_nodes", "2"},        {"braid_collective", "auto"}};
+                                 {"cb_nodes", "2"},        {"braid_collective", is_way ? "server" : "auto"}};
     for (int at = 0; at < 5; at++) {
         MPI_Info_get(found, expected[at][0], MPI_MAX_INFO_VAL, value, &flag);
         SAME(flag && !strcmp(value, expected[at][1]), 1);
@@ -396,6 +469,15 @@ static void info(void) {
     OK(MPI_File_get_info(file, &found));
     MPI_Info_get(found, "cb_nodes", MPI_MAX_INFO_VAL, value, &flag);
     SAME(flag && !strcmp(value, "1"), 1);
+    MPI_Info_get(found, "braid_collective", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag && !strcmp(value, is_way ? "server" : "auto"), 1);
+    MPI_Info_free(&found);
+    /* A hint is stronger than the environment. */
+    MPI_Info_set(hints, "braid_collective", "list");
+    OK(MPI_File_set_info(file, hints));
+    OK(MPI_File_get_info(file, &found));
+    MPI_Info_get(found, "braid_collective", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag && !strcmp(value, "list"), 1);
     MPI_Info_free(&found);
     MPI_Info_free(&hints);
     OK(MPI_File_close(&file));
@@ -589,7 +671,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"memory", memory},
+    } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"twice", twice}, {"memory", memory},
                  {"nonblocking", nonblocking}, {"split", split}, {"shared", shared},       {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},

@@ -9,6 +9,7 @@ mod doc;
 mod fuzz;
 mod model;
 mod mount;
+mod mpi;
 mod nonroot;
 mod powerloss;
 mod python;
@@ -44,6 +45,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
     Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },
     Suite { name: "mount", about: mount::ABOUT, subject: mount::subject, run: mount::run },
+    Suite { name: "mpi", about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
     Suite { name: "python", about: python::ABOUT, subject: python::subject, run: python::run },
     Suite { name: "smoke", about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
 ];

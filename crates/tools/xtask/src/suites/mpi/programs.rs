@@ -1,0 +1,123 @@
+//! The programs: where they are, what they are given, and which of them CI runs.
+
+/// Where a program comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// MPICH's `test/mpi/io`: makes its files in the current directory, which is on the mount.
+    Io,
+    /// ROMIO's `test`: takes a file's name, after `-fname` or as its only argument.
+    RomioFname,
+    RomioArgument,
+    /// Our own `tests/c` of the shim.
+    Own,
+}
+
+/// One program.
+pub struct Program {
+    pub name: &'static str,
+    pub from: From,
+    pub ranks: u32,
+    /// Whether it is in the sample that CI runs: short, and with 2 ranks or 1.
+    pub in_sample: bool,
+    /// Whether it also runs on two mounts, on ROMIO's own driver.
+    pub on_two_mounts: bool,
+}
+
+/// Of ROMIO's: what Open MPI cannot compile.
+const NEEDS_LB: &[&str] = &["i_noncontig", "noncontig", "noncontig_coll", "noncontig_coll2"];
+
+const fn io(name: &'static str, ranks: u32, in_sample: bool) -> Program {
+    Program { name, from: From::Io, ranks, in_sample, on_two_mounts: false }
+}
+
+const fn romio(name: &'static str, from: From, ranks: u32, in_sample: bool) -> Program {
+    Program { name, from, ranks, in_sample, on_two_mounts: false }
+}
+
+const fn two_mounts(name: &'static str) -> Program {
+    Program { name, from: From::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
+}
+
+/// Not here: `bigtype` and `i_bigtype` need 6.5 GiB of memory; ROMIO's `file_info` asks that no striping factor is told, `syshints` opens
+/// /dev/null, `external32` and `big_extents` print what they find and judge nothing; `perf`, `coll_perf`, `large_array` and `large_file`
+/// measure or are 4 GiB large. docs/conformance.md has what they did by hand.
+pub const PROGRAMS: &[Program] = &[
+    // Without it the others would prove nothing of the shim.
+    Program { name: "taken", from: From::Own, ranks: 2, in_sample: true, on_two_mounts: false },
+    io("async", 2, true),
+    io("async_any", 2, false),
+    io("external32_derived_dtype", 1, false),
+    io("getextent", 2, false),
+    io("hindexed_io", 1, true),
+    io("i_aggregation1", 2, false),
+    io("i_aggregation2", 4, false),
+    io("i_coll_test", 4, false),
+    io("i_darray_read", 4, false),
+    io("i_hindexed", 4, false),
+    io("i_hindexed_io", 1, false),
+    io("i_noncontig", 2, true),
+    io("i_noncontig_coll", 2, false),
+    io("i_noncontig_coll2", 4, false),
+    io("i_rdwrord", 2, true),
+    io("i_setviewcur", 2, false),
+    io("i_types_with_zeros", 2, false),
+    io("rdwrord", 2, true),
+    io("rdwrzero", 2, true),
+    io("resized", 1, false),
+    io("resized2", 1, true),
+    io("setinfo", 2, false),
+    io("setviewcur", 2, true),
+    io("tst_fileview", 1, true),
+    io("userioerr", 1, false),
+    io("zero_count", 2, true),
+    two_mounts("atomicity"),
+    two_mounts("noncontig"),
+    two_mounts("ordered_fp"),
+    two_mounts("shared_fp"),
+    romio("aggregation2", From::RomioArgument, 2, false),
+    romio("async-multiple", From::RomioFname, 2, false),
+    romio("coll_test", From::RomioFname, 4, false),
+    romio("creat_excl", From::RomioFname, 2, true),
+    romio("darray_read", From::RomioArgument, 4, false),
+    romio("error", From::RomioFname, 1, true),
+    romio("excl", From::RomioFname, 2, false),
+    romio("hindexed", From::RomioArgument, 4, false),
+    romio("i_noncontig", From::RomioFname, 2, false),
+    romio("noncontig_coll", From::RomioFname, 2, true),
+    romio("noncontig_coll2", From::RomioFname, 4, false),
+    romio("psimple", From::RomioFname, 2, false),
+    romio("simple", From::RomioFname, 2, true),
+    romio("split_coll", From::RomioFname, 2, true),
+    romio("status", From::RomioFname, 1, true),
+    romio("types_with_zeros", From::RomioArgument, 2, false),
+];
+
+impl Program {
+    /// `openmpi::io::rdwrord::auto`.
+    pub fn case(&self, mpi: &str, way: &str) -> String {
+        format!("{mpi}::{}::{}::{way}", self.suite(), self.name)
+    }
+
+    pub fn suite(&self) -> &'static str {
+        match self.from {
+            From::Io => "io",
+            From::RomioFname | From::RomioArgument => "romio",
+            From::Own => "shim",
+        }
+    }
+
+    /// Why it cannot be run on an MPI, if so.
+    pub fn cannot(&self, mpi: &str) -> Option<&'static str> {
+        let lacks = mpi == "openmpi" && self.suite() == "romio" && NEEDS_LB.contains(&self.name);
+        lacks.then_some("it uses MPI_LB, which Open MPI does not have")
+    }
+
+    /// The arguments that name a file.
+    pub fn args(&self, file: &str) -> Vec<String> {
+        match self.from {
+            From::Io | From::Own => vec![],
+            From::RomioFname => vec!["-fname".to_owned(), file.to_owned()],
+            From::RomioArgument => vec![file.to_owned()],
+        }
+    }
+}
