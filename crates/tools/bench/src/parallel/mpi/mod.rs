@@ -17,7 +17,7 @@ use braid_client::{OpenOptions, TlsPolicy};
 use self::installed::{Ask, Installed, MPICH, Mpi, OPEN_MPI, Times};
 use super::{
     mounted::Mounted,
-    tasks::{Tasks, together},
+    tasks::{TASKS, Tasks, together},
 };
 use crate::{bench::Bench, measure::Measure, mount::shell::sh, stats::Summary};
 
@@ -68,12 +68,11 @@ pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
     let mut file = SharedFile::new(bench, &shape)?;
     let Some(first) = mpis.first() else { return Ok(Vec::new()) };
     file.run(first, None)?;
-    let tasks = Tasks::open(bench, &file.path, &OpenOptions::new().read(true).write(true))?;
-    let mut buffers = vec![vec![0; file.bytes as usize / tasks.files().len()]; tasks.files().len()];
+    let mut buffers = vec![vec![1; file.bytes as usize / TASKS]; TASKS];
     let mut samples: Vec<Vec<Times>> = vec![Vec::new(); mpis.len() + 1];
     for _ in 0..bench.repetitions {
         sh("sync", &[])?;
-        samples[0].push(by_library(bench, &tasks, &mut buffers)?);
+        samples[0].push(by_library(bench, &file.path, &mut buffers)?);
         for (mpi, taken) in mpis.iter().zip(&mut samples[1..]) {
             sh("sync", &[])?;
             taken.push(file.run(mpi, None)?);
@@ -202,8 +201,9 @@ impl<'b> SharedFile<'b> {
     }
 }
 
-/// The same bytes by the library: threads with a client each.
-fn by_library(bench: &Bench, tasks: &Tasks, buffers: &mut [Vec<u8>]) -> Result<Times> {
+/// The same bytes by the library: threads with a client each, as new as those of the ranks.
+fn by_library(bench: &Bench, path: &str, buffers: &mut [Vec<u8>]) -> Result<Times> {
+    let tasks = Tasks::open(bench, path, &OpenOptions::new().read(true).write(true))?;
     let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
     let read = together(bench, buffers, |rank, buffer| {
         let at = rank * buffer.len();
