@@ -89,7 +89,8 @@ fn counts(
 
 /// What the library decides is held against the bar.
 fn rates(way: &str, mode: CollectiveMode, samples: &[Vec<Taken>], bytes: u64) -> Vec<Measure> {
-    let of = |((name, _), taken): (&(&str, u64), &Vec<Taken>)| rate(format!("partition.read.{name}.{way}"), taken, bytes);
+    let of =
+        |((name, _), taken): (&(&str, u64), &Vec<Taken>)| rate(format!("partition.read.{name}.{way}"), taken, bytes);
     let mut measures: Vec<Measure> = GROUPS.iter().zip(samples).map(of).collect();
     if mode == CollectiveMode::Auto {
         let matched = measures[0].plain.summary.median;

@@ -79,12 +79,12 @@ pub fn contiguous(bench: &Bench) -> Result<Vec<Measure>> {
         }
     }
     let mut measures = Vec::new();
-    for (what, of) in WAYS {
-        let library = rate(format!("{}.{what}.library", shape.name), &samples[0], of);
+    for what in WAYS {
+        let library = rate(format!("{}.{what}.library", shape.name), what, &samples[0]);
         let bar = library.plain.summary.median;
         measures.push(library);
         for (mpi, taken) in mpis.iter().zip(&samples[1..]) {
-            let ours = rate(format!("{}.{what}.shim_{}", shape.name, mpi.mpi.name), taken, of);
+            let ours = rate(format!("{}.{what}.shim_{}", shape.name, mpi.mpi.name), what, taken);
             measures.push(ours.at_least(OF_LIBRARY * bar, format!("{OF_LIBRARY} x the library, {bar:.0}")));
         }
     }
@@ -139,10 +139,10 @@ fn against_own(bench: &Bench, mpis: &[Installed], mounted: &Mounted, shape: &Sha
         }
     }
     let mut measures = Vec::new();
-    for (what, of) in WAYS {
+    for what in WAYS {
         for (mpi, [ours, own]) in mpis.iter().zip(&samples) {
-            let own = rate(format!("{}.{what}.{}", shape.name, mpi.mpi.own), own, of);
-            let ours = rate(format!("{}.{what}.shim_{}", shape.name, mpi.mpi.name), ours, of);
+            let own = rate(format!("{}.{what}.{}", shape.name, mpi.mpi.own), what, own);
+            let ours = rate(format!("{}.{what}.shim_{}", shape.name, mpi.mpi.name), what, ours);
             let bar = own.plain.summary.median;
             let reason = format!("{} x {} on the mount, {bar:.0}", shape.factor, mpi.mpi.own);
             measures.extend([own, ours.at_least(shape.factor * bar, reason)]);
@@ -152,11 +152,12 @@ fn against_own(bench: &Bench, mpis: &[Installed], mounted: &Mounted, shape: &Sha
     Ok(measures)
 }
 
-/// What a run does, and its seconds.
-const WAYS: [(&str, fn(&Times) -> f64); 2] = [("read", |times| times.read), ("write", |times| times.write)];
+/// What a run does.
+const WAYS: [&str; 2] = ["read", "write"];
 
-fn rate(name: String, taken: &[Times], of: fn(&Times) -> f64) -> Measure {
-    let rates = taken.iter().map(|times| times.bytes as f64 / 1e6 / of(times));
+fn rate(name: String, what: &str, taken: &[Times]) -> Measure {
+    let seconds = |times: &Times| if what == "read" { times.read } else { times.write };
+    let rates = taken.iter().map(|times| times.bytes as f64 / 1e6 / seconds(times));
     Measure::new(name, "MB/s", Summary::of(rates).expect("there is a sample"))
 }
 
