@@ -167,12 +167,16 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Builds `braid` as this program was built, and tells where it is: beside it.
 fn release_binary() -> Result<PathBuf> {
-    let beside = std::env::current_exe()?.with_file_name(format!("braid{}", std::env::consts::EXE_SUFFIX));
+    release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX)).context("try: --braid FILE")
+}
+
+/// Builds a package of the workspace as this program was built; what comes of it by this name, beside this program.
+pub fn release_build(package: &str, name: &str) -> Result<PathBuf> {
+    let beside = std::env::current_exe()?.with_file_name(name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", "braid-cli"]))?;
-    fs::metadata(&beside).with_context(|| format!("there is no {}; try: --braid FILE", beside.display()))?;
+    run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", package]))?;
+    fs::metadata(&beside).with_context(|| format!("there is no {}", beside.display()))?;
     Ok(beside)
 }
 

@@ -18,7 +18,7 @@ mod gluster;
 mod moosefs;
 mod names;
 mod passthrough;
-mod shell;
+pub mod shell;
 pub mod subject;
 mod trees;
 

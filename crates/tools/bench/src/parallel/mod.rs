@@ -1,12 +1,10 @@
 //! `bench parallel`: tasks that share a file, as those of a parallel program do. A task is a thread with a client, connections and a
-//! handle of its own; the daemons are processes.
-//!
-//! Rows of MPI-IO belong here too, in a file of their own: what they are held against is in
-//! [`tasks::Tasks`] (the same sizes, the same file) and on [`mounted::Mounted`].
+//! handle of its own, or a rank of an MPI; the daemons are processes.
 
 mod collective;
 mod lists;
 mod mounted;
+mod mpi;
 mod partition;
 mod strided;
 mod tasks;
@@ -31,6 +29,21 @@ pub const ROWS: &[Row] = &[
         run: collective::run,
     },
     Row { name: "lists", about: "10,000 ranges of 4 KiB in one call, and one read for each", run: lists::run },
+    Row {
+        name: "mpi_contiguous",
+        about: "4 ranks, 64 MiB of each in one call: MPI-IO by the shim, and the library",
+        run: mpi::contiguous,
+    },
+    Row {
+        name: "mpi_strided",
+        about: "4 ranks, each 4 KiB of every 16 KiB by itself: the shim, and ROMIO's data sieving on the mount",
+        run: mpi::strided,
+    },
+    Row {
+        name: "mpi_collective",
+        about: "collective calls of 4 ranks by shapes: the shim, and ROMIO's and OMPIO's two phases on the mount",
+        run: mpi::collectives,
+    },
 ];
 
 /// A rate of some samples, in millions of bytes a second.

@@ -35,9 +35,14 @@ impl Mounted {
         self.0.cold()
     }
 
+    /// Where a file of the cluster is on it.
+    pub fn path(&self, path: &str) -> PathBuf {
+        self.0.dir().join(path.trim_start_matches('/'))
+    }
+
     /// A handle for each task.
     pub fn open(&self, path: &str, write: bool) -> Result<Vec<File>> {
-        let path: PathBuf = self.0.dir().join(path.trim_start_matches('/'));
+        let path = self.path(path);
         let open = |_| {
             let file = OpenOptions::new().read(true).write(write).open(&path);
             file.with_context(|| format!("opening {}", path.display()))

@@ -1,0 +1,212 @@
+/* Ranks that share a file by MPI-IO, timed: share FILE SHAPE BYTES HOW READ_SEED WRITE_SEED [HINT=VALUE]...
+ *
+ * HOW is `collective` or `independent`. With a READ_SEED that is not 0 the ranks read their parts and look whether they are what a run with this
+ * WRITE_SEED wrote; with a WRITE_SEED they write them. Rank 0 prints {"bytes": of all ranks, "read": seconds, "write": seconds}.
+ *
+ * 1. What is in a part is worked out piece by piece from the shape, without datatypes: a view that is wrong is found.
+ * 2. All ranks begin at one moment of the clock, for which they sleep; a time is from there to the end of the last rank's call.
+ * 3. Ranks that are done sleep until the others are: they take no processor from those that work. */
+#define _GNU_SOURCE
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { RANKS = 4, GRID = 2, NUMBER = 8, DEALT = 32, TURN = 4096 };
+
+static int rank;
+
+static void must(int code, const char *what) {
+    char why[MPI_MAX_ERROR_STRING + 1] = "";
+    int length;
+    if (code == MPI_SUCCESS) return;
+    MPI_Error_string(code, why, &length);
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, why);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+#define OK(call) must(call, #call)
+
+static void wrong(const char *what) {
+    fprintf(stderr, "rank %d: %s\n", rank, what);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* What this rank has of the file: `count` pieces of `piece` bytes, the n-th at `where(n)`; and the same as MPI says it. */
+struct part {
+    int64_t piece, count;
+    int64_t (*where)(int64_t piece);
+    MPI_Offset displacement;
+    MPI_Datatype view;
+};
+
+static int64_t total, rows, columns;
+
+static int64_t in_turn_at(int64_t piece) { return (piece * RANKS + rank) * TURN; }
+static int64_t block_at(int64_t piece) { return rank * (total / RANKS) + piece; }
+static int64_t start_at(int64_t piece) { return piece; }
+static int64_t tile_at(int64_t piece) {
+    return ((rank / GRID * (rows / GRID) + piece) * columns + rank % GRID * (columns / GRID)) * NUMBER;
+}
+static int64_t dealt_at(int64_t piece) {
+    int64_t across = columns / DEALT / GRID, row = piece / across, column = piece % across;
+    int64_t of_array = (row / DEALT * GRID + rank / GRID) * DEALT + row % DEALT;
+    return (of_array * columns + (column * GRID + rank % GRID) * DEALT) * NUMBER;
+}
+
+static struct part in_turn(void) {
+    struct part part = {TURN, total / RANKS / TURN, in_turn_at, (MPI_Offset)rank * TURN, MPI_BYTE};
+    OK(MPI_Type_vector((int)part.count, TURN, RANKS * TURN, MPI_BYTE, &part.view));
+    return part;
+}
+
+static struct part contiguous(void) {
+    return (struct part){total / RANKS, 1, block_at, rank * (total / RANKS), MPI_BYTE};
+}
+
+static struct part one_rank(void) { return (struct part){total / RANKS, rank == 0, start_at, 0, MPI_BYTE}; }
+static struct part same_bytes(void) { return (struct part){total / RANKS, 1, start_at, 0, MPI_BYTE}; }
+
+static struct part tiles(void) {
+    int sizes[2] = {(int)rows, (int)columns}, tile[2] = {(int)rows / GRID, (int)columns / GRID};
+    int starts[2] = {rank / GRID * tile[0], rank % GRID * tile[1]};
+    struct part part = {tile[1] * NUMBER, tile[0], tile_at, 0, MPI_DOUBLE};
+    OK(MPI_Type_create_subarray(2, sizes, tile, starts, MPI_ORDER_C, MPI_DOUBLE, &part.view));
+    return part;
+}
+
+static struct part block_cyclic(void) {
+    int sizes[2] = {(int)rows, (int)columns}, how[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
+    int blocks[2] = {DEALT, DEALT}, grid[2] = {GRID, GRID};
+    struct part part = {DEALT * NUMBER, rows / GRID * (columns / GRID / DEALT), dealt_at, 0, MPI_DOUBLE};
+    OK(MPI_Type_create_darray(RANKS, rank, 2, sizes, how, blocks, grid, MPI_ORDER_C, MPI_DOUBLE, &part.view));
+    return part;
+}
+
+static struct part part_of(const char *shape) {
+    static const struct {
+        const char *name;
+        struct part (*make)(void);
+    } shapes[] = {{"in_turn", in_turn},           {"contiguous", contiguous}, {"tiles", tiles},
+                  {"block_cyclic", block_cyclic}, {"one_rank", one_rank},     {"same_bytes", same_bytes}};
+    for (size_t at = 0; at < sizeof shapes / sizeof *shapes; at++)
+        if (!strcmp(shapes[at].name, shape)) return shapes[at].make();
+    wrong("there is no such shape");
+    exit(2);
+}
+
+/* The number that a writer with this seed puts at a place of the file, a multiple of 8. */
+static uint64_t number_at(int64_t place, uint64_t seed) {
+    return ((uint64_t)place / NUMBER + 1) * 0x9e3779b97f4a7c15u ^ seed * 0xbf58476d1ce4e5b9u;
+}
+
+static void fill(const struct part *part, uint64_t *memory, uint64_t seed) {
+    for (int64_t piece = 0; piece < part->count; piece++)
+        for (int64_t at = 0, first = part->where(piece); at < part->piece; at += NUMBER) *memory++ = number_at(first + at, seed);
+}
+
+static void check(const struct part *part, const uint64_t *memory, uint64_t seed) {
+    for (int64_t piece = 0; piece < part->count; piece++)
+        for (int64_t at = 0, first = part->where(piece); at < part->piece; at += NUMBER)
+            if (*memory++ != number_at(first + at, seed)) wrong("what was read is not what was written");
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void sleep_until(double moment) {
+    struct timespec time = {(time_t)moment, (long)((moment - (double)(time_t)moment) * 1e9)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) != 0) {}
+}
+
+/* Waits for the others without polling for them. */
+static void meet(void) {
+    MPI_Request request;
+    int all_are_here = 0;
+    OK(MPI_Ibarrier(MPI_COMM_WORLD, &request));
+    for (;;) {
+        OK(MPI_Test(&request, &all_are_here, MPI_STATUS_IGNORE));
+        if (all_are_here) return;
+        sleep_until(now() + 0.001);
+    }
+}
+
+static double begin_together(void) {
+    meet();
+    double moment = now() + 0.05;
+    OK(MPI_Bcast(&moment, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD));
+    sleep_until(moment);
+    return moment;
+}
+
+/* Seconds until the last rank was done. */
+static double took(double begin) {
+    double mine = now() - begin, all;
+    meet();
+    OK(MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
+    return all;
+}
+
+static MPI_Info hints_of(int count, char **hints) {
+    MPI_Info info;
+    OK(MPI_Info_create(&info));
+    for (int at = 0; at < count; at++) {
+        char *value = strchr(hints[at], '=');
+        if (!value) wrong("a hint without a value");
+        *value = 0;
+        OK(MPI_Info_set(info, hints[at], value + 1));
+    }
+    return info;
+}
+
+int main(int argc, char **argv) {
+    int ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc < 7 || ranks != RANKS) wrong("share FILE SHAPE BYTES collective|independent READ_SEED WRITE_SEED [HINT=VALUE]..., on 4 ranks");
+    total = atoll(argv[3]);
+    /* An array of as many numbers, as wide as it is high or twice as wide. */
+    for (rows = 1; rows * rows * 4 <= total / NUMBER; rows *= 2) {}
+    columns = total / NUMBER / rows;
+    int is_collective = !strcmp(argv[4], "collective");
+    uint64_t read_seed = strtoull(argv[5], NULL, 10), write_seed = strtoull(argv[6], NULL, 10);
+    struct part part = part_of(argv[2]);
+    int bytes = (int)(part.piece * part.count), got;
+    uint64_t *memory = malloc((size_t)bytes + NUMBER);
+    memset(memory, 0xee, (size_t)bytes + NUMBER);
+    MPI_Info hints = hints_of(argc - 7, argv + 7);
+    MPI_File file;
+    MPI_Status status;
+    OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    if (part.view != MPI_BYTE) OK(MPI_Type_commit(&part.view));
+    OK(MPI_File_set_view(file, part.displacement, MPI_BYTE, part.view, "native", hints));
+    double times[2] = {0, 0};
+    if (read_seed) {
+        double begin = begin_together();
+        OK((is_collective ? MPI_File_read_at_all : MPI_File_read_at)(file, 0, memory, bytes, MPI_BYTE, &status));
+        times[0] = took(begin);
+        MPI_Get_count(&status, MPI_BYTE, &got);
+        if (got != bytes) wrong("a short read");
+        check(&part, memory, read_seed);
+    }
+    if (write_seed) {
+        fill(&part, memory, write_seed);
+        double begin = begin_together();
+        OK((is_collective ? MPI_File_write_at_all : MPI_File_write_at)(file, 0, memory, bytes, MPI_BYTE, &status));
+        times[1] = took(begin);
+    }
+    OK(MPI_File_close(&file));
+    long long mine = bytes, all;
+    OK(MPI_Reduce(&mine, &all, 1, MPI_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD));
+    if (rank == 0) printf("{\"bytes\": %lld, \"read\": %.6f, \"write\": %.6f}\n", all, times[0], times[1]);
+    if (part.view != MPI_BYTE) MPI_Type_free(&part.view);
+    MPI_Info_free(&hints);
+    free(memory);
+    MPI_Finalize();
+    return 0;
+}
