@@ -1,0 +1,38 @@
+//! How long the metadata server takes to answer, and to have a change on its disk.
+
+use braid_client::Client;
+
+use super::limit;
+use crate::{
+    bench::Bench,
+    error::Result,
+    report::{Limit, LimitKind},
+    sample::times,
+};
+
+pub(super) const COUNT: usize = 2;
+
+pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+    let (client, path): (&Client, _) = (bench.client, bench.scratch.directory());
+    let round_trip = times(bench, bench.limit_sample, || Ok(client.lstat(path).map(drop)?))?;
+    let force = times(bench, bench.limit_sample, || {
+        client.chmod(path, 0o700)?;
+        Ok(client.sync_directory(path)?)
+    })?;
+    Ok(vec![
+        limit(
+            LimitKind::MdsRoundTrip,
+            None,
+            "the round trip to the metadata server".into(),
+            "a call that asks for attributes",
+            round_trip,
+        ),
+        limit(
+            LimitKind::MdsForce,
+            None,
+            "the metadata server's log".into(),
+            "a change of mode and the force of the log to its disk, two calls",
+            force,
+        ),
+    ])
+}

@@ -1,0 +1,49 @@
+//! What the cluster stands on, each part by itself, before anything is asked of the file system.
+//!
+//! All of it goes through calls that every client may make, so that a run needs no rights on the servers and disturbs nobody's
+//! files: a daemon's network is measured by bytes that its memory has, its disk by flushes.
+
+mod disk;
+mod memory;
+mod metadata;
+mod network;
+
+use crate::{
+    bench::{Bench, Told},
+    bound::Limits,
+    error::Result,
+    report::{Limit, LimitKind, Unit},
+};
+
+/// How many limits there are with so many daemons: their time is shared out.
+pub(crate) fn count(iods: usize) -> usize {
+    network::EACH * iods + disk::EACH * iods + 2 + metadata::COUNT + 1
+}
+
+/// Measures all of them.
+pub(crate) fn measure(bench: &Bench<'_>) -> Result<Limits> {
+    let mut all = vec![memory::measure(bench)?];
+    (bench.tell)(Told::Limit(&all[0]));
+    let mut add = |limit: Limit| {
+        (bench.tell)(Told::Limit(&limit));
+        all.push(limit);
+    };
+    for iod in &bench.iods {
+        (bench.tell)(Told::Now(&iod.name()));
+        network::one(bench, iod)?.into_iter().for_each(&mut add);
+        disk::measure(bench, iod)?.into_iter().for_each(&mut add);
+    }
+    (bench.tell)(Told::Now("all I/O daemons at once"));
+    network::all(bench)?.into_iter().for_each(&mut add);
+    metadata::measure(bench)?.into_iter().for_each(&mut add);
+    Ok(Limits { all, iods: bench.iods.clone() })
+}
+
+fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, samples: Vec<f64>) -> Limit {
+    use LimitKind as K;
+    let unit = match kind {
+        K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite => Unit::BytesPerSecond,
+        K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
+    };
+    Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples }
+}
