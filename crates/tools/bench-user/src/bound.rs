@@ -32,10 +32,14 @@ pub(crate) enum Way {
     Receive,
 }
 
-/// Round trips of one operation, one after the other.
+/// Calls of one operation, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct RoundTrips {
-    pub(crate) mds: u32,
+pub(crate) struct Calls {
+    /// Of the metadata server, that change nothing.
+    pub(crate) looks: u32,
+    /// Of the metadata server, that change something.
+    pub(crate) changes: u32,
+    /// Of I/O daemons.
     pub(crate) iod: u32,
 }
 
@@ -79,17 +83,32 @@ impl Limits {
         iods.iter().filter_map(ceiling).collect()
     }
 
-    /// Of operations that wait for round trips, by so many tasks at a time.
-    pub(crate) fn round_trips(&self, tasks: u32, trips: RoundTrips, iods: &[IodId]) -> Option<Ceiling> {
+    /// Of operations that are made of calls, by so many tasks at a time: each task waits for its round trips, and the servers and
+    /// the client's processors make no more calls than when they make nothing else.
+    pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<Ceiling> {
+        let most = |kind, count: u32| {
+            let limit = self.rate(kind, None).filter(|_| count > 0)?;
+            let times = if count > 1 { format!(", {count} for each") } else { String::new() };
+            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / f64::from(count) })
+        };
+        let waited = self.round_trips(tasks, calls, iods);
+        let looks = most(LimitKind::MdsCalls, calls.looks);
+        let changes = most(LimitKind::MdsChanges, calls.changes);
+        let iod = most(LimitKind::IodCalls, calls.iod);
+        [waited, looks, changes, iod].into_iter().flatten().collect()
+    }
+
+    fn round_trips(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Option<Ceiling> {
         let mds = self.rate(LimitKind::MdsRoundTrip, None).map_or(0.0, Limit::median);
         let iod = self.mean(LimitKind::RoundTrip, iods);
-        let time = f64::from(trips.mds) * mds + f64::from(trips.iod) * iod;
+        let to_mds = calls.looks + calls.changes;
+        let time = f64::from(to_mds) * mds + f64::from(calls.iod) * iod;
         let mut parts = Vec::new();
-        if trips.mds > 0 {
-            parts.push(format!("{} to the metadata server", trips.mds));
+        if to_mds > 0 {
+            parts.push(format!("{to_mds} to the metadata server"));
         }
-        if trips.iod > 0 {
-            parts.push(format!("{} to {}", trips.iod, self.named(LimitKind::RoundTrip, iods)));
+        if calls.iod > 0 {
+            parts.push(format!("{} to {}", calls.iod, self.named(LimitKind::RoundTrip, iods)));
         }
         let limit = format!("the round trips ({})", parts.join(", "));
         (time > 0.0).then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
@@ -142,13 +161,7 @@ mod tests {
 
     /// Two daemons, the second with a slow network and both on one disk.
     fn limits() -> Limits {
-        let iod = |id: u32| Iod {
-            id: IodId(id),
-            address: format!("h{id}:1"),
-            ordinal: 0,
-            device: 7,
-            available: 0,
-        };
+        let iod = |id: u32| Iod { id: IodId(id), address: format!("h{id}:1"), ordinal: 0, device: 7, available: 0 };
         use LimitKind as K;
         Limits {
             all: vec![
@@ -177,7 +190,11 @@ mod tests {
     #[test]
     fn all_at_once_binds_where_it_is_less_than_each_by_itself() {
         let mut limits = limits();
-        limits.all.iter_mut().filter(|limit| limit.kind == LimitKind::SendAll).for_each(|all| all.samples = vec![150.0]);
+        limits
+            .all
+            .iter_mut()
+            .filter(|limit| limit.kind == LimitKind::SendAll)
+            .for_each(|all| all.samples = vec![150.0]);
         let bound = bind(150.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
         let alone = bind(150.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
@@ -197,11 +214,24 @@ mod tests {
     #[test]
     fn round_trips_add_up_and_name_the_slowest_daemon() {
         let both = [IodId(1), IodId(2)];
-        let ceiling = limits().round_trips(4, RoundTrips { mds: 2, iod: 1 }, &both).unwrap();
+        let calls = Calls { looks: 1, changes: 1, iod: 1 };
+        let ceiling = limits().round_trips(4, calls, &both).unwrap();
         assert!((ceiling.rate - 4.0 / (0.002 + 0.003)).abs() < 1e-9, "{}", ceiling.rate);
-        let says = "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
+        let says =
+            "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
         assert_eq!(ceiling.limit, says);
-        assert_eq!(limits().round_trips(1, RoundTrips::default(), &both), None);
+        assert_eq!(limits().round_trips(1, Calls::default(), &both), None);
+    }
+
+    #[test]
+    fn what_the_servers_can_answer_binds_more_tasks_than_they_have_processors() {
+        let mut limits = limits();
+        limits.all.push(limit(LimitKind::MdsChanges, None, 300.0));
+        let calls = Calls { looks: 0, changes: 3, iod: 1 };
+        let bound = bind(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("MdsChanges, 3 for each", 100.0, 50.0));
+        let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
+        assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
     }
 
     #[test]

@@ -77,10 +77,15 @@ fn pvfs(tasks: u32) -> Vec<Spec> {
     }
     for stripe in [4, 16, 64, 256] {
         let data = Data { request: 2 * MIB, iods: Some(4), stripe: Some(stripe * 1024), ..PLAIN };
-        rows.push(row(format!("stripe-{stripe}k"), "2 MiB requests on 4 I/O daemons, by stripe size (figure 10)", data));
+        rows.push(row(
+            format!("stripe-{stripe}k"),
+            "2 MiB requests on 4 I/O daemons, by stripe size (figure 10)",
+            data,
+        ));
     }
     for group in [4 * KIB, 16 * KIB, 64 * KIB] {
-        let what = "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, by group size (figure 11)";
+        let what =
+            "2 MiB requests of each task's own partition, 16 KiB stripes on 4 I/O daemons, by group size (figure 11)";
         let data = Data { tasks, request: 2 * MIB, iods: Some(4), piece: Some(group), ..striped };
         rows.push(row(format!("partition-{}", size(group)), what, data));
     }
@@ -100,10 +105,11 @@ fn cifs(tasks: u32) -> Vec<Spec> {
 /// striped.
 fn united_fs(tasks: u32) -> Vec<Spec> {
     let user = Data { tasks, shared: false, request: 64 * KIB, ..PLAIN };
-    let single = both("single", "N-user IOzone: 64 KiB records, each user's file on one I/O daemon", Data {
-        iods: Some(1),
-        ..user
-    });
+    let single = both(
+        "single",
+        "N-user IOzone: 64 KiB records, each user's file on one I/O daemon",
+        Data { iods: Some(1), ..user },
+    );
     let stripe = both("stripe", "N-user IOzone: 64 KiB records, each user's file striped", user);
     [single, stripe].concat()
 }
@@ -121,7 +127,11 @@ fn direct_pnfs(tasks: u32) -> Vec<Spec> {
     rows.push(Spec { name: "atlas".into(), ..mixed::row() });
     // Class A: 64 x 64 x 64 cells of 40 bytes; a task of four has rows of 32 cells.
     let btio = Data { tasks, piece: Some(32 * 40), collective: true, ..PLAIN };
-    rows.extend(both("btio", "BTIO class A: rows of 32 cells of 40 bytes, 1 MiB a task and collective call (6.3.2)", btio));
+    rows.extend(both(
+        "btio",
+        "BTIO class A: rows of 32 cells of 40 bytes, 1 MiB a task and collective call (6.3.2)",
+        btio,
+    ));
     rows.push(oltp::row());
     let sizes = postmark::Sizes { stripe: Some(64 << 10), ..postmark::PAPER };
     rows.push(Spec { kind: Kind::Postmark(sizes), ..postmark::row() });

@@ -11,8 +11,7 @@ use braid_client::{Client, FileIndex};
 use crate::{
     bench::{Bench, Told},
     error::{BenchError, Result},
-    iods,
-    limits,
+    iods, limits,
     options::{MIN_BYTES, Options},
     report::{Asked, REPORT_FORMAT, Report},
     rows,
@@ -40,6 +39,7 @@ pub fn run(
     let iods = iods::usable(client)?;
     let wanted = rows::wanted(options, iods.len())?;
     let bytes = bytes(client, options, &iods)?;
+    rows::check(&wanted, bytes)?;
     let leftovers = leftovers(client, &options.at)?;
     let scratch = Scratch::new(client, &options.at)?;
     let bench = Bench {

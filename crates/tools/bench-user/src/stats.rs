@@ -97,7 +97,10 @@ mod tests {
 
     #[test]
     fn spreads_that_lie_apart_are_a_change_also_when_it_is_small() {
-        assert_eq!(compare(&[100.0, 100.1, 100.2, 100.3], &[101.0, 101.1, 101.2, 101.3]), Verdict::Higher(101.15 / 100.15));
+        assert_eq!(
+            compare(&[100.0, 100.1, 100.2, 100.3], &[101.0, 101.1, 101.2, 101.3]),
+            Verdict::Higher(101.15 / 100.15)
+        );
         assert_eq!(compare(&[4.0, 4.0, 4.0, 4.0], &[1.0, 1.0, 1.0, 1.0]), Verdict::Lower(0.25));
     }
 

@@ -38,7 +38,7 @@ pub(super) fn measure(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
             LimitKind::DiskWrite,
             id,
             format!("the disk of {name}"),
-            "1 MiB writes, flushed at the end of each sample; the flush counts",
+            "1 MiB writes, flushed before a byte is written again and at the end of each sample; the flush counts",
             write,
         ),
         limit(
@@ -68,12 +68,18 @@ struct Flushed<'f> {
 
 impl Task for Flushed<'_> {
     fn step(&mut self) -> Result<u64> {
-        self.file.write_at(&self.buffer, self.at % self.requests * REQUEST_BYTES as u64)?;
+        // What is written twice before a flush reaches the disk once.
+        if self.at == self.requests {
+            self.file.sync()?;
+            self.at = 0;
+        }
+        self.file.write_at(&self.buffer, self.at * REQUEST_BYTES as u64)?;
         self.at += 1;
         Ok(REQUEST_BYTES as u64)
     }
 
     fn finish(&mut self) -> Result<()> {
+        self.at = 0;
         Ok(self.file.sync().map(drop)?)
     }
 }

@@ -7,10 +7,10 @@ use crate::{
     bench::Bench,
     error::Result,
     report::{Limit, LimitKind},
-    sample::times,
+    sample::{Step, rates, times},
 };
 
-pub(super) const COUNT: usize = 2;
+pub(super) const COUNT: usize = 4;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let (client, path): (&Client, _) = (bench.client, bench.scratch.directory());
@@ -19,6 +19,11 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
         client.chmod(path, 0o700)?;
         Ok(client.sync_directory(path)?)
     })?;
+    let tasks = bench.options.tasks();
+    let mut looks: Vec<_> = (0..tasks).map(|_| Step(|| Ok(client.lstat(path).map(|_| 1)?))).collect();
+    let looks = rates(bench, bench.limit_sample, &mut looks)?;
+    let mut changes: Vec<_> = (0..tasks).map(|_| Step(|| Ok(client.chmod(path, 0o700).map(|_| 1)?))).collect();
+    let changes = rates(bench, bench.limit_sample, &mut changes)?;
     Ok(vec![
         limit(
             LimitKind::MdsRoundTrip,
@@ -33,6 +38,20 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
             "the metadata server's log".into(),
             "a change of mode and the force of the log to its disk, two calls",
             force,
+        ),
+        limit(
+            LimitKind::MdsCalls,
+            None,
+            format!("the calls that the metadata server answers to {tasks} tasks"),
+            "all tasks ask for attributes",
+            looks,
+        ),
+        limit(
+            LimitKind::MdsChanges,
+            None,
+            format!("the changes that the metadata server makes for {tasks} tasks"),
+            "all tasks set a mode; not forced to disk",
+            changes,
         ),
     ])
 }

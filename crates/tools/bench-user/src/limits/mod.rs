@@ -17,7 +17,7 @@ use crate::{
 
 /// How many limits there are with so many daemons: their time is shared out.
 pub(crate) fn count(iods: usize) -> usize {
-    network::EACH * iods + disk::EACH * iods + 2 + metadata::COUNT + 1
+    network::EACH * iods + disk::EACH * iods + network::ALL + metadata::COUNT + 1
 }
 
 /// Measures all of them.
@@ -43,6 +43,7 @@ fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>
     use LimitKind as K;
     let unit = match kind {
         K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite => Unit::BytesPerSecond,
+        K::IodCalls | K::MdsCalls | K::MdsChanges => Unit::PerSecond,
         K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
     };
     Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples }

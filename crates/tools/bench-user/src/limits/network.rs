@@ -19,6 +19,8 @@ use crate::{
 
 /// Limits of each daemon.
 pub(super) const EACH: usize = 3;
+/// Limits of all of them together.
+pub(super) const ALL: usize = 3;
 
 /// What the client sends in one request at most.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
@@ -68,11 +70,22 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
     let count = bench.iods.len();
+    let tasks = bench.options.tasks();
+    let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
+    let mut calls: Vec<_> = asked.map(|file| Step(|| Ok(file.size().map(|_| 1)?))).collect();
+    let calls = rates(bench, bench.limit_sample, &mut calls)?;
     let to = format!("the network to all {count} I/O daemons at once");
     let from = format!("the network from all {count} I/O daemons at once (incast)");
     Ok(vec![
         limit(LimitKind::SendAll, None, to, how.as_str(), send),
         limit(LimitKind::ReceiveAll, None, from, how, receive),
+        limit(
+            LimitKind::IodCalls,
+            None,
+            format!("the calls that I/O daemons answer to {tasks} tasks"),
+            "each task asks one daemon how long an object is",
+            calls,
+        ),
     ])
 }
 

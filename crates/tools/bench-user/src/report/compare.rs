@@ -63,7 +63,8 @@ fn limits(report: &Report) -> Vec<Entry<'_>> {
 }
 
 fn rows(report: &Report) -> Vec<Entry<'_>> {
-    let entry = |row: &'_ super::Row| format!("{} ({} tasks, files of {} bytes)", row.what, row.tasks, report.asked.bytes);
+    let entry =
+        |row: &'_ super::Row| format!("{} ({} tasks, files of {} bytes)", row.what, row.tasks, report.asked.bytes);
     report
         .rows
         .iter()

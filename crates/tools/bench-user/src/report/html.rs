@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Report, Row, Unit, limit_cells, row_cells, svg};
+use super::{Report, Row, Unit, bound_text, limit_cells, row_cells, svg};
 use svg::escaped;
 
 const STYLE: &str = "
@@ -46,6 +46,8 @@ pub fn html(report: &Report) -> String {
     let rows = report.rows.iter().map(|row| {
         let mut cells = row_cells(row);
         cells.insert(1, row.what.clone());
+        cells.truncate(4);
+        cells.push(row.bound.as_ref().map_or_else(String::new, bound_text));
         cells
     });
     table(&mut out, &["Row", "What", "Median", "Spread", "Beside its limit"], rows);
@@ -60,7 +62,7 @@ pub fn html(report: &Report) -> String {
     out
 }
 
-/// Cells that begin with a digit stand to the right.
+/// The third and fourth column are numbers.
 fn table(out: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {
     out.push_str("<table><thead><tr>");
     header.iter().for_each(|name| out.push_str(&format!("<th>{}</th>", escaped(name))));

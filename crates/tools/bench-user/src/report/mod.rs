@@ -100,6 +100,12 @@ pub enum LimitKind {
     RoundTrip,
     /// A call of the metadata server that changes nothing.
     MdsRoundTrip,
+    /// Calls of all daemons that do nothing, by all tasks.
+    IodCalls,
+    /// Calls of the metadata server that change nothing, by all tasks.
+    MdsCalls,
+    /// Changes of metadata, not forced to disk, by all tasks.
+    MdsChanges,
     /// Bytes to one daemon's disk, flushed.
     DiskWrite,
     /// 4 KiB of one daemon, from its memory.
@@ -190,7 +196,8 @@ impl Report {
     /// # Errors
     /// It is no report, or one of another format.
     pub fn from_json(text: &str) -> Result<Self, String> {
-        let report: Self = serde_json::from_str(text).map_err(|error| format!("not a report of braid bench: {error}"))?;
+        let report: Self =
+            serde_json::from_str(text).map_err(|error| format!("not a report of braid bench: {error}"))?;
         if report.format == REPORT_FORMAT {
             return Ok(report);
         }

@@ -53,7 +53,12 @@ fn bar(out: &mut String, row: &Row, top: f64, scale: f64) {
     let text = middle + 4.0;
     let mut end = median.max(high);
     // A String takes everything.
-    let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>", LABEL_WIDTH - 8.0, escaped(&row.name));
+    let _ = writeln!(
+        out,
+        "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>",
+        LABEL_WIDTH - 8.0,
+        escaped(&row.name)
+    );
     let width = (median - LABEL_WIDTH).max(0.5);
     let _ = writeln!(
         out,

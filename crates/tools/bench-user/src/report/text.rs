@@ -29,16 +29,18 @@ pub fn bound_text(bound: &Bound) -> String {
 }
 
 fn spread(samples: &[f64], unit: Unit) -> String {
-    Summary::of(samples).map_or_else(String::new, |Summary { low, high, .. }| {
-        format!("{} – {}", amount(low, unit), amount(high, unit))
-    })
+    Summary::of(samples)
+        .map_or_else(String::new, |Summary { low, high, .. }| format!("{} – {}", amount(low, unit), amount(high, unit)))
 }
 
-/// Name, median, spread, what binds it.
+/// Name, median, spread, percent, of which limit.
 #[must_use]
 pub fn row_cells(row: &Row) -> Vec<String> {
-    let bound = row.bound.as_ref().map_or_else(|| "no limit was measured".to_owned(), bound_text);
-    vec![row.name.clone(), amount(row.summary.median, row.unit), spread(&row.samples, row.unit), bound]
+    let (percent, limit) = match &row.bound {
+        Some(bound) => (format!("{:.0} %", bound.percent), format!("of {}", bound.limit)),
+        None => ("-".to_owned(), "no limit was measured".to_owned()),
+    };
+    vec![row.name.clone(), amount(row.summary.median, row.unit), spread(&row.samples, row.unit), percent, limit]
 }
 
 /// Name, median, spread.
@@ -64,7 +66,8 @@ mod tests {
 
     #[test]
     fn a_bound_is_a_percentage_of_something_named() {
-        let bound = Bound { limit: "the network to I/O daemon 2 (127.0.0.1:7001)".into(), ceiling: 100.0, percent: 86.7 };
+        let bound =
+            Bound { limit: "the network to I/O daemon 2 (127.0.0.1:7001)".into(), ceiling: 100.0, percent: 86.7 };
         assert_eq!(bound_text(&bound), "87 % of the network to I/O daemon 2 (127.0.0.1:7001)");
     }
 }

@@ -7,9 +7,9 @@ use braid_client::{File, Group, ThreadGroup, View};
 use super::{Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of};
 use crate::{
     bench::Bench,
-    bound::{Limits, RoundTrips, Way},
+    bound::{Calls, Limits, Way},
     content::BLOCK_BYTES_MAX,
-    error::{BenchError, Result},
+    error::Result,
     report::{LimitKind, Unit},
     sample::{Task, rates},
 };
@@ -26,7 +26,7 @@ const KIB: usize = 1 << 10;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Data {
     pub(crate) write: bool,
-    /// Each sample ends with a flush, which counts.
+    /// What was written is flushed before it is written again, and at the end of each sample; that counts.
     pub(crate) flush: bool,
     pub(crate) tasks: u32,
     /// One file for all tasks, or one each.
@@ -74,10 +74,11 @@ pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
     let together = Data { collective: true, ..strided };
     vec![
         row("sequential-write", "1 MiB requests, one task, to the daemons' memory", write(PLAIN)),
-        row("sequential-write-flushed", "the same, with a flush at the end of each sample", Data {
-            flush: true,
-            ..write(PLAIN)
-        }),
+        row(
+            "sequential-write-flushed",
+            "the same, flushed before a byte is written again and at the end of each sample",
+            Data { flush: true, ..write(PLAIN) },
+        ),
         row("sequential-read", "1 MiB requests, one task, of what was just written", PLAIN),
         row("random-write-4k", "4 KiB requests at random places of one file", write(small)),
         row("random-read-4k", "4 KiB requests at random places of one file", small),
@@ -106,16 +107,17 @@ pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
     vec![
         row("ior-write", ior_what, Data { write: true, ..ior }),
         row("ior-read", ior_what, ior),
-        row("iozone-rewrite", "as IOzone: records of 64 KiB, a file of its own each, in order", Data {
-            write: true,
-            ..iozone
-        }),
+        row(
+            "iozone-rewrite",
+            "as IOzone: records of 64 KiB, a file of its own each, in order",
+            Data { write: true, ..iozone },
+        ),
         row("iozone-read", "as IOzone: records of 64 KiB, a file of its own each, in order", iozone),
-        row("iozone-random-write", "as IOzone: records of 64 KiB at random places", Data {
-            write: true,
-            random: true,
-            ..iozone
-        }),
+        row(
+            "iozone-random-write",
+            "as IOzone: records of 64 KiB at random places",
+            Data { write: true, random: true, ..iozone },
+        ),
         row("iozone-random-read", "as IOzone: records of 64 KiB at random places", Data { random: true, ..iozone }),
     ]
 }
@@ -129,6 +131,13 @@ impl Data {
             iods: self.iods,
             stripe: self.stripe,
         }
+    }
+
+    /// How long the files of the row must be together for a request of each task.
+    pub(super) fn bytes_min(&self) -> u64 {
+        // Whole pieces, of which a request may need one more than it is long.
+        let one = self.request + self.piece.unwrap_or(0);
+        (one as u64).next_multiple_of(BLOCK_BYTES_MAX as u64) * u64::from(self.tasks)
     }
 
     fn is_counted(&self) -> bool {
@@ -166,7 +175,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>,
     }
     if data.is_counted() {
         ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);
-        ceilings.extend(limits.round_trips(data.tasks, RoundTrips { mds: 0, iod: 1 }, &iods));
+        ceilings.extend(limits.calls(data.tasks, Calls { iod: 1, ..Calls::default() }, &iods));
         let read = (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
         ceilings.extend(read);
     }
@@ -207,10 +216,7 @@ impl DataTask {
         };
         let stream = data.stream_bytes(file.bytes);
         let requests = stream / data.request as u64;
-        if requests == 0 {
-            let why = format!("files of {} bytes are too short for requests of {} bytes", file.bytes, data.request);
-            return Err(BenchError::Usage(why));
-        }
+        assert!(requests > 0, "`bytes_min` is what a request of each task needs");
         let buffer = file.content.buffer(data.request);
         let view = file.file.with_view(view)?;
         Ok(Self { data, rank, view, group, buffer, random: Random::new(rank), made: 0, requests, file })
@@ -276,8 +282,16 @@ impl DataTask {
 
 impl Task for DataTask {
     fn step(&mut self) -> Result<u64> {
+        // What is written twice before a flush reaches the disk once.
+        if self.data.flush && self.made > 0 && self.made % self.requests == 0 {
+            self.file.file.sync()?;
+        }
         let position = self.next_position();
-        if self.data.write { self.write(position)? } else { self.read(position)? }
+        if self.data.write {
+            self.write(position)?
+        } else {
+            self.read(position)?
+        }
         Ok(if self.data.is_counted() { 1 } else { self.data.request as u64 })
     }
 
@@ -292,5 +306,26 @@ impl Task for DataTask {
         let Some(group) = &self.group else { return Ok(!late) };
         let all = group.all_gather(&[u8::from(late)], MEET)?;
         Ok(all.iter().all(|one| one != &[1]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_least_length_have_a_request_for_each_task() {
+        let rows = [default_rows(3), patterns(3)].concat();
+        let presets =
+            crate::preset::PRESETS.iter().flat_map(|(name, tasks, _)| crate::preset::rows(name, *tasks, 64).unwrap());
+        for spec in rows.into_iter().chain(presets) {
+            let Kind::Data(data) = spec.kind else { continue };
+            let files = if data.shared { 1 } else { u64::from(data.tasks) };
+            let each = data.bytes_min() / files / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64;
+            assert!(data.stream_bytes(each) >= data.request as u64, "{}", spec.name);
+            let block = data.shape().block;
+            assert!(data.request % block == 0 && data.piece.is_none_or(|piece| piece % block == 0), "{}", spec.name);
+            assert!(block >= 16, "{}", spec.name);
+        }
     }
 }

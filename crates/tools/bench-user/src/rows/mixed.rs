@@ -28,8 +28,7 @@ pub(crate) fn row() -> Spec {
 
 pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>) -> Result<Measured> {
     let count = bench.options.tasks();
-    let opened =
-        files.of(Shape { shared: false, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None })?;
+    let opened = files.of(Shape { shared: false, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None })?;
     let iods = iods_of(&opened);
     let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| task(rank, file)).collect();
     let samples = rates(bench, bench.sample, &mut tasks)?;

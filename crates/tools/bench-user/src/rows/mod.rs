@@ -86,6 +86,23 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
     Ok(rows)
 }
 
+/// Refuses rows whose requests do not fit into files of so many bytes: before anything was made.
+pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
+    let needs = |spec: &Spec| match spec.kind {
+        Kind::Data(data) => data.bytes_min(),
+        _ => 0,
+    };
+    match wanted.iter().find(|spec| needs(spec) > bytes) {
+        Some(spec) => Err(BenchError::Usage(format!(
+            "row '{}' needs files of {} KiB, and --size and the free space allow {} KiB",
+            spec.name,
+            needs(spec) >> 10,
+            bytes >> 10
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Measures them, one after the other.
 pub(crate) fn measure(bench: &Bench<'_>, limits: &Limits, wanted: &[Spec]) -> Result<Vec<Row>> {
     let mut files = Files::new(bench);

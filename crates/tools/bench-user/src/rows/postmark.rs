@@ -6,7 +6,7 @@ use braid_client::{IodId, OpenOptions};
 use super::{Kind, Measured, Random, Spec};
 use crate::{
     bench::Bench,
-    bound::{Limits, RoundTrips},
+    bound::{Calls, Limits},
     content::{BLOCK_BYTES_MAX, Content},
     error::{BenchError, Result},
     report::{LimitKind, Unit},
@@ -55,7 +55,16 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
         // At most twice the pool is there at a time.
         let room = bench.bytes / u64::from(bench.options.tasks()) / (2 * sizes.most);
         let pool = POOL.min(room).max(POOL_MIN) as usize;
-        Ok(PostmarkTask { bench, top, sizes, pool, buffer, files: Vec::new(), random: Random::new(rank.into()), made: 0 })
+        Ok(PostmarkTask {
+            bench,
+            top,
+            sizes,
+            pool,
+            buffer,
+            files: Vec::new(),
+            random: Random::new(rank.into()),
+            made: 0,
+        })
     };
     let mut tasks: Vec<_> = (0..bench.options.tasks()).map(task).collect::<Result<_>>()?;
     let samples = rates(bench, bench.sample, &mut tasks)?;
@@ -64,7 +73,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     let count = bench.options.tasks();
     // Half of the transactions make a file, half append: one sync in each, on the average.
     let mut ceilings: Vec<_> = limits.waits(LimitKind::Force, count, &iods).into_iter().collect();
-    ceilings.extend(limits.round_trips(count, RoundTrips { mds: 2, iod: 1 }, &iods));
+    ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, samples, ceilings })
 }
 
@@ -145,8 +154,16 @@ impl Task for PostmarkTask<'_> {
     fn step(&mut self) -> Result<u64> {
         // Around the pool's size: neither is an empty pool to be read from, nor does it grow for ever.
         let grows = self.files.len() <= self.pool / 2 || self.files.len() < self.pool * 2 && self.random.below(2) == 0;
-        if grows { self.create()? } else { self.delete()? }
-        if self.random.below(2) == 0 { self.append()? } else { self.read()? }
+        if grows {
+            self.create()?
+        } else {
+            self.delete()?
+        }
+        if self.random.below(2) == 0 {
+            self.append()?
+        } else {
+            self.read()?
+        }
         Ok(1)
     }
 }

@@ -5,7 +5,7 @@ use braid_client::{IodId, OpenOptions};
 use super::{Kind, Measured, Random, Spec};
 use crate::{
     bench::Bench,
-    bound::{Limits, RoundTrips},
+    bound::{Calls, Limits},
     content::Content,
     error::{BenchError, Result},
     report::Unit,
@@ -53,12 +53,14 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, phase: Phase) -> Resul
     let mut tasks: Vec<_> = (0..bench.options.tasks()).map(task).collect::<Result<_>>()?;
     let samples = rates(bench, bench.sample, &mut tasks)?;
     tasks.iter_mut().try_for_each(SmallTask::remove_all)?;
-    let trips = match phase {
-        Phase::Create | Phase::Read => RoundTrips { mds: 1, iod: 1 },
-        Phase::Stat | Phase::Unlink => RoundTrips { mds: 1, iod: 0 },
+    let calls = match phase {
+        Phase::Create => Calls { changes: 1, iod: 1, ..Calls::default() },
+        Phase::Read => Calls { looks: 1, iod: 1, ..Calls::default() },
+        Phase::Stat => Calls { looks: 1, ..Calls::default() },
+        Phase::Unlink => Calls { changes: 1, ..Calls::default() },
     };
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
-    let ceilings = limits.round_trips(bench.options.tasks(), trips, &iods).into_iter().collect();
+    let ceilings = limits.calls(bench.options.tasks(), calls, &iods);
     Ok(Measured { unit: Unit::PerSecond, tasks: bench.options.tasks(), samples, ceilings })
 }
 
@@ -151,7 +153,9 @@ impl Task for SmallTask<'_> {
 
     fn go_on(&mut self, late: bool) -> Result<bool> {
         let left = match self.phase {
-            Phase::Create => self.next < FILES_MAX.min(self.bench.bytes / u64::from(self.bench.options.tasks()) / FILE_BYTES as u64),
+            Phase::Create => {
+                self.next < FILES_MAX.min(self.bench.bytes / u64::from(self.bench.options.tasks()) / FILE_BYTES as u64)
+            }
             Phase::Stat | Phase::Read => true,
             Phase::Unlink => self.first < self.next,
         };

@@ -5,7 +5,7 @@ use braid_client::{LayoutWish, RenameMode};
 use super::{Kind, Measured, Spec};
 use crate::{
     bench::Bench,
-    bound::{Limits, RoundTrips},
+    bound::{Calls, Limits},
     error::Result,
     report::Unit,
     sample::{Step, rates},
@@ -41,7 +41,8 @@ pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measur
         let mut number = 0_u64;
         Step(move || {
             number += 1;
-            let (name, renamed) = (format!("{directory}/{rank}-{number}"), format!("{directory}/{rank}-{number}-renamed"));
+            let (name, renamed) =
+                (format!("{directory}/{rank}-{number}"), format!("{directory}/{rank}-{number}-renamed"));
             client.touch(name.as_str(), 0o600, true, LayoutWish::none())?;
             client.lstat(name.as_str())?;
             client.rename(name.as_str(), renamed.as_str(), RenameMode::NoReplace)?;
@@ -50,7 +51,8 @@ pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measur
             Ok(5)
         })
     };
-    names(bench, limits, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
+    let calls = Calls { looks: 2, changes: 3, iod: 0 };
+    names(bench, limits, calls, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
 }
 
 pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measured> {
@@ -65,7 +67,8 @@ pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measu
             let directory = format!("{top}/{rank}-{number}");
             client.mkdir(directory.as_str(), 0o700)?;
             let file = |at: u64| format!("{directory}/{at}");
-            (0..TREE_FILES).try_for_each(|at| client.touch(file(at).as_str(), 0o600, true, LayoutWish::none()).map(drop))?;
+            (0..TREE_FILES)
+                .try_for_each(|at| client.touch(file(at).as_str(), 0o600, true, LayoutWish::none()).map(drop))?;
             (0..TREE_FILES).try_for_each(|at| client.lstat(file(at).as_str()).map(drop))?;
             client.lstat(directory.as_str())?;
             (0..TREE_FILES).try_for_each(|at| client.unlink(file(at).as_str()))?;
@@ -73,16 +76,20 @@ pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measu
             Ok(3 * (TREE_FILES + 1))
         })
     };
-    names(bench, limits, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
+    let calls = Calls { looks: 1, changes: 2, iod: 0 };
+    names(bench, limits, calls, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
 }
 
+/// Rates of names; `calls`: of as many operations as it has calls.
 fn names<F: FnMut() -> Result<u64> + Send>(
     bench: &Bench<'_>,
     limits: &Limits,
+    calls: Calls,
     tasks: &mut [Step<F>],
 ) -> Result<Measured> {
     let samples = rates(bench, bench.sample, tasks)?;
     let tasks = bench.options.tasks();
-    let ceilings = limits.round_trips(tasks, RoundTrips { mds: 1, iod: 0 }, &[]).into_iter().collect();
+    let mut ceilings = limits.calls(tasks, calls, &[]);
+    ceilings.iter_mut().for_each(|ceiling| ceiling.rate *= f64::from(calls.looks + calls.changes));
     Ok(Measured { unit: Unit::PerSecond, tasks, samples, ceilings })
 }

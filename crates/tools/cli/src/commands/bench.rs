@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::IsTerminal,
     path::Path,
     sync::{
         Arc,
@@ -27,11 +28,7 @@ const QUICK_SAMPLES: usize = 4;
 const QUICK_BYTES: u64 = 128 << 20;
 
 /// Measures, compares, or lists what there is to measure.
-pub fn bench(
-    args: &BenchArgs,
-    settings: impl FnOnce() -> Result<Settings, Fault>,
-    out: Printer,
-) -> Result<(), Fault> {
+pub fn bench(args: &BenchArgs, settings: impl FnOnce() -> Result<Settings, Fault>, out: Printer) -> Result<(), Fault> {
     match &args.command {
         Some(BenchCommand::Compare { first, second }) => side_by_side(first, second, out),
         Some(BenchCommand::Rows) => {
@@ -46,10 +43,12 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     let options = options(args);
     let client = connect::client(settings)?;
     let stop = stop_flag()?;
+    let shows = out.hints() && std::io::stderr().is_terminal();
     let tell = |told: Told<'_>| match told {
-        Told::Now(what) => out.hint(format!("measuring {what}")),
-        Told::Limit(limit) => out.hint(format!("  {}", limit_cells(limit).join("  "))),
-        Told::Row(row) => out.hint(format!("  {}", row_cells(row)[1..].join("  "))),
+        _ if !shows => {}
+        Told::Now(what) => eprintln!("measuring {what}"),
+        Told::Limit(limit) => eprintln!("  {}", limit_cells(limit).join("  ")),
+        Told::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),
     };
     let report = run(&client, &options, &connect::host(), &stop, &tell).map_err(|error| fault(error, &options))?;
     if let Some(path) = &args.save {
@@ -119,7 +118,10 @@ fn fault(error: BenchError, options: &Options) -> Fault {
 fn print(report: &Report, out: Printer) {
     out.line(report.conditions());
     out.line("");
-    out.table(&["ROW", "MEDIAN", "SPREAD", "BESIDE ITS LIMIT"], &report.rows.iter().map(row_cells).collect::<Vec<_>>());
+    out.table(
+        &["ROW", "MEDIAN", "SPREAD", "IS", "OF WHAT BINDS IT"],
+        &report.rows.iter().map(row_cells).collect::<Vec<_>>(),
+    );
     out.line("");
     out.table(&["LIMIT", "MEDIAN", "SPREAD"], &report.limits.iter().map(limit_cells).collect::<Vec<_>>());
     for path in &report.leftovers {
@@ -162,6 +164,7 @@ fn read(path: &Path) -> Result<Report, Fault> {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), Fault> {
-    fs::write(path, text)
-        .map_err(|error| Fault::failed(format!("writing {}", path.display()), error).hint("a directory that may be written to"))
+    fs::write(path, text).map_err(|error| {
+        Fault::failed(format!("writing {}", path.display()), error).hint("a directory that may be written to")
+    })
 }
