@@ -115,7 +115,7 @@ pub(super) mod tests {
             name: name.into(),
             how: "4 MiB again & again".into(),
             unit,
-            samples: samples.iter().map(|sample| sample * by).collect(),
+            samples: samples.iter().map(|sample| sample / by).collect(),
         };
         let row = |name: &str, unit| Row {
             name: name.into(),
@@ -141,7 +141,7 @@ pub(super) mod tests {
             iods: vec!["I/O daemon 2 (127.0.0.1:7001)".into()],
             limits: vec![
                 limit(LimitKind::Send, "the network to <2>", Unit::BytesPerSecond, 1.0),
-                limit(LimitKind::RoundTrip, "the round trip to 2", Unit::Seconds, 1e-12),
+                limit(LimitKind::RoundTrip, "the round trip to 2", Unit::Seconds, 1e8),
             ],
             rows: vec![row("sequential-write", Unit::BytesPerSecond), row("small-files", Unit::PerSecond)],
             leftovers: vec!["/.braid-bench-<1>".into()],
