@@ -11,7 +11,7 @@ use crate::{
     error::{BenchError, Result},
     iods::Iod,
     options::Options,
-    report::{Limit, Row},
+    report::Row,
     scratch::Scratch,
 };
 
@@ -39,8 +39,6 @@ pub(crate) struct Bench<'a> {
 pub enum Told<'r> {
     /// What is being measured now.
     Now(&'r str),
-    /// A limit.
-    Limit(&'r Limit),
     /// A row.
     Row(&'r Row),
 }

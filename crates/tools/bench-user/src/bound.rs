@@ -51,6 +51,16 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
+    /// One more sample of each.
+    pub(crate) fn add(&mut self, sampled: Vec<Limit>) {
+        for limit in sampled {
+            match self.all.iter_mut().find(|known| known.kind == limit.kind && known.iod == limit.iod) {
+                Some(known) => known.samples.extend(limit.samples),
+                None => self.all.push(limit),
+            }
+        }
+    }
+
     fn rate(&self, kind: LimitKind, iod: Option<IodId>) -> Option<&Limit> {
         self.all.iter().find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
     }

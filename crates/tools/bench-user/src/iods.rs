@@ -55,12 +55,12 @@ pub(crate) fn usable(client: &Client) -> Result<Vec<Iod>> {
 }
 
 impl Bench<'_> {
-    /// A new file whose bytes all lie on one daemon.
+    /// A file whose bytes all lie on one daemon; the same each time.
     pub(crate) fn file_on(&self, iod: &Iod, name: &str) -> Result<File> {
         let options = OpenOptions::new()
             .read(true)
             .write(true)
-            .create_new(true)
+            .create(true)
             .distribution(WishedDistribution::Single)
             .iod_count(1)
             .first_iod(iod.ordinal);

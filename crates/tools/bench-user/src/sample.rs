@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{bench::Bench, error::Result};
+use crate::{bench::Bench, error::Result, stats::Summary};
 
-/// One task: a thread that does the same again and again. It lives over all samples of its row.
+/// One task: a thread that does the same again and again. It lives as long as its sample.
 pub(crate) trait Task: Send {
     /// What a sample needs, and what is not measured.
     fn prepare(&mut self) -> Result<()> {
@@ -39,11 +39,11 @@ impl<F: FnMut() -> Result<u64> + Send> Task for Step<F> {
     }
 }
 
-/// The rate of each sample, in units of the steps per second: what all tasks did, by the time from the common start to the end of
-/// the last. One sample before them, a quarter as long, is not counted: connections are made and capabilities presented in it.
-pub(crate) fn rates<T: Task>(bench: &Bench<'_>, each: Duration, tasks: &mut [T]) -> Result<Vec<f64>> {
-    sample(bench, each / 4, tasks)?;
-    (0..bench.options.samples).map(|_| sample(bench, each, tasks)).collect()
+/// The rate of one sample, in units of the steps per second: what all tasks did, by the time from the common start to the end of
+/// the last. A shorter one before it is not counted: connections are made and capabilities presented in it.
+pub(crate) fn rate<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
+    sample(bench, length / 4, tasks)?;
+    sample(bench, length, tasks)
 }
 
 fn sample<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
@@ -88,21 +88,17 @@ fn one(bench: &Bench<'_>, until: Instant, task: &mut impl Task) -> Result<u64> {
     Ok(amount)
 }
 
-/// The times of single calls, in seconds: the median of each sample's. For round trips and forces, where the rate of many tasks says
+/// The time of a single call, in seconds: the median of a sample's. For round trips and forces, where the rate of many tasks says
 /// nothing about how long one waits.
-pub(crate) fn times(bench: &Bench<'_>, each: Duration, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+pub(crate) fn time(bench: &Bench<'_>, length: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     call()?;
-    let mut samples = Vec::new();
-    for _ in 0..bench.options.samples {
-        let until = Instant::now() + each;
-        let mut taken = Vec::new();
-        while taken.is_empty() || Instant::now() < until {
-            bench.check_stop()?;
-            let began = Instant::now();
-            call()?;
-            taken.push(began.elapsed().as_secs_f64());
-        }
-        samples.extend(crate::stats::Summary::of(&taken).map(|summary| summary.median));
+    let until = Instant::now() + length;
+    let mut taken = Vec::new();
+    while taken.is_empty() || Instant::now() < until {
+        bench.check_stop()?;
+        let began = Instant::now();
+        call()?;
+        taken.push(began.elapsed().as_secs_f64());
     }
-    Ok(samples)
+    Ok(Summary::of(&taken).map_or(0.0, |summary| summary.median))
 }

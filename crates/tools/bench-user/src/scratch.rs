@@ -38,6 +38,15 @@ impl<'c> Scratch<'c> {
         format!("{}/{name}", self.path)
     }
 
+    /// A directory in it, made unless an earlier round did; its path.
+    pub(crate) fn subdirectory(&self, name: impl fmt::Display) -> Result<String> {
+        let path = self.path(name);
+        match self.client.mkdir(path.as_str(), 0o700) {
+            Err(error) if error.status() != Status::Exists => Err(error.into()),
+            _ => Ok(path),
+        }
+    }
+
     /// The directory itself.
     pub(crate) fn directory(&self) -> &str {
         &self.path

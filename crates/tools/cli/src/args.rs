@@ -291,7 +291,7 @@ pub struct BenchArgs {
     /// Samples of each row [default: 5, with --quick 4]
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
-    /// Bytes of the files of a row, such as 256M; never more than a twentieth of the free space [default: 1G, with --quick 128M]
+    /// Bytes of the files of a row, such as 256M; never more than a thirtieth of the free space [default: 1G, with --quick 128M]
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub size: Option<u64>,
     /// The directory of the file system in which the run makes its own, which it removes at its end

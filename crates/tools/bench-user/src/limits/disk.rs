@@ -9,7 +9,7 @@ use crate::{
     error::Result,
     iods::Iod,
     report::{Limit, LimitKind},
-    sample::{Task, rates, times},
+    sample::{Task, rate, time},
 };
 
 /// Limits of each daemon.
@@ -19,16 +19,18 @@ const REQUEST_BYTES: usize = 1 << 20;
 /// The stretch that is written again and again: longer than most disks' own buffers.
 const STRETCH_BYTES_MAX: u64 = 128 << 20;
 const SMALL_BYTES: usize = 4096;
+/// A disk's sample is so many times as long as another limit's: a flush is a part of it.
+const DISK_TIMES: u32 = 4;
 
 pub(super) fn measure(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let file = bench.file_on(iod, &format!("disk-{}", iod.id))?;
     let stretch = (bench.bytes / bench.iods.len() as u64).clamp(REQUEST_BYTES as u64, STRETCH_BYTES_MAX);
     let mut writer = Flushed { file: &file, buffer: vec![1; REQUEST_BYTES], at: 0, requests: stretch >> 20 };
-    let write = rates(bench, bench.limit_sample, std::slice::from_mut(&mut writer))?;
+    let write = rate(bench, bench.limit_sample * DISK_TIMES, std::slice::from_mut(&mut writer))?;
     let end = file.size()?;
     let (mut small, mut place) = (vec![2_u8; SMALL_BYTES], Places::of(end));
-    let read = times(bench, bench.limit_sample, || Ok(file.read_at(&mut small, place.next()).map(drop)?))?;
-    let force = times(bench, bench.limit_sample, || {
+    let read = time(bench, bench.limit_sample, || Ok(file.read_at(&mut small, place.next()).map(drop)?))?;
+    let force = time(bench, bench.limit_sample, || {
         file.write_at(&small, place.next())?;
         Ok(file.sync().map(drop)?)
     })?;

@@ -7,7 +7,7 @@ use crate::{
     bench::Bench,
     error::Result,
     report::{Limit, LimitKind},
-    sample::{Step, rates},
+    sample::{Step, rate},
 };
 
 /// Larger than the caches of most processors, so that memory is measured.
@@ -20,7 +20,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> Result<Limit> {
         black_box(&mut to);
         Ok(BUFFER_BYTES as u64)
     };
-    let samples = rates(bench, bench.limit_sample, &mut [Step(copy)])?;
+    let sample = rate(bench, bench.limit_sample, &mut [Step(copy)])?;
     let how = "one thread copies 32 MiB to another place";
-    Ok(limit(LimitKind::Memory, None, "copying in this machine's memory".into(), how, samples))
+    Ok(limit(LimitKind::Memory, None, "copying in this machine's memory".into(), how, sample))
 }

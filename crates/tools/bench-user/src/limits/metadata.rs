@@ -7,23 +7,23 @@ use crate::{
     bench::Bench,
     error::Result,
     report::{Limit, LimitKind},
-    sample::{Step, rates, times},
+    sample::{Step, rate, time},
 };
 
 pub(super) const COUNT: usize = 4;
 
 pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let (client, path): (&Client, _) = (bench.client, bench.scratch.directory());
-    let round_trip = times(bench, bench.limit_sample, || Ok(client.lstat(path).map(drop)?))?;
-    let force = times(bench, bench.limit_sample, || {
+    let round_trip = time(bench, bench.limit_sample, || Ok(client.lstat(path).map(drop)?))?;
+    let force = time(bench, bench.limit_sample, || {
         client.chmod(path, 0o700)?;
         Ok(client.sync_directory(path)?)
     })?;
     let tasks = bench.options.tasks();
     let mut looks: Vec<_> = (0..tasks).map(|_| Step(|| Ok(client.lstat(path).map(|_| 1)?))).collect();
-    let looks = rates(bench, bench.limit_sample, &mut looks)?;
+    let looks = rate(bench, bench.limit_sample, &mut looks)?;
     let mut changes: Vec<_> = (0..tasks).map(|_| Step(|| Ok(client.chmod(path, 0o700).map(|_| 1)?))).collect();
-    let changes = rates(bench, bench.limit_sample, &mut changes)?;
+    let changes = rate(bench, bench.limit_sample, &mut changes)?;
     Ok(vec![
         limit(
             LimitKind::MdsRoundTrip,

@@ -10,7 +10,6 @@ mod network;
 
 use crate::{
     bench::{Bench, Told},
-    bound::Limits,
     error::Result,
     report::{Limit, LimitKind, Unit},
 };
@@ -20,31 +19,27 @@ pub(crate) fn count(iods: usize) -> usize {
     network::EACH * iods + disk::EACH * iods + network::ALL + metadata::COUNT + 1
 }
 
-/// Measures all of them.
-pub(crate) fn measure(bench: &Bench<'_>) -> Result<Limits> {
+/// Measures each of them once.
+pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+    (bench.tell)(Told::Now("this machine's memory"));
     let mut all = vec![memory::measure(bench)?];
-    (bench.tell)(Told::Limit(&all[0]));
-    let mut add = |limit: Limit| {
-        (bench.tell)(Told::Limit(&limit));
-        all.push(limit);
-    };
     for iod in &bench.iods {
         (bench.tell)(Told::Now(&iod.name()));
-        network::one(bench, iod)?.into_iter().for_each(&mut add);
-        disk::measure(bench, iod)?.into_iter().for_each(&mut add);
+        all.extend(network::one(bench, iod)?);
+        all.extend(disk::measure(bench, iod)?);
     }
     (bench.tell)(Told::Now("all I/O daemons at once"));
-    network::all(bench)?.into_iter().for_each(&mut add);
-    metadata::measure(bench)?.into_iter().for_each(&mut add);
-    Ok(Limits { all, iods: bench.iods.clone() })
+    all.extend(network::all(bench)?);
+    all.extend(metadata::measure(bench)?);
+    Ok(all)
 }
 
-fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, samples: Vec<f64>) -> Limit {
+fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, sample: f64) -> Limit {
     use LimitKind as K;
     let unit = match kind {
         K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite => Unit::BytesPerSecond,
         K::IodCalls | K::MdsCalls | K::MdsChanges => Unit::PerSecond,
         K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
     };
-    Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples }
+    Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples: vec![sample] }
 }

@@ -14,7 +14,7 @@ use crate::{
     error::Result,
     iods::Iod,
     report::{Limit, LimitKind},
-    sample::{Step, rates, times},
+    sample::{Step, rate, time},
 };
 
 /// Limits of each daemon.
@@ -38,11 +38,11 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let request = request_bytes(bench, &file)?;
     let files: Vec<&File> = (0..streams).map(|_| &file).collect();
     let stretches: Vec<u64> = (0..u64::from(streams)).collect();
-    let how = format!("{streams} x {} KiB again and again, from and to the memory of the daemon", request >> 10);
+    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory");
     let id = Some(iod.id.0);
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
-    let round_trips = times(bench, bench.limit_sample, || Ok(file.size().map(drop)?))?;
+    let round_trips = time(bench, bench.limit_sample, || Ok(file.size().map(drop)?))?;
     Ok(vec![
         limit(LimitKind::Send, id, format!("the network to {}", iod.name()), how.as_str(), send),
         limit(LimitKind::Receive, id, format!("the network from {}", iod.name()), how, receive),
@@ -66,14 +66,14 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let request = request_bytes(bench, &opened[0])?;
     let files: Vec<&File> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
     let stretches: Vec<u64> = (0..streams).map(|at| (at / opened.len()) as u64).collect();
-    let how = format!("{streams} streams, {} KiB again and again, from and to the daemons' memory", request >> 10);
+    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory");
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
     let count = bench.iods.len();
     let tasks = bench.options.tasks();
     let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
     let mut calls: Vec<_> = asked.map(|file| Step(|| Ok(file.size().map(|_| 1)?))).collect();
-    let calls = rates(bench, bench.limit_sample, &mut calls)?;
+    let calls = rate(bench, bench.limit_sample, &mut calls)?;
     let to = format!("the network to all {count} I/O daemons at once");
     let from = format!("the network from all {count} I/O daemons at once (incast)");
     Ok(vec![
@@ -100,7 +100,7 @@ fn request_bytes(bench: &Bench<'_>, file: &File) -> Result<usize> {
     Ok(fits.clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX) >> 18 << 18)
 }
 
-fn transfer(bench: &Bench<'_>, way: Way, files: &[&File], stretches: &[u64], request: usize) -> Result<Vec<f64>> {
+fn transfer(bench: &Bench<'_>, way: Way, files: &[&File], stretches: &[u64], request: usize) -> Result<f64> {
     let mut steps: Vec<_> = files
         .iter()
         .zip(stretches)
@@ -115,5 +115,5 @@ fn transfer(bench: &Bench<'_>, way: Way, files: &[&File], stretches: &[u64], req
             })
         })
         .collect();
-    rates(bench, bench.limit_sample, &mut steps)
+    rate(bench, bench.limit_sample, &mut steps)
 }

@@ -11,7 +11,7 @@ use crate::{
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::{LimitKind, Unit},
-    sample::{Task, rates},
+    sample::{Task, rate},
 };
 
 /// Requests below this are counted, larger ones are weighed.
@@ -164,7 +164,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>,
     for (rank, (file, group)) in (0..).zip(opened.into_iter().zip(groups)) {
         tasks.push(DataTask::new(data, rank, file, group)?);
     }
-    let samples = rates(bench, bench.sample, &mut tasks)?;
+    let sample = rate(bench, bench.sample, &mut tasks)?;
     if data.write {
         tasks.iter().try_for_each(|task| task.file.check())?;
     }
@@ -179,7 +179,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>,
         let read = (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
         ceilings.extend(read);
     }
-    Ok(Measured { unit, tasks: data.tasks, samples, ceilings })
+    Ok(Measured { unit, tasks: data.tasks, sample, ceilings })
 }
 
 /// The greatest common divisor: blocks of it fill pieces and requests.
@@ -283,7 +283,7 @@ impl DataTask {
 impl Task for DataTask {
     fn step(&mut self) -> Result<u64> {
         // What is written twice before a flush reaches the disk once.
-        if self.data.flush && self.made > 0 && self.made % self.requests == 0 {
+        if self.data.flush && self.made > 0 && self.made.is_multiple_of(self.requests) {
             self.file.file.sync()?;
         }
         let position = self.next_position();

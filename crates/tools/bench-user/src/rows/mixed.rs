@@ -8,7 +8,7 @@ use crate::{
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::Unit,
-    sample::{Step, rates},
+    sample::{Step, rate},
 };
 
 const SMALL_BYTES: usize = 4096;
@@ -31,9 +31,9 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>)
     let opened = files.of(Shape { shared: false, tasks: count, block: BLOCK_BYTES_MAX, iods: None, stripe: None })?;
     let iods = iods_of(&opened);
     let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| task(rank, file)).collect();
-    let samples = rates(bench, bench.sample, &mut tasks)?;
+    let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
-    Ok(Measured { unit: Unit::BytesPerSecond, tasks: count, samples, ceilings: limits.network(Way::Send, &iods) })
+    Ok(Measured { unit: Unit::BytesPerSecond, tasks: count, sample, ceilings: limits.network(Way::Send, &iods) })
 }
 
 /// One step is one large request with its nineteen small ones, so that each sample has the same mix.

@@ -21,7 +21,7 @@ use crate::{
     report::{Row, Unit},
     stats::Summary,
 };
-use files::Files;
+pub(crate) use files::Files;
 
 /// A row that can be measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Kind {
 pub(crate) struct Measured {
     pub(crate) unit: Unit,
     pub(crate) tasks: u32,
-    pub(crate) samples: Vec<f64>,
+    pub(crate) sample: f64,
     pub(crate) ceilings: Vec<Ceiling>,
 }
 
@@ -103,30 +103,37 @@ pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
     }
 }
 
-/// Measures them, one after the other.
-pub(crate) fn measure(bench: &Bench<'_>, limits: &Limits, wanted: &[Spec]) -> Result<Vec<Row>> {
-    let mut files = Files::new(bench);
-    let mut rows = Vec::new();
-    for spec in wanted {
+/// Measures each of them once, and adds the sample to its row. What binds it is found anew, with all limits' samples up to now.
+pub(crate) fn measure(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    files: &mut Files<'_>,
+    wanted: &[Spec],
+    rows: &mut Vec<Row>,
+) -> Result<()> {
+    for (at, spec) in wanted.iter().enumerate() {
         (bench.tell)(Told::Now(&spec.name));
         let measured = match &spec.kind {
-            Kind::Data(data) => data::measure(bench, limits, &mut files, *data),
+            Kind::Data(data) => data::measure(bench, limits, files, *data),
             Kind::Small(phase) => small::measure(bench, limits, *phase),
             Kind::Storm => tree::measure_storm(bench, limits),
             Kind::Tree => tree::measure_mdtest(bench, limits),
-            Kind::Oltp => oltp::measure(bench, limits, &mut files),
+            Kind::Oltp => oltp::measure(bench, limits, files),
             Kind::Postmark(sizes) => postmark::measure(bench, limits, *sizes),
-            Kind::Mixed => mixed::measure(bench, limits, &mut files),
+            Kind::Mixed => mixed::measure(bench, limits, files),
         }?;
-        rows.extend(row(spec, measured));
-        rows.last().into_iter().for_each(|row| (bench.tell)(Told::Row(row)));
+        let mut samples = rows.get(at).map(|row| row.samples.clone()).unwrap_or_default();
+        samples.push(measured.sample);
+        let row = row(spec, &measured, samples);
+        (bench.tell)(Told::Row(&row));
+        rows.splice(at..rows.len().min(at + 1), [row]);
     }
-    Ok(rows)
+    Ok(())
 }
 
-fn row(spec: &Spec, measured: Measured) -> Option<Row> {
-    let Measured { unit, tasks, samples, ceilings } = measured;
-    let summary = Summary::of(&samples)?;
-    let bound = bind(summary.median, &ceilings);
-    Some(Row { name: spec.name.clone(), what: spec.what.clone(), unit, tasks, samples, summary, bound })
+fn row(spec: &Spec, measured: &Measured, samples: Vec<f64>) -> Row {
+    let summary = Summary::of(&samples).unwrap_or(Summary { median: 0.0, low: 0.0, high: 0.0 });
+    let bound = bind(summary.median, &measured.ceilings);
+    let (unit, tasks) = (measured.unit, measured.tasks);
+    Row { name: spec.name.clone(), what: spec.what.clone(), unit, tasks, samples, summary, bound }
 }

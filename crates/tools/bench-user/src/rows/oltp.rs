@@ -8,7 +8,7 @@ use crate::{
     content::BLOCK_BYTES_MAX,
     error::Result,
     report::{LimitKind, Unit},
-    sample::{Step, rates},
+    sample::{Step, rate},
 };
 
 const PAGE_BYTES: usize = 8192;
@@ -28,10 +28,10 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>)
     let opened = files.of(shape)?;
     let iods = iods_of(&opened);
     let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| transactions(rank, file)).collect();
-    let samples = rates(bench, bench.sample, &mut tasks)?;
+    let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
     let ceilings = limits.waits(LimitKind::Force, count, &iods).into_iter().collect();
-    Ok(Measured { unit: Unit::PerSecond, tasks: count, samples, ceilings })
+    Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
 
 fn transactions(rank: u64, file: &TaskFile) -> Step<impl FnMut() -> Result<u64> + Send> {

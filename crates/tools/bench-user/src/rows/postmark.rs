@@ -10,7 +10,7 @@ use crate::{
     content::{BLOCK_BYTES_MAX, Content},
     error::{BenchError, Result},
     report::{LimitKind, Unit},
-    sample::{Task, rates},
+    sample::{Task, rate},
 };
 
 /// Files a task keeps about, where the room allows; the paper's 100.
@@ -45,10 +45,9 @@ pub(crate) fn row() -> Spec {
 
 pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Result<Measured> {
     let task = |rank: u32| -> Result<PostmarkTask<'_>> {
-        let top = bench.scratch.path(format!("postmark-{rank}"));
-        bench.client.mkdir(top.as_str(), 0o700)?;
+        let top = bench.scratch.subdirectory(format!("postmark-{rank}"))?;
         for number in 0..DIRECTORIES {
-            bench.client.mkdir(format!("{top}/{number}").as_str(), 0o700)?;
+            bench.scratch.subdirectory(format!("postmark-{rank}/{number}"))?;
         }
         let content = Content::new(rank.into(), BLOCK_BYTES_MAX);
         let buffer = content.buffer(sizes.most as usize);
@@ -67,14 +66,14 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
         })
     };
     let mut tasks: Vec<_> = (0..bench.options.tasks()).map(task).collect::<Result<_>>()?;
-    let samples = rates(bench, bench.sample, &mut tasks)?;
+    let sample = rate(bench, bench.sample, &mut tasks)?;
     tasks.iter_mut().try_for_each(PostmarkTask::remove_all)?;
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
     let count = bench.options.tasks();
     // Half of the transactions make a file, half append: one sync in each, on the average.
     let mut ceilings: Vec<_> = limits.waits(LimitKind::Force, count, &iods).into_iter().collect();
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
-    Ok(Measured { unit: Unit::PerSecond, tasks: count, samples, ceilings })
+    Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
 
 struct PostmarkTask<'b> {

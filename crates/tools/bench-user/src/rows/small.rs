@@ -9,13 +9,13 @@ use crate::{
     content::Content,
     error::{BenchError, Result},
     report::Unit,
-    sample::{Task, rates},
+    sample::{Task, rate},
 };
 
 /// Bytes of a small file.
 const FILE_BYTES: usize = 4096;
 /// Files that are looked at and read, in each task's directory.
-const STANDING: u64 = 200;
+const STANDING: u64 = 100;
 /// Files of one task at most: a run leaves no directory that takes long to remove.
 const FILES_MAX: u64 = 20_000;
 
@@ -45,13 +45,12 @@ pub(super) fn rows() -> Vec<Spec> {
 
 pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, phase: Phase) -> Result<Measured> {
     let task = |rank: u32| -> Result<SmallTask<'_>> {
-        let directory = bench.scratch.path(format!("small-{phase:?}-{rank}").to_lowercase());
-        bench.client.mkdir(directory.as_str(), 0o700)?;
+        let directory = bench.scratch.subdirectory(format!("small-{phase:?}-{rank}").to_lowercase())?;
         let content = Content::new(u64::from(rank), FILE_BYTES);
         Ok(SmallTask { bench, phase, directory, content, first: 0, next: 0, random: Random::new(rank.into()) })
     };
     let mut tasks: Vec<_> = (0..bench.options.tasks()).map(task).collect::<Result<_>>()?;
-    let samples = rates(bench, bench.sample, &mut tasks)?;
+    let sample = rate(bench, bench.sample, &mut tasks)?;
     tasks.iter_mut().try_for_each(SmallTask::remove_all)?;
     let calls = match phase {
         Phase::Create => Calls { changes: 1, iod: 1, ..Calls::default() },
@@ -61,7 +60,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, phase: Phase) -> Resul
     };
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
     let ceilings = limits.calls(bench.options.tasks(), calls, &iods);
-    Ok(Measured { unit: Unit::PerSecond, tasks: bench.options.tasks(), samples, ceilings })
+    Ok(Measured { unit: Unit::PerSecond, tasks: bench.options.tasks(), sample, ceilings })
 }
 
 struct SmallTask<'b> {

@@ -8,7 +8,7 @@ use crate::{
     bound::{Calls, Limits},
     error::Result,
     report::Unit,
-    sample::{Step, rates},
+    sample::{Step, rate},
 };
 
 /// Files in each directory of a tree.
@@ -33,8 +33,7 @@ pub(super) fn mdtest() -> Spec {
 }
 
 pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measured> {
-    let directory = bench.scratch.path("storm");
-    bench.client.mkdir(directory.as_str(), 0o700)?;
+    let directory = bench.scratch.subdirectory("storm")?;
     let client = bench.client;
     let task = |rank: u32| {
         let directory = &directory;
@@ -56,8 +55,7 @@ pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measur
 }
 
 pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measured> {
-    let top = bench.scratch.path("tree");
-    bench.client.mkdir(top.as_str(), 0o700)?;
+    let top = bench.scratch.subdirectory("tree")?;
     let client = bench.client;
     let task = |rank: u32| {
         let top = &top;
@@ -87,9 +85,9 @@ fn names<F: FnMut() -> Result<u64> + Send>(
     calls: Calls,
     tasks: &mut [Step<F>],
 ) -> Result<Measured> {
-    let samples = rates(bench, bench.sample, tasks)?;
+    let sample = rate(bench, bench.sample, tasks)?;
     let tasks = bench.options.tasks();
     let mut ceilings = limits.calls(tasks, calls, &[]);
     ceilings.iter_mut().for_each(|ceiling| ceiling.rate *= f64::from(calls.looks + calls.changes));
-    Ok(Measured { unit: Unit::PerSecond, tasks, samples, ceilings })
+    Ok(Measured { unit: Unit::PerSecond, tasks, sample, ceilings })
 }

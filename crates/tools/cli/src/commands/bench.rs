@@ -47,7 +47,6 @@ fn measure(args: &BenchArgs, settings: &Settings, out: Printer) -> Result<(), Fa
     let tell = |told: Told<'_>| match told {
         _ if !shows => {}
         Told::Now(what) => eprintln!("measuring {what}"),
-        Told::Limit(limit) => eprintln!("  {}", limit_cells(limit).join("  ")),
         Told::Row(row) => eprintln!("  {}", row_cells(row)[1..].join("  ")),
     };
     let report = run(&client, &options, &connect::host(), &stop, &tell).map_err(|error| fault(error, &options))?;
