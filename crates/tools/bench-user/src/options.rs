@@ -42,9 +42,9 @@ pub const OPTIONS_DEFAULT: Options = Options {
 
 /// What a quick run spends on its rows together. With the limits ([`QUICK_LIMITS`]), making files and removing them it stays under a
 /// minute.
-const QUICK_ROWS: Duration = Duration::from_secs(24);
+const QUICK_ROWS: Duration = Duration::from_secs(16);
 /// What a quick run spends on all limits together.
-const QUICK_LIMITS: Duration = Duration::from_secs(8);
+const QUICK_LIMITS: Duration = Duration::from_secs(6);
 /// What a run spends on all limits together.
 const LIMITS: Duration = Duration::from_secs(40);
 /// A sample is at least this long: shorter ones measure the scheduler.
