@@ -110,7 +110,7 @@ mod tests {
             assert!(quick.sample(rows) * 4 * rows as u32 <= QUICK_ROWS.max(SAMPLE_MIN * 4 * rows as u32));
         }
         for limits in [10, 40, 90] {
-            assert!(quick.limit_sample(limits) * 4 * limits as u32 <= QUICK_LIMITS);
+            assert!(quick.limit_sample(limits) * 4 * limits as u32 <= QUICK_LIMITS.max(SAMPLE_MIN * 4 * limits as u32));
         }
         assert_eq!(quick.sample(1), Duration::from_millis(750), "no longer than a row of any run");
     }
