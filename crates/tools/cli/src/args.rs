@@ -192,6 +192,8 @@ pub enum Command {
         #[arg(long)]
         mend: bool,
     },
+    /// Measure what the cluster does, each result beside the limit that binds it; `bench compare A B` sets two runs side by side
+    Bench(BenchArgs),
     /// The configuration
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -262,6 +264,59 @@ pub struct UmountArgs {
     /// Take it out of the tree now, although it is in use; it ends with its last user
     #[arg(long, short = 'l')]
     pub lazy: bool,
+}
+
+/// `braid bench`.
+#[derive(Args, Debug, Clone)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct BenchArgs {
+    /// What else there is
+    #[command(subcommand)]
+    pub command: Option<BenchCommand>,
+    /// In under a minute: shorter samples, and fewer rows
+    #[arg(long)]
+    pub quick: bool,
+    /// Only these rows
+    #[arg(long, value_delimiter = ',', value_name = "ROWS")]
+    pub only: Vec<String>,
+    /// The rows of a paper: pvfs-1996, wpvfs-2008, cifs-2007, united-fs-2007, direct-pnfs-2007
+    #[arg(long, value_name = "NAME")]
+    pub preset: Option<String>,
+    /// Tasks of the rows that have several [default: 4, or the preset's]
+    #[arg(long, value_name = "N")]
+    pub tasks: Option<u32>,
+    /// Time of each row, all its samples together
+    #[arg(long, default_value = "3s", value_parser = crate::config::parse_duration, value_name = "TIME")]
+    pub seconds: std::time::Duration,
+    /// Samples of each row [default: 5, with --quick 4]
+    #[arg(long, value_name = "N")]
+    pub samples: Option<usize>,
+    /// Bytes of the files of a row, such as 256M; never more than a thirtieth of the free space [default: 1G, with --quick 128M]
+    #[arg(long, value_parser = parse_size, value_name = "SIZE")]
+    pub size: Option<u64>,
+    /// The directory of the file system in which the run makes its own, which it removes at its end
+    #[arg(long, default_value = "/", value_name = "PATH")]
+    pub at: String,
+    /// Keep the report there, as JSON, for `braid bench compare`
+    #[arg(long, value_name = "FILE")]
+    pub save: Option<PathBuf>,
+    /// Write the report there, as a page with plots
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+/// What else `braid bench` does.
+#[derive(Subcommand, Debug, Clone)]
+pub enum BenchCommand {
+    /// What changed from one saved report to another, beyond noise
+    Compare {
+        /// The earlier report
+        first: PathBuf,
+        /// The later report
+        second: PathBuf,
+    },
+    /// The rows that --only takes, and the presets
+    Rows,
 }
 
 /// `braid init`.

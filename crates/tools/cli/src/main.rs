@@ -46,6 +46,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
     match cli.command {
         Command::Completions { shell } => commands::docs::completions(shell),
         Command::Man { dir } => commands::docs::man(dir.as_deref(), out)?,
+        Command::Bench(args) => commands::bench::bench(&args, settings, out)?,
         Command::Config(_) => commands::config::explain(&settings()?, out),
         Command::Up(args) => commands::up::up(&args, global, out)?,
         Command::Down { dir } => commands::up::down(&dir, out)?,

@@ -143,6 +143,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["du"], "next: braid df"),
         (vec!["df"], "next: braid status"),
         (vec!["status"], "next: braid fsck"),
+        (vec!["bench", "rows"], "next: braid bench --only"),
         (vec!["rm", "/d/h"], "next: braid df"),
         (vec!["key", "add", "host", "--out", &key], "braid agent --key"),
         (vec!["key", "list"], "next: braid key revoke ID"),

@@ -1,5 +1,6 @@
 //! One file per command or small group of commands.
 
+pub mod bench;
 pub mod cat;
 pub mod config;
 pub mod docs;

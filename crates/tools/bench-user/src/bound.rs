@@ -1,0 +1,259 @@
+//! Which limit binds a result, and how much of it was reached.
+//!
+//! Each limit says how much of a row it would allow if nothing else took time: its *ceiling* for the row. The least ceiling binds.
+
+use braid_client::IodId;
+
+use crate::{
+    iods::Iod,
+    report::{Bound, Limit, LimitKind},
+};
+
+/// A limit's ceiling for a row, in the row's unit.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Ceiling {
+    pub(crate) limit: String,
+    pub(crate) rate: f64,
+}
+
+/// The least ceiling, and what part of it `rate` is.
+pub(crate) fn bind(rate: f64, ceilings: &[Ceiling]) -> Option<Bound> {
+    let sound = ceilings.iter().filter(|ceiling| ceiling.rate.is_finite() && ceiling.rate > 0.0);
+    let least = sound.min_by(|a, b| a.rate.total_cmp(&b.rate))?;
+    Some(Bound { limit: least.limit.clone(), ceiling: least.rate, percent: 100.0 * rate / least.rate })
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// From the client to daemons.
+    Send,
+    /// From daemons to the client.
+    Receive,
+}
+
+/// Calls of one operation, one after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Calls {
+    /// Of the metadata server, that change nothing.
+    pub(crate) looks: u32,
+    /// Of the metadata server, that change something.
+    pub(crate) changes: u32,
+    /// Of I/O daemons.
+    pub(crate) iod: u32,
+}
+
+/// What was measured, asked for ceilings.
+#[derive(Clone, Debug)]
+pub(crate) struct Limits {
+    pub(crate) all: Vec<Limit>,
+    pub(crate) iods: Vec<Iod>,
+}
+
+impl Limits {
+    /// One more sample of each.
+    pub(crate) fn add(&mut self, sampled: Vec<Limit>) {
+        for limit in sampled {
+            match self.all.iter_mut().find(|known| known.kind == limit.kind && known.iod == limit.iod) {
+                Some(known) => known.samples.extend(limit.samples),
+                None => self.all.push(limit),
+            }
+        }
+    }
+
+    fn rate(&self, kind: LimitKind, iod: Option<IodId>) -> Option<&Limit> {
+        self.all.iter().find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
+    }
+
+    /// Of bytes that travel between the client and these daemons, equally many to each.
+    pub(crate) fn network(&self, way: Way, iods: &[IodId]) -> Vec<Ceiling> {
+        let (one, all) = match way {
+            Way::Send => (LimitKind::Send, LimitKind::SendAll),
+            Way::Receive => (LimitKind::Receive, LimitKind::ReceiveAll),
+        };
+        let each = iods.iter().filter_map(|iod| self.rate(one, Some(*iod)));
+        let mut ceilings: Vec<Ceiling> = each.map(|limit| times(limit, iods.len())).collect();
+        if iods.len() == self.iods.len() {
+            ceilings.extend(self.rate(all, None).map(|limit| times(limit, 1)));
+        }
+        ceilings.extend(self.rate(LimitKind::Memory, None).map(|limit| times(limit, 1)));
+        ceilings
+    }
+
+    /// Of bytes that go to these daemons' disks, equally many to each daemon. Daemons on one disk share it.
+    pub(crate) fn disks(&self, iods: &[IodId]) -> Vec<Ceiling> {
+        let device = |iod: &IodId| self.iods.iter().find(|known| known.id == *iod).map(|known| known.device);
+        let ceiling = |iod: &IodId| {
+            let sharing = iods.iter().filter(|other| device(other) == device(iod)).count().max(1);
+            let limit = self.rate(LimitKind::DiskWrite, Some(*iod))?;
+            let rate = limit.median() * iods.len() as f64 / sharing as f64;
+            let shared = if sharing > 1 { format!(", which {sharing} daemons share") } else { String::new() };
+            Some(Ceiling { limit: format!("{}{shared}", limit.name), rate })
+        };
+        iods.iter().filter_map(ceiling).collect()
+    }
+
+    /// Of operations that are made of calls, by so many tasks at a time: each task waits for its round trips, and the servers and
+    /// the client's processors make no more calls than when they make nothing else.
+    pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<Ceiling> {
+        let most = |kind, count: u32| {
+            let limit = self.rate(kind, None).filter(|_| count > 0)?;
+            let times = if count > 1 { format!(", {count} for each") } else { String::new() };
+            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / f64::from(count) })
+        };
+        let waited = self.round_trips(tasks, calls, iods);
+        let looks = most(LimitKind::MdsCalls, calls.looks);
+        let changes = most(LimitKind::MdsChanges, calls.changes);
+        let iod = most(LimitKind::IodCalls, calls.iod);
+        [waited, looks, changes, iod].into_iter().flatten().collect()
+    }
+
+    fn round_trips(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Option<Ceiling> {
+        let mds = self.rate(LimitKind::MdsRoundTrip, None).map_or(0.0, Limit::median);
+        let iod = self.mean(LimitKind::RoundTrip, iods);
+        let to_mds = calls.looks + calls.changes;
+        let time = f64::from(to_mds) * mds + f64::from(calls.iod) * iod;
+        let mut parts = Vec::new();
+        if to_mds > 0 {
+            parts.push(format!("{to_mds} to the metadata server"));
+        }
+        if calls.iod > 0 {
+            parts.push(format!("{} to {}", calls.iod, self.named(LimitKind::RoundTrip, iods)));
+        }
+        let limit = format!("the round trips ({})", parts.join(", "));
+        (time > 0.0).then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
+    }
+
+    /// Of operations that each wait once for what was timed as this kind, by so many tasks at a time.
+    pub(crate) fn waits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<Ceiling> {
+        let (time, name) = match kind {
+            LimitKind::MdsForce | LimitKind::MdsRoundTrip => {
+                let limit = self.rate(kind, None)?;
+                (limit.median(), limit.name.clone())
+            }
+            _ => (self.mean(kind, iods), format!("{} {}", kind.of_one(), self.named(kind, iods))),
+        };
+        (time > 0.0).then(|| Ceiling { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
+    }
+
+    fn mean(&self, kind: LimitKind, iods: &[IodId]) -> f64 {
+        let times: Vec<f64> = iods.iter().filter_map(|iod| self.rate(kind, Some(*iod))).map(Limit::median).collect();
+        if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
+    }
+
+    /// The daemon, or how many and which is the slowest.
+    fn named(&self, kind: LimitKind, iods: &[IodId]) -> String {
+        let time = |iod: &IodId| self.rate(kind, Some(*iod)).map_or(0.0, Limit::median);
+        let slowest = iods.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
+        let name = slowest.and_then(|iod| self.iods.iter().find(|known| known.id == *iod)).map(Iod::name);
+        let name = name.unwrap_or_else(|| "I/O daemons".to_owned());
+        if iods.len() > 1 { format!("{} I/O daemons, slowest {name}", iods.len()) } else { name }
+    }
+}
+
+fn times(limit: &Limit, count: usize) -> Ceiling {
+    Ceiling { limit: limit.name.clone(), rate: limit.median() * count as f64 }
+}
+
+fn at_once(name: String, tasks: u32) -> String {
+    if tasks > 1 { format!("{name}, {tasks} at a time") } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Unit;
+
+    fn limit(kind: LimitKind, iod: Option<u64>, median: f64) -> Limit {
+        let name = iod.map_or_else(|| format!("{kind:?}"), |iod| format!("{kind:?} of {iod}"));
+        Limit { kind, iod, name, how: String::new(), unit: Unit::BytesPerSecond, samples: vec![median] }
+    }
+
+    /// Two daemons, the second with a slow network and both on one disk.
+    fn limits() -> Limits {
+        let iod = |id: u32| Iod { id: IodId(id), address: format!("h{id}:1"), ordinal: 0, device: 7, available: 0 };
+        use LimitKind as K;
+        Limits {
+            all: vec![
+                limit(K::Memory, None, 10_000.0),
+                limit(K::Send, Some(1), 1000.0),
+                limit(K::Send, Some(2), 100.0),
+                limit(K::SendAll, None, 900.0),
+                limit(K::DiskWrite, Some(1), 60.0),
+                limit(K::DiskWrite, Some(2), 70.0),
+                limit(K::MdsRoundTrip, None, 0.001),
+                limit(K::RoundTrip, Some(1), 0.002),
+                limit(K::RoundTrip, Some(2), 0.004),
+                limit(K::Force, Some(2), 0.01),
+            ],
+            iods: vec![iod(1), iod(2)],
+        }
+    }
+
+    #[test]
+    fn the_slowest_network_binds_a_stripe_and_is_named() {
+        let both = [IodId(1), IodId(2)];
+        let bound = bind(174.0, &limits().network(Way::Send, &both)).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("Send of 2", 200.0, 87.0));
+    }
+
+    #[test]
+    fn all_at_once_binds_where_it_is_less_than_each_by_itself() {
+        let mut limits = limits();
+        limits
+            .all
+            .iter_mut()
+            .filter(|limit| limit.kind == LimitKind::SendAll)
+            .for_each(|all| all.samples = vec![150.0]);
+        let bound = bind(150.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
+        let alone = bind(150.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
+        assert_eq!(alone.limit, "Send of 1", "it says nothing about one of them");
+    }
+
+    #[test]
+    fn daemons_on_one_disk_share_it() {
+        let bound = bind(30.0, &limits().disks(&[IodId(1), IodId(2)])).unwrap();
+        assert_eq!((bound.ceiling, bound.percent), (60.0, 50.0));
+        assert!(bound.limit.contains("DiskWrite of 1") && bound.limit.contains("2 daemons share"), "{}", bound.limit);
+        let mut apart = limits();
+        apart.iods[1].device = 8;
+        assert_eq!(bind(30.0, &apart.disks(&[IodId(1), IodId(2)])).unwrap().ceiling, 120.0);
+    }
+
+    #[test]
+    fn round_trips_add_up_and_name_the_slowest_daemon() {
+        let both = [IodId(1), IodId(2)];
+        let calls = Calls { looks: 1, changes: 1, iod: 1 };
+        let ceiling = limits().round_trips(4, calls, &both).unwrap();
+        assert!((ceiling.rate - 4.0 / (0.002 + 0.003)).abs() < 1e-9, "{}", ceiling.rate);
+        let says =
+            "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
+        assert_eq!(ceiling.limit, says);
+        assert_eq!(limits().round_trips(1, Calls::default(), &both), None);
+    }
+
+    #[test]
+    fn what_the_servers_can_answer_binds_more_tasks_than_they_have_processors() {
+        let mut limits = limits();
+        limits.all.push(limit(LimitKind::MdsChanges, None, 300.0));
+        let calls = Calls { looks: 0, changes: 3, iod: 1 };
+        let bound = bind(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("MdsChanges, 3 for each", 100.0, 50.0));
+        let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
+        assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
+    }
+
+    #[test]
+    fn a_wait_is_named_with_its_daemon() {
+        let ceiling = limits().waits(LimitKind::Force, 1, &[IodId(2)]).unwrap();
+        assert_eq!((ceiling.rate, ceiling.limit.as_str()), (100.0, "a 4 KiB write and sync at I/O daemon 2 (h2:1)"));
+    }
+
+    #[test]
+    fn nothing_measured_binds_nothing() {
+        assert_eq!(bind(1.0, &[]), None);
+        let broken = Ceiling { limit: String::new(), rate: f64::NAN };
+        assert_eq!(bind(1.0, &[broken, Ceiling { limit: String::new(), rate: 0.0 }]), None);
+    }
+}

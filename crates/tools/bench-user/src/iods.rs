@@ -1,0 +1,84 @@
+//! The daemons that take part, and files on one of them alone.
+
+use braid_client::{
+    Client, File, IodId, OpenOptions, WishedDistribution,
+    message::types::{IodInfo, IodState},
+};
+
+use crate::{
+    bench::Bench,
+    error::{BenchError, Result},
+};
+
+/// A daemon that takes part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Iod {
+    pub(crate) id: IodId,
+    pub(crate) address: String,
+    /// Its place in the list of those that new files are put on.
+    pub(crate) ordinal: u16,
+    /// Names its disk, so that daemons that share one are known.
+    pub(crate) device: u64,
+    /// Bytes that may still be written.
+    pub(crate) available: u64,
+}
+
+impl Iod {
+    /// `I/O daemon 2 (127.0.0.1:7001)`.
+    pub(crate) fn name(&self) -> String {
+        format!("I/O daemon {} ({})", self.id, self.address)
+    }
+}
+
+/// All daemons that new files are put on.
+///
+/// # Errors
+/// One is down, or there is none.
+pub(crate) fn usable(client: &Client) -> Result<Vec<Iod>> {
+    let map = client.cluster_map()?;
+    if let Some(down) = map.iods.iter().find(|iod| iod.state == IodState::Down) {
+        return Err(BenchError::Down { iod: down.id.0.into(), address: down.addresses.join(" ") });
+    }
+    let mut up: Vec<&IodInfo> = map.iods.iter().filter(|iod| iod.state == IodState::Up).collect();
+    up.sort_by_key(|iod| iod.id);
+    if up.is_empty() {
+        return Err(BenchError::NoIods);
+    }
+    let iod = |(ordinal, info): (u16, &&IodInfo)| Iod {
+        id: info.id,
+        address: info.addresses.join(" "),
+        ordinal,
+        device: info.space.device,
+        available: info.space.available.0,
+    };
+    Ok((0..).zip(&up).map(iod).collect())
+}
+
+impl Bench<'_> {
+    /// A file whose bytes all lie on one daemon; the same each time.
+    pub(crate) fn file_on(&self, iod: &Iod, name: &str) -> Result<File> {
+        let options = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .distribution(WishedDistribution::Single)
+            .iod_count(1)
+            .first_iod(iod.ordinal);
+        let file = self.client.open(self.scratch.path(name).as_str(), &options)?;
+        // A daemon that joined or left meanwhile moves the ordinals.
+        if spread(&file) != [iod.id] {
+            let why = format!("the daemons changed during the run: {name} did not get onto {}", iod.name());
+            return Err(BenchError::Usage(why));
+        }
+        Ok(file)
+    }
+}
+
+/// The daemons that a file's bytes lie on.
+pub(crate) fn spread(file: &File) -> Vec<IodId> {
+    let layout = file.layout();
+    let mut iods: Vec<IodId> = layout.placements().flat_map(|(_, place)| place.iods.iter().copied()).collect();
+    iods.sort_unstable();
+    iods.dedup();
+    iods
+}

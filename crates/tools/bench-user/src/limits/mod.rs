@@ -1,0 +1,45 @@
+//! What the cluster stands on, each part by itself, before anything is asked of the file system.
+//!
+//! All of it goes through calls that every client may make, so that a run needs no rights on the servers and disturbs nobody's
+//! files: a daemon's network is measured by bytes that its memory has, its disk by flushes.
+
+mod disk;
+mod memory;
+mod metadata;
+mod network;
+
+use crate::{
+    bench::{Bench, Told},
+    error::Result,
+    report::{Limit, LimitKind, Unit},
+};
+
+/// How many limits there are with so many daemons: their time is shared out.
+pub(crate) fn count(iods: usize) -> usize {
+    network::EACH * iods + disk::EACH * iods + network::ALL + metadata::COUNT + 1
+}
+
+/// Measures each of them once.
+pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+    (bench.tell)(Told::Now("this machine's memory"));
+    let mut all = vec![memory::measure(bench)?];
+    for iod in &bench.iods {
+        (bench.tell)(Told::Now(&iod.name()));
+        all.extend(network::one(bench, iod)?);
+        all.extend(disk::measure(bench, iod)?);
+    }
+    (bench.tell)(Told::Now("all I/O daemons at once"));
+    all.extend(network::all(bench)?);
+    all.extend(metadata::measure(bench)?);
+    Ok(all)
+}
+
+fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, sample: f64) -> Limit {
+    use LimitKind as K;
+    let unit = match kind {
+        K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite => Unit::BytesPerSecond,
+        K::IodCalls | K::MdsCalls | K::MdsChanges => Unit::PerSecond,
+        K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
+    };
+    Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples: vec![sample] }
+}

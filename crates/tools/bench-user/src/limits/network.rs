@@ -1,0 +1,119 @@
+//! How fast bytes go to each daemon and back, one daemon at a time and all at once, and how long a call takes.
+//!
+//! The bytes are those of one short stretch of an object, written and read again and again: they stay in the daemon's memory, and
+//! its disk is not waited for. Where the network is faster than the daemon copies memory, that is what is measured.
+
+use std::time::Instant;
+
+use braid_client::File;
+
+use super::limit;
+use crate::{
+    bench::Bench,
+    bound::Way,
+    error::Result,
+    iods::Iod,
+    report::{Limit, LimitKind},
+    sample::{Step, rate, time},
+};
+
+/// Limits of each daemon.
+pub(super) const EACH: usize = 3;
+/// Limits of all of them together.
+pub(super) const ALL: usize = 3;
+
+/// What the client sends in one request at most.
+const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// Less in a request measures round trips.
+const REQUEST_BYTES_MIN: usize = 256 << 10;
+/// Connections to one daemon at most.
+const STREAMS_MAX: u32 = 4;
+/// Requests that should fit into a sample.
+const REQUESTS_IN_SAMPLE: f64 = 4.0;
+
+/// To and from one daemon, and the round trip.
+pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
+    let streams = bench.options.tasks().min(STREAMS_MAX);
+    let file = bench.file_on(iod, &format!("network-{}", iod.id))?;
+    let request = request_bytes(bench, &file)?;
+    let files: Vec<&File> = (0..streams).map(|_| &file).collect();
+    let stretches: Vec<u64> = (0..u64::from(streams)).collect();
+    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory");
+    let id = Some(iod.id.0);
+    let send = transfer(bench, Way::Send, &files, &stretches, request)?;
+    let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
+    let round_trips = time(bench, bench.limit_sample, || Ok(file.size().map(drop)?))?;
+    Ok(vec![
+        limit(LimitKind::Send, id, format!("the network to {}", iod.name()), how.as_str(), send),
+        limit(LimitKind::Receive, id, format!("the network from {}", iod.name()), how, receive),
+        limit(
+            LimitKind::RoundTrip,
+            id,
+            format!("the round trip to {}", iod.name()),
+            "a call that asks how long an object is",
+            round_trips,
+        ),
+    ])
+}
+
+/// To and from all daemons at once.
+pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+    let mut opened = Vec::new();
+    for iod in &bench.iods {
+        opened.push(bench.file_on(iod, &format!("network-all-{}", iod.id))?);
+    }
+    let streams = bench.iods.len().max(bench.options.tasks().min(STREAMS_MAX) as usize);
+    let request = request_bytes(bench, &opened[0])?;
+    let files: Vec<&File> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
+    let stretches: Vec<u64> = (0..streams).map(|at| (at / opened.len()) as u64).collect();
+    let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory");
+    let send = transfer(bench, Way::Send, &files, &stretches, request)?;
+    let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
+    let count = bench.iods.len();
+    let tasks = bench.options.tasks();
+    let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
+    let mut calls: Vec<_> = asked.map(|file| Step(|| Ok(file.size().map(|_| 1)?))).collect();
+    let calls = rate(bench, bench.limit_sample, &mut calls)?;
+    let to = format!("the network to all {count} I/O daemons at once");
+    let from = format!("the network from all {count} I/O daemons at once (incast)");
+    Ok(vec![
+        limit(LimitKind::SendAll, None, to, how.as_str(), send),
+        limit(LimitKind::ReceiveAll, None, from, how, receive),
+        limit(
+            LimitKind::IodCalls,
+            None,
+            format!("the calls that I/O daemons answer to {tasks} tasks"),
+            "each task asks one daemon how long an object is",
+            calls,
+        ),
+    ])
+}
+
+/// So long that one request is a part of a sample, so short that the waiting between two is not what is measured.
+fn request_bytes(bench: &Bench<'_>, file: &File) -> Result<usize> {
+    let buffer = vec![1_u8; REQUEST_BYTES_MIN];
+    file.write_at(&buffer, 0)?;
+    let began = Instant::now();
+    file.write_at(&buffer, 0)?;
+    let rate = REQUEST_BYTES_MIN as f64 / began.elapsed().as_secs_f64().max(1e-9);
+    let fits = (rate * bench.limit_sample.as_secs_f64() / REQUESTS_IN_SAMPLE) as usize;
+    Ok(fits.clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX) >> 18 << 18)
+}
+
+fn transfer(bench: &Bench<'_>, way: Way, files: &[&File], stretches: &[u64], request: usize) -> Result<f64> {
+    let mut steps: Vec<_> = files
+        .iter()
+        .zip(stretches)
+        .map(|(file, stretch)| {
+            let mut buffer = vec![1_u8; request];
+            let offset = stretch * request as u64;
+            Step(move || {
+                Ok(match way {
+                    Way::Send => file.write_at(&buffer, offset)?,
+                    Way::Receive => file.read_at(&mut buffer, offset)?,
+                } as u64)
+            })
+        })
+        .collect();
+    rate(bench, bench.limit_sample, &mut steps)
+}

@@ -1,0 +1,131 @@
+//! What a run is asked to do.
+
+use std::time::Duration;
+
+use crate::{
+    error::{BenchError, Result},
+    preset,
+};
+
+/// What a run is asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Time of all samples of one row together.
+    pub row_time: Duration,
+    /// Samples of each row and limit.
+    pub samples: usize,
+    /// Bytes of the files of one row, at most.
+    pub bytes_max: u64,
+    /// Tasks of the rows that have several; `None`: the preset's, or 4.
+    pub tasks: Option<u32>,
+    /// Rows that are wanted; empty: those of the default set.
+    pub only: Vec<String>,
+    /// Rows with the parameters of one of the papers, in place of the default set.
+    pub preset: Option<String>,
+    /// In under a minute: fewer rows, shorter ones.
+    pub quick: bool,
+    /// The directory of the file system that the scratch directory is made in.
+    pub at: String,
+}
+
+/// The defaults.
+pub const OPTIONS_DEFAULT: Options = Options {
+    row_time: Duration::from_secs(3),
+    samples: 5,
+    bytes_max: 1 << 30,
+    tasks: None,
+    only: Vec::new(),
+    preset: None,
+    quick: false,
+    at: String::new(),
+};
+
+/// What a quick run spends on its rows together. With the limits ([`QUICK_LIMITS`]), making files and removing them it stays under a
+/// minute.
+const QUICK_ROWS: Duration = Duration::from_secs(16);
+/// What a quick run spends on all limits together.
+const QUICK_LIMITS: Duration = Duration::from_secs(6);
+/// What a run spends on all limits together.
+const LIMITS: Duration = Duration::from_secs(40);
+/// A sample is at least this long: shorter ones measure the scheduler.
+const SAMPLE_MIN: Duration = Duration::from_millis(20);
+/// A limit's sample is at most this long.
+const LIMIT_SAMPLE_MAX: Duration = Duration::from_millis(500);
+/// Tasks where nobody says how many.
+const TASKS: u32 = 4;
+/// Tasks at most: each is a thread, with a connection to each daemon.
+const TASKS_MAX: u32 = 256;
+
+impl Options {
+    /// How long one sample of a row is, when there are `rows` of them.
+    #[must_use]
+    pub fn sample(&self, rows: usize) -> Duration {
+        let row = if self.quick { self.row_time.min(QUICK_ROWS / rows.max(1) as u32) } else { self.row_time };
+        (row / self.samples.max(1) as u32).max(SAMPLE_MIN)
+    }
+
+    /// How long one sample of a limit is, when there are `limits` of them.
+    #[must_use]
+    pub fn limit_sample(&self, limits: usize) -> Duration {
+        let all = if self.quick { QUICK_LIMITS } else { LIMITS };
+        let one = all / (limits.max(1) * self.samples.max(1)) as u32;
+        one.clamp(SAMPLE_MIN, LIMIT_SAMPLE_MAX.min(self.row_time).max(SAMPLE_MIN))
+    }
+
+    /// Tasks of the rows that have several.
+    #[must_use]
+    pub fn tasks(&self) -> u32 {
+        self.tasks.or_else(|| preset::tasks(self.preset.as_deref()?)).unwrap_or(TASKS)
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        let wrong = |what: &str| Err(BenchError::Usage(what.to_owned()));
+        if self.tasks() == 0 || self.tasks() > TASKS_MAX {
+            return wrong("tasks are 1 to 256");
+        }
+        if self.samples == 0 || self.samples > 1000 {
+            return wrong("samples are 1 to 1000");
+        }
+        if self.bytes_max < MIN_BYTES {
+            return wrong("files of less than 1 MiB measure nothing");
+        }
+        if self.row_time.is_zero() || self.row_time > Duration::from_secs(3600) {
+            return wrong("a row takes more than nothing and at most an hour");
+        }
+        Ok(())
+    }
+}
+
+/// Files are at least this long.
+pub(crate) const MIN_BYTES: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quick_run_stays_within_its_time_whatever_there_is_to_measure() {
+        let quick = Options { quick: true, samples: 4, ..OPTIONS_DEFAULT };
+        for rows in [1, 10, 30] {
+            assert!(quick.sample(rows) * 4 * rows as u32 <= QUICK_ROWS.max(SAMPLE_MIN * 4 * rows as u32));
+        }
+        for limits in [10, 40, 90] {
+            assert!(quick.limit_sample(limits) * 4 * limits as u32 <= QUICK_LIMITS.max(SAMPLE_MIN * 4 * limits as u32));
+        }
+        assert_eq!(quick.sample(1), Duration::from_millis(750), "no longer than a row of any run");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        assert_eq!(OPTIONS_DEFAULT.check(), Ok(()));
+        for wrong in [
+            Options { tasks: Some(0), ..OPTIONS_DEFAULT },
+            Options { tasks: Some(257), ..OPTIONS_DEFAULT },
+            Options { samples: 0, ..OPTIONS_DEFAULT },
+            Options { bytes_max: 4096, ..OPTIONS_DEFAULT },
+            Options { row_time: Duration::ZERO, ..OPTIONS_DEFAULT },
+        ] {
+            assert!(wrong.check().is_err(), "{wrong:?}");
+        }
+    }
+}

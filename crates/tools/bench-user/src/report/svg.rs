@@ -1,0 +1,97 @@
+//! Bars with their spread and their limit, as inline SVG: no script, no style sheet but the page's.
+
+use std::fmt::Write;
+
+use super::{Row, amount};
+
+const WIDTH: f64 = 900.0;
+const LABEL_WIDTH: f64 = 190.0;
+const NUMBER_WIDTH: f64 = 110.0;
+const BAR_HEIGHT: f64 = 16.0;
+const ROW_HEIGHT: f64 = 28.0;
+
+/// `text` where text or a quoted attribute stands.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Not allowed in XML, whatever way it is written.
+            control if control.is_control() && !"\n\t".contains(control) => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// A bar for each row: the median; a line from the least to the greatest sample; an upright stroke where the limit is.
+/// All rows count the same.
+pub(super) fn bars(rows: &[&Row]) -> String {
+    let far = |row: &&Row| row.bound.as_ref().map_or(0.0, |bound| bound.ceiling).max(row.summary.high);
+    let most = rows.iter().map(far).fold(0.0, f64::max);
+    let scale = if most > 0.0 { (WIDTH - LABEL_WIDTH - NUMBER_WIDTH) / most } else { 0.0 };
+    let height = ROW_HEIGHT * rows.len() as f64;
+    let mut out = format!(
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
+         aria-label=\"each row beside its limit\">\n"
+    );
+    for (at, row) in rows.iter().enumerate() {
+        bar(&mut out, row, at as f64 * ROW_HEIGHT, scale);
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+fn bar(out: &mut String, row: &Row, top: f64, scale: f64) {
+    let x = |value: f64| LABEL_WIDTH + value * scale;
+    let (middle, bar_top) = (top + ROW_HEIGHT / 2.0, top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0);
+    let (low, high, median) = (x(row.summary.low), x(row.summary.high), x(row.summary.median));
+    let text = middle + 4.0;
+    let mut end = median.max(high);
+    // A String takes everything.
+    let _ = writeln!(
+        out,
+        "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>",
+        LABEL_WIDTH - 8.0,
+        escaped(&row.name)
+    );
+    let width = (median - LABEL_WIDTH).max(0.5);
+    let _ = writeln!(
+        out,
+        "<rect x=\"{LABEL_WIDTH}\" y=\"{bar_top:.1}\" width=\"{width:.1}\" height=\"{BAR_HEIGHT}\" class=\"bar\"/>"
+    );
+    let _ = writeln!(
+        out,
+        "<path d=\"M{low:.1} {middle:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\" class=\"spread\"/>",
+        middle - 4.0,
+        middle - 4.0
+    );
+    if let Some(bound) = &row.bound {
+        let limit = x(bound.ceiling);
+        end = end.max(limit);
+        let _ = writeln!(
+            out,
+            "<path d=\"M{limit:.1} {:.1}v{:.1}\" class=\"limit\"><title>{}</title></path>",
+            bar_top - 3.0,
+            BAR_HEIGHT + 6.0,
+            escaped(&bound.limit)
+        );
+    }
+    let number = amount(row.summary.median, row.unit);
+    let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\">{}</text>", end + 6.0, escaped(&number));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_xml_reads_as_its_own_is_escaped() {
+        assert_eq!(escaped("<a href='x'>&\"\u{1}"), "&lt;a href=&#39;x&#39;&gt;&amp;&quot;\u{fffd}");
+        assert_eq!(escaped("größer – 1 µs"), "größer – 1 µs");
+    }
+}

@@ -1,0 +1,331 @@
+//! Rows that read and write files: by one task or several, one file or many, in order or not, through views, together or each alone.
+
+use std::time::Duration;
+
+use braid_client::{File, Group, ThreadGroup, View};
+
+use super::{Kind, Measured, Random, Spec, files::Files, files::Shape, files::TaskFile, files::iods_of};
+use crate::{
+    bench::Bench,
+    bound::{Calls, Limits, Way},
+    content::BLOCK_BYTES_MAX,
+    error::Result,
+    report::{LimitKind, Unit},
+    sample::{Task, rate},
+};
+
+/// Requests below this are counted, larger ones are weighed.
+const COUNTED_BYTES_MAX: usize = 32 << 10;
+/// How long tasks wait for each other between two collective calls.
+const MEET: Duration = Duration::from_secs(120);
+
+const MIB: usize = 1 << 20;
+const KIB: usize = 1 << 10;
+
+/// What a row of data does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Data {
+    pub(crate) write: bool,
+    /// What was written is flushed before it is written again, and at the end of each sample; that counts.
+    pub(crate) flush: bool,
+    pub(crate) tasks: u32,
+    /// One file for all tasks, or one each.
+    pub(crate) shared: bool,
+    /// Bytes of one request.
+    pub(crate) request: usize,
+    /// At random places, or in order.
+    pub(crate) random: bool,
+    /// Tasks see the file in pieces of this many bytes, dealt out in turn; else each has its own stretch.
+    pub(crate) piece: Option<usize>,
+    /// All tasks make each request together.
+    pub(crate) collective: bool,
+    /// Daemons that each file lies on.
+    pub(crate) iods: Option<u16>,
+    pub(crate) stripe: Option<u64>,
+}
+
+/// 1 MiB requests of one task, in order.
+pub(crate) const PLAIN: Data = Data {
+    write: false,
+    flush: false,
+    tasks: 1,
+    shared: true,
+    request: MIB,
+    random: false,
+    piece: None,
+    collective: false,
+    iods: None,
+    stripe: None,
+};
+
+pub(super) fn default_rows(tasks: u32) -> Vec<Spec> {
+    let row = |name: &str, what: &str, data: Data| Spec {
+        name: name.into(),
+        what: what.into(),
+        kind: Kind::Data(data),
+        quick: true,
+    };
+    let write = |data: Data| Data { write: true, ..data };
+    let several = Data { tasks, ..PLAIN };
+    let own = Data { shared: false, ..several };
+    let small = Data { request: 4 * KIB, random: true, ..several };
+    // Below a page, daemons read for all tasks at once (ADR 0015).
+    let strided = Data { piece: Some(KIB), ..several };
+    let together = Data { collective: true, ..strided };
+    vec![
+        row("sequential-write", "1 MiB requests, one task, to the daemons' memory", write(PLAIN)),
+        row(
+            "sequential-write-flushed",
+            "the same, flushed before a byte is written again and at the end of each sample",
+            Data { flush: true, ..write(PLAIN) },
+        ),
+        row("sequential-read", "1 MiB requests, one task, of what was just written", PLAIN),
+        row("random-write-4k", "4 KiB requests at random places of one file", write(small)),
+        row("random-read-4k", "4 KiB requests at random places of one file", small),
+        row("shared-write", "1 MiB requests, each task its own stretch of one file", write(several)),
+        row("shared-read", "1 MiB requests, each task its own stretch of one file", several),
+        row("separate-write", "1 MiB requests, each task its own file", write(own)),
+        row("separate-read", "1 MiB requests, each task its own file", own),
+        row("strided-write", "1 MiB requests of views: each task every so manyth KiB of one file", write(strided)),
+        row("strided-read", "1 MiB requests of views: each task every so manyth KiB of one file", strided),
+        row("collective-write", "the same, all tasks together", write(together)),
+        row("collective-read", "the same, all tasks together", together),
+    ]
+}
+
+/// In the spirit of IOR and IOzone.
+pub(super) fn patterns(tasks: u32) -> Vec<Spec> {
+    let row = |name: &str, what: &str, data: Data| Spec {
+        name: name.into(),
+        what: what.into(),
+        kind: Kind::Data(data),
+        quick: false,
+    };
+    let ior = Data { tasks, piece: Some(MIB), request: 256 * KIB, ..PLAIN };
+    let iozone = Data { tasks, shared: false, request: 64 * KIB, ..PLAIN };
+    let ior_what = "as IOR: one file of segments, in each a block of 1 MiB of each task, transfers of 256 KiB";
+    vec![
+        row("ior-write", ior_what, Data { write: true, ..ior }),
+        row("ior-read", ior_what, ior),
+        row(
+            "iozone-rewrite",
+            "as IOzone: records of 64 KiB, a file of its own each, in order",
+            Data { write: true, ..iozone },
+        ),
+        row("iozone-read", "as IOzone: records of 64 KiB, a file of its own each, in order", iozone),
+        row(
+            "iozone-random-write",
+            "as IOzone: records of 64 KiB at random places",
+            Data { write: true, random: true, ..iozone },
+        ),
+        row("iozone-random-read", "as IOzone: records of 64 KiB at random places", Data { random: true, ..iozone }),
+    ]
+}
+
+impl Data {
+    fn shape(&self) -> Shape {
+        Shape {
+            shared: self.shared,
+            tasks: self.tasks,
+            block: self.piece.map_or(BLOCK_BYTES_MAX, |piece| common(piece, BLOCK_BYTES_MAX)),
+            iods: self.iods,
+            stripe: self.stripe,
+        }
+    }
+
+    /// How long the files of the row must be together for a request of each task.
+    pub(super) fn bytes_min(&self) -> u64 {
+        // Whole pieces, of which a request may need one more than it is long.
+        let one = self.request + self.piece.unwrap_or(0);
+        (one as u64).next_multiple_of(BLOCK_BYTES_MAX as u64) * u64::from(self.tasks)
+    }
+
+    fn is_counted(&self) -> bool {
+        self.request <= COUNTED_BYTES_MAX
+    }
+
+    /// How much of its file a task has: whole requests.
+    fn stream_bytes(&self, file_bytes: u64) -> u64 {
+        let request = self.request as u64;
+        let share = if self.shared { file_bytes / u64::from(self.tasks) } else { file_bytes };
+        let whole = self.piece.map_or(share, |piece| share / piece as u64 * piece as u64);
+        whole / request * request
+    }
+}
+
+pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>, data: Data) -> Result<Measured> {
+    let opened = files.of(data.shape())?;
+    let iods = iods_of(&opened);
+    let groups: Vec<Option<ThreadGroup>> = match data.collective {
+        true => ThreadGroup::of(data.tasks).into_iter().map(Some).collect(),
+        false => (0..data.tasks).map(|_| None).collect(),
+    };
+    let mut tasks = Vec::new();
+    for (rank, (file, group)) in (0..).zip(opened.into_iter().zip(groups)) {
+        tasks.push(DataTask::new(data, rank, file, group)?);
+    }
+    let sample = rate(bench, bench.sample, &mut tasks)?;
+    if data.write {
+        tasks.iter().try_for_each(|task| task.file.check())?;
+    }
+    let (way, unit) = (if data.write { Way::Send } else { Way::Receive }, unit_of(data));
+    let mut ceilings = limits.network(way, &iods);
+    if data.flush {
+        ceilings.extend(limits.disks(&iods));
+    }
+    if data.is_counted() {
+        ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);
+        ceilings.extend(limits.calls(data.tasks, Calls { iod: 1, ..Calls::default() }, &iods));
+        let read = (!data.write).then(|| limits.waits(LimitKind::SmallRead, data.tasks, &iods)).flatten();
+        ceilings.extend(read);
+    }
+    Ok(Measured { unit, tasks: data.tasks, sample, ceilings })
+}
+
+/// The greatest common divisor: blocks of it fill pieces and requests.
+fn common(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { common(b, a % b) }
+}
+
+fn unit_of(data: Data) -> Unit {
+    if data.is_counted() { Unit::PerSecond } else { Unit::BytesPerSecond }
+}
+
+struct DataTask {
+    data: Data,
+    rank: u64,
+    file: TaskFile,
+    /// What the task sees of it.
+    view: File,
+    group: Option<ThreadGroup>,
+    buffer: Vec<u8>,
+    random: Random,
+    /// Requests made.
+    made: u64,
+    requests: u64,
+}
+
+impl DataTask {
+    fn new(data: Data, rank: u64, file: TaskFile, group: Option<ThreadGroup>) -> Result<Self> {
+        let view = match data.piece.filter(|_| data.shared) {
+            Some(piece) => {
+                let piece = piece as u64;
+                View::strided(rank * piece, piece, u64::from(data.tasks) * piece)
+            }
+            None => View::whole(),
+        };
+        let stream = data.stream_bytes(file.bytes);
+        let requests = stream / data.request as u64;
+        assert!(requests > 0, "`bytes_min` is what a request of each task needs");
+        let buffer = file.content.buffer(data.request);
+        let view = file.file.with_view(view)?;
+        Ok(Self { data, rank, view, group, buffer, random: Random::new(rank), made: 0, requests, file })
+    }
+
+    /// The next position of the task's stream.
+    fn next_position(&mut self) -> u64 {
+        let number = if self.data.random { self.random.below(self.requests) } else { self.made % self.requests };
+        self.made += 1;
+        number * self.data.request as u64
+    }
+
+    /// Where in the file a byte of the task's stream lies.
+    fn offset(&self, position: u64) -> u64 {
+        let (data, tasks) = (&self.data, u64::from(self.data.tasks));
+        match data.piece.filter(|_| data.shared) {
+            Some(piece) => {
+                let piece = piece as u64;
+                self.rank * piece + position / piece * tasks * piece + position % piece
+            }
+            None => self.start() + position,
+        }
+    }
+
+    /// Where its stretch begins.
+    fn start(&self) -> u64 {
+        if self.data.shared { self.rank * self.requests * self.data.request as u64 } else { 0 }
+    }
+
+    /// Where the view's own position is for a position of the stream.
+    fn place(&self, position: u64) -> u64 {
+        if self.data.piece.is_some() { position } else { self.start() + position }
+    }
+
+    fn write(&mut self, position: u64) -> Result<()> {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let block = self.file.content.block();
+        self.file.content.stamp(&mut buffer, |at| self.offset(position + (at * block) as u64));
+        let place = self.place(position);
+        let written = match &self.group {
+            Some(group) => self.view.write_all_at(group, &buffer, place),
+            None => self.view.write_at(&buffer, place),
+        };
+        self.buffer = buffer;
+        Ok(written.map(drop)?)
+    }
+
+    fn read(&mut self, position: u64) -> Result<()> {
+        let place = self.place(position);
+        let bytes = match &self.group {
+            Some(group) => self.view.read_all_at(group, &mut self.buffer, place)?,
+            None => self.view.read_at(&mut self.buffer, place)?,
+        };
+        let content = &self.file.content;
+        let offset = |at: usize| self.offset(position + (at * content.block()) as u64);
+        let short = (bytes < self.buffer.len()).then(|| self.offset(position + bytes as u64));
+        match short.or_else(|| content.wrong_stamp(&self.buffer, offset)) {
+            Some(wrong) => Err(self.file.wrong(wrong)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Task for DataTask {
+    fn step(&mut self) -> Result<u64> {
+        // What is written twice before a flush reaches the disk once.
+        if self.data.flush && self.made > 0 && self.made.is_multiple_of(self.requests) {
+            self.file.file.sync()?;
+        }
+        let position = self.next_position();
+        if self.data.write {
+            self.write(position)?
+        } else {
+            self.read(position)?
+        }
+        Ok(if self.data.is_counted() { 1 } else { self.data.request as u64 })
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.data.flush {
+            self.file.file.sync()?;
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self, late: bool) -> Result<bool> {
+        let Some(group) = &self.group else { return Ok(!late) };
+        let all = group.all_gather(&[u8::from(late)], MEET)?;
+        Ok(all.iter().all(|one| one != &[1]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_least_length_have_a_request_for_each_task() {
+        let rows = [default_rows(3), patterns(3)].concat();
+        let presets =
+            crate::preset::PRESETS.iter().flat_map(|(name, tasks, _)| crate::preset::rows(name, *tasks, 64).unwrap());
+        for spec in rows.into_iter().chain(presets) {
+            let Kind::Data(data) = spec.kind else { continue };
+            let files = if data.shared { 1 } else { u64::from(data.tasks) };
+            let each = data.bytes_min() / files / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64;
+            assert!(data.stream_bytes(each) >= data.request as u64, "{}", spec.name);
+            let block = data.shape().block;
+            assert!(data.request % block == 0 && data.piece.is_none_or(|piece| piece % block == 0), "{}", spec.name);
+            assert!(block >= 16, "{}", spec.name);
+        }
+    }
+}

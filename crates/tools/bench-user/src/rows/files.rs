@@ -1,0 +1,168 @@
+//! Files of the data rows: written once before they are measured, so that the first touch of a disk's blocks is not what is measured,
+//! and with content that tells where it belongs.
+
+use braid_client::{File, IodId, OpenOptions};
+
+use crate::{
+    bench::Bench,
+    content::{BLOCK_BYTES_MAX, Content},
+    error::{BenchError, Result},
+    iods::spread,
+};
+
+/// What is written in one request when files are made.
+const FILL_BYTES: usize = 4 << 20;
+/// How much of each file is compared byte for byte after it was written to, in how many places.
+const CHECK_BYTES: usize = 256 << 10;
+const CHECK_PLACES: u64 = 4;
+
+/// Which files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    /// One file for all tasks, or one each.
+    pub(crate) shared: bool,
+    pub(crate) tasks: u32,
+    /// Bytes of a stamped block.
+    pub(crate) block: usize,
+    /// Daemons that each lies on; `None`: as the directory's default says.
+    pub(crate) iods: Option<u16>,
+    pub(crate) stripe: Option<u64>,
+}
+
+impl Shape {
+    /// Shapes with the same key have the same files: how many tasks have a shared one open is nothing that it keeps.
+    fn key(&self) -> Self {
+        Self { tasks: if self.shared { 1 } else { self.tasks }, ..*self }
+    }
+}
+
+/// A file, as one task has it open.
+#[derive(Debug)]
+pub(crate) struct TaskFile {
+    pub(crate) file: File,
+    pub(crate) path: String,
+    pub(crate) content: Content,
+    pub(crate) bytes: u64,
+}
+
+/// The files that are there. Those of the last shapes are kept, as many as the share of the free space allows.
+pub(crate) struct Files<'b> {
+    bench: &'b Bench<'b>,
+    made: Vec<(Shape, Vec<String>)>,
+    number: u64,
+}
+
+impl<'b> Files<'b> {
+    pub(crate) fn new(bench: &'b Bench<'b>) -> Self {
+        Self { bench, made: Vec::new(), number: 0 }
+    }
+
+    /// The files of this shape, one for each task.
+    pub(crate) fn of(&mut self, shape: Shape) -> Result<Vec<TaskFile>> {
+        let alike = |made: &Shape| made.key() == shape.key();
+        let place = match self.made.iter().position(|(made, _)| alike(made)) {
+            Some(place) => place,
+            None => self.make(shape)?,
+        };
+        let (_, paths) = &self.made[place];
+        let bytes = self.bytes(shape);
+        let open = |task: usize| {
+            let path = &paths[task % paths.len()];
+            let file = self.bench.client.open(path.as_str(), &OpenOptions::new().read(true).write(true))?;
+            let content = Content::new(seed_of(path), shape.block);
+            Ok(TaskFile { file, path: path.clone(), content, bytes })
+        };
+        (0..shape.tasks as usize).map(open).collect()
+    }
+
+    /// How long each is: whole blocks, and all of them together no longer than a row's files may be.
+    fn bytes(&self, shape: Shape) -> u64 {
+        let count = if shape.shared { 1 } else { u64::from(shape.tasks) };
+        self.bench.bytes / count / BLOCK_BYTES_MAX as u64 * BLOCK_BYTES_MAX as u64
+    }
+
+    /// Makes them; where they stand in the list.
+    fn make(&mut self, shape: Shape) -> Result<usize> {
+        // Two sets at a time is what the share of the free space was shared out to.
+        if self.made.len() == 2 {
+            let (_, paths) = self.made.remove(0);
+            for path in paths {
+                self.bench.client.unlink(path.as_str())?;
+            }
+        }
+        let count = if shape.shared { 1 } else { shape.tasks };
+        let paths: Vec<String> = (0..count)
+            .map(|_| {
+                self.number += 1;
+                self.bench.scratch.path(format!("data-{}", self.number))
+            })
+            .collect();
+        // Before they are filled: what is half there is removed with the directory.
+        self.made.push((shape, paths.clone()));
+        for path in &paths {
+            self.fill(path, shape)?;
+        }
+        Ok(self.made.len() - 1)
+    }
+
+    fn fill(&self, path: &str, shape: Shape) -> Result<()> {
+        let mut options = OpenOptions::new().write(true).create_new(true);
+        if let Some(count) = shape.iods {
+            options = options.iod_count(count).first_iod(0);
+        }
+        if let Some(bytes) = shape.stripe {
+            options = options.stripe_size(bytes);
+        }
+        let file = self.bench.client.open(path, &options)?;
+        let content = Content::new(seed_of(path), shape.block);
+        let mut buffer = content.buffer(FILL_BYTES);
+        let (mut at, end) = (0, self.bytes(shape));
+        while at < end {
+            self.bench.check_stop()?;
+            let bytes = (end - at).min(FILL_BYTES as u64) as usize;
+            content.stamp(&mut buffer[..bytes], |block| at + (block * content.block()) as u64);
+            file.write_at(&buffer[..bytes], at)?;
+            at += bytes as u64;
+        }
+        // What is still on its way to the disk would be in the way of the first row.
+        file.sync()?;
+        Ok(file.close()?)
+    }
+}
+
+impl TaskFile {
+    /// Compares parts of the file with what it must have, byte for byte.
+    pub(crate) fn check(&self) -> Result<()> {
+        let block = self.content.block() as u64;
+        let window = (CHECK_BYTES as u64).min(self.bytes) / block * block;
+        let mut buffer = vec![0; window as usize];
+        for place in 0..CHECK_PLACES {
+            let at = (self.bytes - window) / (CHECK_PLACES - 1) * place / block * block;
+            let bytes = self.file.read_at(&mut buffer, at)?;
+            let offset = |number: usize| at + number as u64 * block;
+            let wrong = self.content.wrong_block(&buffer[..bytes], offset);
+            let end = (bytes < buffer.len()).then_some(at + bytes as u64);
+            if let Some(offset) = wrong.or(end) {
+                return Err(self.wrong(offset));
+            }
+        }
+        Ok(())
+    }
+
+    /// The error that says that the file has something else at an offset.
+    pub(crate) fn wrong(&self, offset: u64) -> BenchError {
+        BenchError::WrongData { file: self.path.clone(), offset }
+    }
+}
+
+/// The daemons that files lie on.
+pub(crate) fn iods_of(files: &[TaskFile]) -> Vec<IodId> {
+    let mut iods: Vec<IodId> = files.iter().flat_map(|file| spread(&file.file)).collect();
+    iods.sort_unstable();
+    iods.dedup();
+    iods
+}
+
+fn seed_of(path: &str) -> u64 {
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

@@ -1,0 +1,139 @@
+//! What programs do with a file system, row by row.
+
+mod data;
+mod files;
+pub(crate) mod mixed;
+pub(crate) mod oltp;
+pub(crate) mod postmark;
+mod random;
+mod small;
+mod tree;
+
+pub(crate) use data::{Data, PLAIN};
+pub(crate) use random::Random;
+
+use crate::{
+    bench::{Bench, Told},
+    bound::{Ceiling, Limits, bind},
+    error::{BenchError, Result},
+    options::Options,
+    preset,
+    report::{Row, Unit},
+    stats::Summary,
+};
+pub(crate) use files::Files;
+
+/// A row that can be measured.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Spec {
+    pub(crate) name: String,
+    pub(crate) what: String,
+    pub(crate) kind: Kind,
+    /// Whether a quick run has it.
+    pub(crate) quick: bool,
+}
+
+/// What a row does.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    Data(Data),
+    Small(small::Phase),
+    /// Names made, looked at, renamed and removed, all tasks in one directory.
+    Storm,
+    Tree,
+    Oltp,
+    Postmark(postmark::Sizes),
+    Mixed,
+}
+
+/// What a row came to.
+pub(crate) struct Measured {
+    pub(crate) unit: Unit,
+    pub(crate) tasks: u32,
+    pub(crate) sample: f64,
+    pub(crate) ceilings: Vec<Ceiling>,
+}
+
+/// The default set.
+fn all(tasks: u32) -> Vec<Spec> {
+    let data = data::default_rows(tasks);
+    let names = [small::rows(), vec![tree::storm()]].concat();
+    let patterns = [data::patterns(tasks), vec![tree::mdtest(), postmark::row(), oltp::row(), mixed::row()]].concat();
+    [data, names, patterns].concat()
+}
+
+/// Names that `--only` takes.
+#[must_use]
+pub fn row_names() -> Vec<String> {
+    all(1).into_iter().map(|spec| spec.name).collect()
+}
+
+/// The rows that a run is to have.
+pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
+    let mut rows = match &options.preset {
+        Some(name) => preset::rows(name, options.tasks(), iods)?,
+        None => all(options.tasks()),
+    };
+    if let Some(unknown) = options.only.iter().find(|name| rows.iter().all(|row| row.name != **name)) {
+        let names: Vec<_> = rows.into_iter().map(|row| row.name).collect();
+        return Err(BenchError::Usage(format!("there is no row '{unknown}'; there are {}", names.join(", "))));
+    }
+    if !options.only.is_empty() {
+        rows.retain(|row| options.only.contains(&row.name));
+    } else if options.quick {
+        rows.retain(|row| row.quick);
+    }
+    Ok(rows)
+}
+
+/// Refuses rows whose requests do not fit into files of so many bytes: before anything was made.
+pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
+    let needs = |spec: &Spec| match spec.kind {
+        Kind::Data(data) => data.bytes_min(),
+        _ => 0,
+    };
+    match wanted.iter().find(|spec| needs(spec) > bytes) {
+        Some(spec) => Err(BenchError::Usage(format!(
+            "row '{}' needs files of {} KiB, and --size and the free space allow {} KiB",
+            spec.name,
+            needs(spec) >> 10,
+            bytes >> 10
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Measures each of them once, and adds the sample to its row. What binds it is found anew, with all limits' samples up to now.
+pub(crate) fn measure(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    files: &mut Files<'_>,
+    wanted: &[Spec],
+    rows: &mut Vec<Row>,
+) -> Result<()> {
+    for (at, spec) in wanted.iter().enumerate() {
+        (bench.tell)(Told::Now(&spec.name));
+        let measured = match &spec.kind {
+            Kind::Data(data) => data::measure(bench, limits, files, *data),
+            Kind::Small(phase) => small::measure(bench, limits, *phase),
+            Kind::Storm => tree::measure_storm(bench, limits),
+            Kind::Tree => tree::measure_mdtest(bench, limits),
+            Kind::Oltp => oltp::measure(bench, limits, files),
+            Kind::Postmark(sizes) => postmark::measure(bench, limits, *sizes),
+            Kind::Mixed => mixed::measure(bench, limits, files),
+        }?;
+        let mut samples = rows.get(at).map(|row| row.samples.clone()).unwrap_or_default();
+        samples.push(measured.sample);
+        let row = row(spec, &measured, samples);
+        (bench.tell)(Told::Row(&row));
+        rows.splice(at..rows.len().min(at + 1), [row]);
+    }
+    Ok(())
+}
+
+fn row(spec: &Spec, measured: &Measured, samples: Vec<f64>) -> Row {
+    let summary = Summary::of(&samples).unwrap_or(Summary { median: 0.0, low: 0.0, high: 0.0 });
+    let bound = bind(summary.median, &measured.ceilings);
+    let (unit, tasks) = (measured.unit, measured.tasks);
+    Row { name: spec.name.clone(), what: spec.what.clone(), unit, tasks, samples, summary, bound }
+}

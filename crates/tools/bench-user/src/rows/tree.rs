@@ -1,0 +1,93 @@
+//! Names only: a storm of all tasks in one directory, and trees as mdtest makes them.
+
+use braid_client::{LayoutWish, RenameMode};
+
+use super::{Kind, Measured, Spec};
+use crate::{
+    bench::Bench,
+    bound::{Calls, Limits},
+    error::Result,
+    report::Unit,
+    sample::{Step, rate},
+};
+
+/// Files in each directory of a tree.
+const TREE_FILES: u64 = 8;
+
+pub(super) fn storm() -> Spec {
+    Spec {
+        name: "metadata-storm".into(),
+        what: "all tasks in one directory: make a name, look, rename, look, remove; each counts".into(),
+        kind: Kind::Storm,
+        quick: true,
+    }
+}
+
+pub(super) fn mdtest() -> Spec {
+    Spec {
+        name: "mdtest".into(),
+        what: "as mdtest: a directory with 8 empty files made, looked at, removed; each name counts each time".into(),
+        kind: Kind::Tree,
+        quick: false,
+    }
+}
+
+pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measured> {
+    let directory = bench.scratch.subdirectory("storm")?;
+    let client = bench.client;
+    let task = |rank: u32| {
+        let directory = &directory;
+        let mut number = 0_u64;
+        Step(move || {
+            number += 1;
+            let (name, renamed) =
+                (format!("{directory}/{rank}-{number}"), format!("{directory}/{rank}-{number}-renamed"));
+            client.touch(name.as_str(), 0o600, true, LayoutWish::none())?;
+            client.lstat(name.as_str())?;
+            client.rename(name.as_str(), renamed.as_str(), RenameMode::NoReplace)?;
+            client.lstat(renamed.as_str())?;
+            client.unlink(renamed.as_str())?;
+            Ok(5)
+        })
+    };
+    let calls = Calls { looks: 2, changes: 3, iod: 0 };
+    names(bench, limits, calls, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
+}
+
+pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measured> {
+    let top = bench.scratch.subdirectory("tree")?;
+    let client = bench.client;
+    let task = |rank: u32| {
+        let top = &top;
+        let mut number = 0_u64;
+        Step(move || {
+            number += 1;
+            let directory = format!("{top}/{rank}-{number}");
+            client.mkdir(directory.as_str(), 0o700)?;
+            let file = |at: u64| format!("{directory}/{at}");
+            (0..TREE_FILES)
+                .try_for_each(|at| client.touch(file(at).as_str(), 0o600, true, LayoutWish::none()).map(drop))?;
+            (0..TREE_FILES).try_for_each(|at| client.lstat(file(at).as_str()).map(drop))?;
+            client.lstat(directory.as_str())?;
+            (0..TREE_FILES).try_for_each(|at| client.unlink(file(at).as_str()))?;
+            client.rmdir(directory.as_str())?;
+            Ok(3 * (TREE_FILES + 1))
+        })
+    };
+    let calls = Calls { looks: 1, changes: 2, iod: 0 };
+    names(bench, limits, calls, &mut (0..bench.options.tasks()).map(task).collect::<Vec<_>>())
+}
+
+/// Rates of names; `calls`: of as many operations as it has calls.
+fn names<F: FnMut() -> Result<u64> + Send>(
+    bench: &Bench<'_>,
+    limits: &Limits,
+    calls: Calls,
+    tasks: &mut [Step<F>],
+) -> Result<Measured> {
+    let sample = rate(bench, bench.sample, tasks)?;
+    let tasks = bench.options.tasks();
+    let mut ceilings = limits.calls(tasks, calls, &[]);
+    ceilings.iter_mut().for_each(|ceiling| ceiling.rate *= f64::from(calls.looks + calls.changes));
+    Ok(Measured { unit: Unit::PerSecond, tasks, sample, ceilings })
+}

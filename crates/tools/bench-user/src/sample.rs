@@ -1,0 +1,104 @@
+//! Samples of what tasks do at the same time.
+
+use std::{
+    sync::Barrier,
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{bench::Bench, error::Result, stats::Summary};
+
+/// One task: a thread that does the same again and again. It lives as long as its sample.
+pub(crate) trait Task: Send {
+    /// What a sample needs, and what is not measured.
+    fn prepare(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Does it once; how much that was, in bytes or operations.
+    fn step(&mut self) -> Result<u64>;
+
+    /// What belongs to the sample after the last step, such as a flush.
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Whether another step follows; `late`: the sample's time is over, or the run is to stop. Tasks that must all make the same number
+    /// of steps agree on it here.
+    fn go_on(&mut self, late: bool) -> Result<bool> {
+        Ok(!late)
+    }
+}
+
+/// A task made of a closure.
+pub(crate) struct Step<F>(pub(crate) F);
+
+impl<F: FnMut() -> Result<u64> + Send> Task for Step<F> {
+    fn step(&mut self) -> Result<u64> {
+        (self.0)()
+    }
+}
+
+/// The rate of one sample, in units of the steps per second: what all tasks did, by the time from the common start to the end of
+/// the last. A shorter one before it is not counted: connections are made and capabilities presented in it.
+pub(crate) fn rate<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
+    sample(bench, length / 4, tasks)?;
+    sample(bench, length, tasks)
+}
+
+fn sample<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
+    let start = Barrier::new(tasks.len());
+    let run = |task: &mut T| {
+        let prepared = task.prepare();
+        start.wait();
+        prepared?;
+        let began = Instant::now();
+        one(bench, began + length, task).map(|amount| (amount, began, Instant::now()))
+    };
+    let run = &run;
+    let done: Result<Vec<(u64, Instant, Instant)>> = thread::scope(|scope| {
+        let threads: Vec<_> = tasks.iter_mut().map(|task| scope.spawn(move || run(task))).collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        // All are joined before the first failure is told.
+        joined.collect::<Vec<_>>().into_iter().collect()
+    });
+    let done = done?;
+    bench.check_stop()?;
+    let began = done.iter().map(|(_, began, _)| *began).min();
+    let ended = done.iter().map(|(_, _, ended)| *ended).max();
+    let time = began.zip(ended).map_or(Duration::ZERO, |(began, ended)| ended - began);
+    let amount: u64 = done.iter().map(|(amount, _, _)| amount).sum();
+    Ok(amount as f64 / time.as_secs_f64().max(1e-9))
+}
+
+/// One task's part of a sample: at least one step.
+fn one(bench: &Bench<'_>, until: Instant, task: &mut impl Task) -> Result<u64> {
+    let mut amount = 0;
+    loop {
+        amount += task.step()?;
+        let late = Instant::now() >= until || bench.check_stop().is_err();
+        if !task.go_on(late)? {
+            break;
+        }
+    }
+    task.finish()?;
+    Ok(amount)
+}
+
+/// The time of a single call, in seconds: the median of a sample's. For round trips and forces, where the rate of many tasks says
+/// nothing about how long one waits.
+pub(crate) fn time(bench: &Bench<'_>, length: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
+    call()?;
+    let until = Instant::now() + length;
+    let mut taken = Vec::new();
+    while taken.is_empty() || Instant::now() < until {
+        bench.check_stop()?;
+        let began = Instant::now();
+        call()?;
+        taken.push(began.elapsed().as_secs_f64());
+    }
+    Ok(Summary::of(&taken).map_or(0.0, |summary| summary.median))
+}
