@@ -51,6 +51,7 @@ mod session;
 mod slots;
 mod sync;
 mod transfer;
+mod unsynced;
 mod view;
 mod write;
 mod xattr;

@@ -23,7 +23,7 @@ use super::{
     gate::{Gate, lock},
     handles::{Handle, Run},
     pool::Pool,
-    sync::Unsynced,
+    unsynced::Unsynced,
 };
 use crate::{
     error::{Error, Result},

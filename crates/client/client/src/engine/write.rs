@@ -17,8 +17,8 @@ use super::{
     open_file::Grant,
     read::REPLANS_MAX,
     room::{HeldRoom, RoomAsk, Spent},
-    sync::Unsynced,
     transfer::{Job, Stop, reply},
+    unsynced::Unsynced,
 };
 use crate::{
     error::{Error, Result},
