@@ -19,10 +19,10 @@ impl<D: Driver> OpenFile<D> {
     /// [`Status::UnsyncedDataLost`], once, when a daemon lost writes that it had acknowledged;
     /// [`Status::StaleHandle`] when a restarted metadata server could not take the open file up again.
     pub async fn sync(&self) -> Result<Attributes> {
-        self.sync_all(self.engine().deadline()).await.map_err(|error| error.during("sync", self.path()))
+        self.force(self.engine().deadline()).await.map_err(|error| error.during("sync", self.path()))
     }
 
-    async fn sync_all(&self, deadline: Duration) -> Result<Attributes> {
+    async fn force(&self, deadline: Duration) -> Result<Attributes> {
         self.engine().check_process()?;
         self.handle.check()?;
         self.flush_daemons(deadline).await?;
