@@ -101,6 +101,7 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
         Err(skipped) => return Ok(skipped),
     };
     let dir = stage.dirs("lost")?.remove(0);
+    rustix::fs::setxattr(&dir, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
     let root = File::open(stage.mounts[0].point())?;
     closed(&dir, "killed")?;
     stage.cluster.kill(Victim::Iod(IOD));
@@ -125,7 +126,6 @@ pub(super) fn told(yard: &Yard) -> Result<Outcome> {
 /// A file on all daemons, and nobody has it open.
 fn closed(dir: &Path, name: &str) -> Result<()> {
     let file = File::create(dir.join(name))?;
-    rustix::fs::fsetxattr(&file, "user.braid.layout", LAYOUT.as_bytes(), rustix::fs::XattrFlags::empty())?;
     Ok(file.write_all_at(&[9; LARGE_BYTES], 0)?)
 }
 
