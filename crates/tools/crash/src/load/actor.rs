@@ -63,7 +63,6 @@ impl Actor {
             Operation::Symbolic(target, path) => self.client.symlink(&**path, target.as_bytes()).map(drop),
             Operation::Unlink(path) => self.client.unlink(&**path),
             Operation::SyncDirectory(path) => self.client.sync_directory(&**path),
-            Operation::SyncAll => self.client.sync_all(),
         }
     }
 

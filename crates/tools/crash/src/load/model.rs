@@ -45,14 +45,12 @@ pub enum Operation {
     Unlink(String),
     /// The names in a directory are to last.
     SyncDirectory(String),
-    /// Everything is to last, of whatever file.
-    SyncAll,
 }
 
 impl Operation {
     /// Whether everything that the metadata server acknowledged before is to last when this is acknowledged.
     pub fn forces(&self) -> bool {
-        matches!(self, Self::Sync(_) | Self::SyncDirectory(_) | Self::SyncAll)
+        matches!(self, Self::Sync(_) | Self::SyncDirectory(_))
     }
 }
 
@@ -102,7 +100,7 @@ impl Model {
             }
             Operation::Symbolic(target, path) => drop(self.names.insert(path.clone(), Named::Symbolic(target.clone()))),
             Operation::Unlink(path) | Operation::RemoveDirectory(path) => drop(self.names.remove(path)),
-            Operation::Sync(_) | Operation::Close(_) | Operation::SyncDirectory(_) | Operation::SyncAll => {}
+            Operation::Sync(_) | Operation::Close(_) | Operation::SyncDirectory(_) => {}
         }
     }
 
@@ -163,7 +161,7 @@ impl Model {
         self.files[file].settle();
     }
 
-    /// The bytes of all files are certain: everything was synced, or only processes can die.
+    /// The bytes of all files are certain: only processes can die.
     pub fn settle_all(&mut self) {
         self.files.iter_mut().for_each(Contents::settle);
     }

@@ -47,8 +47,7 @@ impl Script {
                 let (path, at) = (self.some_file(model)?, self.random.below(FILE_BYTES) as usize);
                 Operation::Punch(path, at, 1 + self.random.below(WRITE_BYTES) as usize)
             }
-            49..62 => Operation::Sync(self.some_file(model)?),
-            62..65 => Operation::SyncAll,
+            49..65 => Operation::Sync(self.some_file(model)?),
             65..70 => Operation::Close(self.some_file(model)?),
             70..80 => self.rename(model)?,
             80..84 => Operation::Link(self.some_file(model)?, self.free(model)?),
@@ -128,6 +127,6 @@ mod tests {
         assert_eq!(run(7), run(7));
         assert_ne!(run(7), run(8));
         let kinds: std::collections::HashSet<_> = run(7).iter().map(std::mem::discriminant).collect();
-        assert_eq!(kinds.len(), 14);
+        assert_eq!(kinds.len(), 13);
     }
 }

@@ -107,11 +107,10 @@ impl Recording {
     pub(super) fn contents(&self, place: Place) -> Model {
         let mut model = Model::default();
         for (number, operation) in self.operations[..place.begun].iter().enumerate() {
-            match operation {
-                _ if number >= place.done => {}
-                Operation::SyncAll => model.settle_all(),
-                Operation::Sync(path) => model.file(path).into_iter().for_each(|file| model.settle(file)),
-                _ => {}
+            if let (Operation::Sync(path), true) = (operation, number < place.done)
+                && let Some(file) = model.file(path)
+            {
+                model.settle(file);
             }
             model.apply(operation);
         }
