@@ -612,6 +612,13 @@ int braid_punch_hole(int file, int64_t offset, int64_t bytes);
 int braid_fsync(int file);
 
 /**
+ * As syncfs(2): everything that was acknowledged before, to files that are closed by now too, survives the loss of power when it
+ * returns 0: what this program wrote, and what others wrote, on every I/O daemon. EIO, once, when a daemon lost writes of
+ * this program that were never synced.
+ */
+int braid_sync(int cluster);
+
+/**
  * Gives the descriptor another view, NULL for the whole file; the cursor is at 0. Calls that other threads have under way go on
  * with the old one. The view may be freed afterwards.
  */

@@ -11,15 +11,10 @@ use std::{
     time::Duration,
 };
 
-use braid_client::{Config, Credential, TlsPolicy};
+use braid_client::{Config, Credential, TlsPolicy, settings};
 use toml::{Table, Value};
 
 use crate::border::{Failure, Outcome};
-
-/// Where an agent listens unless told otherwise.
-const AGENT_SOCKET_DEFAULT: &str = "/run/braid/agent.sock";
-/// Where a metadata server is looked for unless told otherwise.
-const MDS_DEFAULT: &str = "127.0.0.1:7700";
 
 /// What the program says itself; `None` leaves it to environment and file.
 #[derive(Default)]
@@ -57,13 +52,16 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
         Some(Place::Addresses(addresses)) => (None, Some(addresses)),
         None => (None, None),
     };
-    let path = named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(found);
+    let path = named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(settings::file);
     let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
     // A file that the program names wins over the surroundings.
     let from_variable = variable("BRAID_MDS").map(|text| split(&text));
-    let mds = addresses.or(from_variable).or_else(|| file.mds.clone()).unwrap_or_else(|| vec![MDS_DEFAULT.to_owned()]);
+    let mds = addresses
+        .or(from_variable)
+        .or_else(|| file.mds.clone())
+        .unwrap_or_else(|| vec![settings::MDS_DEFAULT.to_owned()]);
     let mut config = Config::new(mds, credential(wanted.key, wanted.agent, &file)?);
-    let tls = variable("BRAID_TLS").map(|text| tls_named(&text)).transpose()?;
+    let tls = variable("BRAID_TLS").map(|text| self::tls(&text)).transpose()?;
     config.tls = wanted.tls.or(tls).or(file.tls).unwrap_or_default();
     let timeout = variable("BRAID_TIMEOUT").map(|text| duration(&text)).transpose()?;
     config.timeout = wanted.timeout.or(timeout).or(file.timeout).unwrap_or(config.timeout);
@@ -80,7 +78,7 @@ fn credential(key: Option<PathBuf>, agent: Option<PathBuf>, file: &File) -> Outc
         (key, agent),
         (path("BRAID_KEY"), path("BRAID_AGENT")),
         (file.key.clone(), file.agent.clone()),
-        (None, Some(PathBuf::from(AGENT_SOCKET_DEFAULT)).filter(|socket| socket.exists())),
+        (None, Some(PathBuf::from(settings::AGENT_SOCKET_DEFAULT)).filter(|socket| socket.exists())),
     ];
     for (key, agent) in sources {
         if let Some(key) = key {
@@ -103,12 +101,6 @@ fn variable(name: &str) -> Option<String> {
 
 fn split(text: &str) -> Vec<String> {
     text.split(',').map(|address| address.trim().to_owned()).filter(|address| !address.is_empty()).collect()
-}
-
-fn found() -> Option<PathBuf> {
-    let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
-    let places = [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))];
-    places.into_iter().flatten().find(|path| path.is_file())
 }
 
 /// What a client needs of `braid.toml`. The daemons' sections are theirs.
@@ -144,7 +136,7 @@ impl File {
         });
         Ok(Self {
             mds: mds.transpose()?.filter(|list| !list.is_empty()),
-            tls: text("cluster", "tls")?.map(tls_named).transpose()?,
+            tls: text("cluster", "tls")?.map(tls).transpose()?,
             key: text("client", "key")?.map(|key| base.join(key)),
             agent: text("client", "agent")?.map(|agent| base.join(agent)),
             timeout: text("client", "timeout")?.map(duration).transpose()?,
@@ -156,26 +148,12 @@ fn as_text<'v>(value: &'v Value, name: &str) -> Outcome<&'v str> {
     value.as_str().ok_or_else(|| Failure::invalid(format!("{name} is not a text")))
 }
 
-fn tls_named(text: &str) -> Outcome<TlsPolicy> {
-    match text {
-        "unless-loopback" => Ok(TlsPolicy::UnlessLoopback),
-        "always" => Ok(TlsPolicy::Always),
-        "never" => Ok(TlsPolicy::Never),
-        _ => Err(Failure::invalid(format!("tls is '{text}', and may be unless-loopback, always or never"))),
-    }
+fn tls(text: &str) -> Outcome<TlsPolicy> {
+    settings::tls(text).map_err(Failure::invalid)
 }
 
-/// `500ms`, `30s`, `2m`; a bare number is seconds.
 fn duration(text: &str) -> Outcome<Duration> {
-    let error = || Failure::invalid(format!("'{text}' is not a time such as 500ms, 30s or 2m"));
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| error())?;
-    match &text[digits..] {
-        "ms" => Ok(Duration::from_millis(number)),
-        "" | "s" => Ok(Duration::from_secs(number)),
-        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(error),
-        _ => Err(error()),
-    }
+    settings::duration(text).map_err(Failure::invalid)
 }
 
 #[cfg(test)]

@@ -96,6 +96,12 @@ impl Client {
     fn sync_directory(&self, py: Python<'_>, path: PathArg) -> PyResult<()> {
         self.run(py, |client| client.sync_directory(&path))
     }
+
+    /// Makes everything durable that was acknowledged before, as `os.sync()` does: of this client also what it wrote to files that
+    /// are closed, and what others wrote.
+    fn sync(&self, py: Python<'_>) -> PyResult<()> {
+        self.run(py, braid_client::Client::sync_all)
+    }
 }
 
 fn time(nanos: i128) -> PyResult<Timestamp> {

@@ -128,6 +128,13 @@ def test_other_threads_go_on_while_a_call_waits_for_a_server(config):
     assert turns > 50
 
 
+def test_everything_is_synced_by_one_call_also_what_was_closed(client, place):
+    with client.open(f"{place}/f", "wb") as file:
+        file.write(b"bytes")
+    assert client.sync() is None
+    assert client.open(f"{place}/f", "rb").read() == b"bytes"
+
+
 def test_a_closed_client_says_so(config):
     client = braid.connect(config=config)
     client.close()
@@ -135,6 +142,8 @@ def test_a_closed_client_says_so(config):
     assert client.closed
     with pytest.raises(ValueError, match="closed client"):
         client.stat("/")
+    with pytest.raises(ValueError, match="closed client"):
+        client.sync()
     with pytest.raises(TypeError, match="pickled"):
         pickle.dumps(client)
 

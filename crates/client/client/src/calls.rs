@@ -48,6 +48,11 @@ macro_rules! namespace_calls {
             fn read_directory[at](cookie: u64, bytes_max: u32, with_attributes: bool) -> ReadDirectoryReply;
             /// Forces a directory's changes to disk.
             fn sync_directory[at]() -> ();
+            /// Makes everything durable that was acknowledged before this call, as `syncfs(2)` does: what this client wrote, also to files
+            /// that it has closed, and what others wrote, on every I/O daemon and in the metadata server's log. What others
+            /// gather in their memory is theirs. [`crate::Status::UnsyncedDataLost`] when a daemon lost writes of this client
+            /// that were never synced, and no earlier call of this has told it.
+            fn sync_all[]() -> ();
             /// The value of an extended attribute; `name` with its `user.` or other prefix.
             fn xattr[at](name: &[u8]) -> Vec<u8>;
             /// Sets an extended attribute.

@@ -67,6 +67,11 @@ impl Error {
         self.0.hint.as_deref().unwrap_or_else(|| hint(self.0.status))
     }
 
+    /// What to try, where that is known better than from the status.
+    pub(crate) fn own_hint(&self) -> Option<&str> {
+        self.0.hint.as_deref()
+    }
+
     /// Names the operation and the file, unless that was done nearer to the cause.
     #[must_use]
     pub fn during(mut self, what: &'static str, subject: impl fmt::Display) -> Self {

@@ -15,6 +15,7 @@ mod keyfile;
 pub mod lease;
 mod place;
 pub mod plan;
+pub mod settings;
 
 pub use blocking::{Client, File, Leases, Listing, Started, refuse_all};
 pub use braid_layout::{Dealt, Distribution, Extent, Extents, Layout, Pattern, View};

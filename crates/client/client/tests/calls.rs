@@ -4,7 +4,10 @@ mod fake;
 
 use std::time::Duration;
 
-use braid_client::{FileIndex, OpenOptions, Result, Status, asynchronous::File};
+use braid_client::{
+    Config, Credential, FileIndex, OpenOptions, Result, Status,
+    asynchronous::{Client, File},
+};
 use braid_net::block_on;
 use braid_types::{IodId, WriteVerifier};
 use braid_wire::{
@@ -474,4 +477,16 @@ fn an_error_about_a_file_by_index_says_so() {
     let fake = Fake::striped();
     let error = block_on(fake.client().stat(FileIndex(0xbeef))).unwrap_err();
     assert!(error.to_string().starts_with("stat file beef: stale file handle (metadata server at mds:1)"), "{error}");
+}
+
+#[test]
+#[cfg(unix)]
+fn an_agent_that_is_not_there_is_named_with_what_to_do() {
+    let fake = Fake::striped();
+    let config = Config::new(["mds:1"], Credential::Agent("/nope/agent.sock".into()));
+    let error = block_on(Client::over(fake.clone(), config).whoami()).unwrap_err();
+    assert_eq!(error.status(), Status::Unreachable);
+    let said = error.to_string();
+    assert!(said.contains("(agent at /nope/agent.sock)"), "{said}");
+    assert!(said.ends_with("; try: braid agent, as the owner of the client key"), "{said}");
 }

@@ -116,7 +116,8 @@ impl Vfs {
     /// Everything that was written on this mount is at the I/O daemons when this returns, or is known to be lost. For a gateway that
     /// ends.
     pub fn settle(&self) {
-        self.holder.settle_all();
+        // Who wrote is told at close, if it still can be.
+        let _ = self.holder.settle_all();
     }
 
     /// Ends the session: what was promised to this mount is free for others when this returns. For a gateway that ends, and that

@@ -36,6 +36,7 @@ use crate::{
     collective::{Collectives, JoinJob},
     connection::{ConnectionState, Peer},
     counters::Counters,
+    flush_all::FlushAll,
     gate::{Gate, Pass},
     grant::{Grant, Place},
     ops::{self, ReadJob, Work, WriteJob},
@@ -53,6 +54,7 @@ pub struct IodCore<S> {
     gate: Gate,
     callers: Callers,
     collectives: Collectives,
+    flush_all: FlushAll,
     counters: Counters,
     room: Keeper,
     started: Duration,
@@ -93,6 +95,7 @@ impl<S: ObjectStore> IodCore<S> {
             gate: Gate::closed(),
             callers: Callers::default(),
             collectives: Collectives::default(),
+            flush_all: FlushAll::default(),
             counters: Counters::default(),
             room: Keeper::alone(),
             started: now,
@@ -334,6 +337,11 @@ impl<S: ObjectStore> IodCore<S> {
     /// The collective requests that are under way.
     pub(crate) fn collectives(&self) -> &Collectives {
         &self.collectives
+    }
+
+    /// Flushes of everything.
+    pub(crate) fn flushes(&self) -> &FlushAll {
+        &self.flush_all
     }
 
     /// The room that is kept for sessions that gather.

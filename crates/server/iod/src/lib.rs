@@ -15,6 +15,7 @@ mod collective;
 mod connection;
 mod counters;
 mod daemon;
+mod flush_all;
 mod gate;
 mod grant;
 mod iod_core;

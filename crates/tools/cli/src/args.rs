@@ -36,7 +36,7 @@ pub struct Global {
     #[arg(long, global = true, env = "BRAID_AGENT", value_name = "SOCKET")]
     pub agent: Option<PathBuf>,
     /// How long a call may wait for a server, such as 30s or 500ms
-    #[arg(long, global = true, env = "BRAID_TIMEOUT", value_parser = crate::config::parse_duration, value_name = "TIME")]
+    #[arg(long, global = true, env = "BRAID_TIMEOUT", value_parser = braid_client::settings::duration, value_name = "TIME")]
     pub timeout: Option<std::time::Duration>,
     /// TLS to servers: unless-loopback, always, never
     #[arg(long, global = true, env = "BRAID_TLS", value_name = "WHEN")]
@@ -186,6 +186,13 @@ pub enum Command {
     Mount(MountArgs),
     /// Unmount, also when its servers or its own process are gone
     Umount(UmountArgs),
+    /// Make everything durable that was written: through the mounts that the paths are on; without a path, all that the servers
+    /// have acknowledged
+    Sync {
+        /// Mount points, or paths on mounts
+        #[arg(value_name = "PATH")]
+        paths: Vec<PathBuf>,
+    },
     /// Check the file system while it runs; reports only, unless told to mend
     Fsck {
         /// Mend what can be mended. Nothing is deleted: objects without a file go to lost+found

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use braid_client::settings;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -152,21 +153,16 @@ pub struct Settings {
     pub timeout: Setting<Duration>,
 }
 
-/// Where an agent listens unless told otherwise.
-pub const AGENT_SOCKET_DEFAULT: &str = "/run/braid/agent.sock";
-/// Where a metadata server is looked for unless told otherwise.
-pub const MDS_DEFAULT: &str = "127.0.0.1:7700";
-
 impl Settings {
     /// Reads the file and lays flags and environment over it.
     pub fn load(global: &Global) -> Result<Self, Fault> {
-        let path = global.config.clone().or_else(|| places().into_iter().find(|p| p.is_file()));
+        let path = global.config.clone().or_else(settings::file);
         let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
         let from_file = || path.clone().map_or(Source::Default, Source::File);
         let timeout = match (&global.timeout, &file.client.timeout) {
             (Some(time), _) => Setting { value: *time, source: Source::Flag("--timeout or BRAID_TIMEOUT") },
             (None, Some(text)) => Setting {
-                value: parse_duration(text)
+                value: settings::duration(text)
                     .map_err(|why| Fault::usage(format!("reading client.timeout in {}", from_file()), why))?,
                 source: from_file(),
             },
@@ -177,7 +173,7 @@ impl Settings {
         };
         let (key, agent) = credentials(global, &file, from_file());
         Ok(Self {
-            mds: pick_list("--mds or BRAID_MDS", &global.mds, &file.cluster.mds, from_file(), MDS_DEFAULT),
+            mds: pick_list("--mds or BRAID_MDS", &global.mds, &file.cluster.mds, from_file(), settings::MDS_DEFAULT),
             tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls, from_file()).or(TlsArg::default()),
             key,
             agent,
@@ -270,7 +266,7 @@ fn credentials(
     if file.client.agent.is_some() {
         return (none, Setting { value: file.client.agent.clone(), source: from_file });
     }
-    let agent = PathBuf::from(AGENT_SOCKET_DEFAULT);
+    let agent = PathBuf::from(settings::AGENT_SOCKET_DEFAULT);
     let value = agent.exists().then_some(agent);
     (none.clone(), Setting { value, source: Source::Default })
 }
@@ -300,15 +296,6 @@ impl<T> Setting<Option<T>> {
     }
 }
 
-/// Where a configuration file is looked for, in order.
-fn places() -> Vec<PathBuf> {
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
-    [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))]
-        .into_iter()
-        .flatten()
-        .collect()
-}
-
 /// Reads one file; relative paths in it are taken from its own directory.
 pub fn read(path: &Path) -> Result<File, Fault> {
     let doing = || format!("reading {}", path.display());
@@ -330,19 +317,6 @@ pub fn read(path: &Path) -> Result<File, Fault> {
         *path = base.join(&*path);
     }
     Ok(file)
-}
-
-/// Parses `500ms`, `30s`, `2m`; a bare number is seconds.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let error = || format!("'{text}' is not a time such as 500ms, 30s or 2m");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| error())?;
-    match &text[digits..] {
-        "ms" => Ok(Duration::from_millis(number)),
-        "" | "s" => Ok(Duration::from_secs(number)),
-        "m" => number.checked_mul(60).map(Duration::from_secs).ok_or_else(error),
-        _ => Err(error()),
-    }
 }
 
 #[cfg(test)]
@@ -386,14 +360,5 @@ mod tests {
     fn paths_in_a_file_are_relative_to_it() {
         let settings = load("[client]\nkey = 'client.key'\n", Global::default()).unwrap();
         assert!(settings.key.value.unwrap().is_absolute());
-    }
-
-    #[test]
-    fn times_are_read_and_wrong_ones_refused() {
-        assert_eq!(parse_duration("500ms"), Ok(Duration::from_millis(500)));
-        assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));
-        for wrong in ["", "s", "3h", "-1s"] {
-            assert!(parse_duration(wrong).is_err(), "{wrong}");
-        }
     }
 }

@@ -74,6 +74,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
         Command::Mount(args) => return commands::mount::mount(&args, global, out),
         Command::Umount(args) => commands::mount::umount(&args, out)?,
+        Command::Sync { paths } => commands::sync::sync(&paths, settings, out)?,
         Command::Fsck { mend } => return commands::fsck::fsck(mend, &settings()?, out),
     }
     Ok(ExitCode::SUCCESS)

@@ -85,7 +85,7 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
             .hint("braid key add HOST, then braid agent --key HOST.key")
     })?;
     let socket = args.socket.clone().or_else(|| settings.file.client.agent.clone());
-    let socket = socket.unwrap_or_else(|| PathBuf::from(crate::config::AGENT_SOCKET_DEFAULT));
+    let socket = socket.unwrap_or_else(|| PathBuf::from(braid_client::settings::AGENT_SOCKET_DEFAULT));
     let mut config =
         braid_client::Config::new(settings.mds.value.clone(), braid_client::Credential::from_key_file(key)?);
     config.tls = connect::tls(settings.tls.value);

@@ -142,6 +142,7 @@ fn every_command_says_what_to_type_next_and_only_to_people() {
         (vec!["get", "/d/f", &man], "next: ls -l "),
         (vec!["du"], "next: braid df"),
         (vec!["df"], "next: braid status"),
+        (vec!["sync"], "next: braid sync POINT"),
         (vec!["status"], "next: braid fsck"),
         (vec!["bench", "rows"], "next: braid bench --only"),
         (vec!["rm", "/d/h"], "next: braid df"),
@@ -288,7 +289,8 @@ fn a_server_that_is_not_reached_is_exit_code_5_of_every_command() {
     let (config, file) = (cluster.path().join("braid.toml"), cluster.file("f", b"x"));
     assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
     let put: &[&str] = &["put", &file, "/"];
-    let others: [&[&str]; 6] = [&["status"], &["df"], &["fsck"], &["key", "list"], &["key", "revoke", "1"], put];
+    let others: [&[&str]; 7] =
+        [&["status"], &["df"], &["sync"], &["fsck"], &["key", "list"], &["key", "revoke", "1"], put];
     for args in ON_NOTHING.into_iter().chain(others) {
         let output = braid().arg("--config").arg(&config).args(["--timeout", "50ms"]).args(args).output().unwrap();
         let said = stderr(&output);
@@ -360,7 +362,14 @@ fn names_that_cannot_be_say_what_would_do() {
     wrong(&run(&["cp", "-r", "/", "/a"]), 2, "without end", "a destination that is not below it");
     assert_eq!(cluster.ok(&["ls", "/a"]), "f\n", "nothing was copied");
     wrong(&run(&["get", "/a/f", "/dev/null/x"]), 1, "writing /dev/null/x", "another destination");
-    wrong(&run(&["ls", "--mds", "here", "--timeout", "50ms"]), 5, "here", ADDRESS);
+    // Time enough to look a name up, also on a busy machine.
+    wrong(&run(&["ls", "--mds", "here", "--timeout", "2s"]), 5, "here", ADDRESS);
+    let agent = "braid agent, as the owner of the client key";
+    wrong(&run(&["ls", "--agent", "/nope.sock", "--timeout", "50ms"]), 5, "(agent at /nope.sock)", agent);
+    let dir = cluster.dir.path().join("not-made");
+    let init = run(&["init", dir.to_str().unwrap(), "--listen", "foo"]);
+    wrong(&init, 2, "'foo' is not an address", "HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700");
+    assert!(!dir.exists(), "nothing was made");
     let binary = cluster.file("binary", &[0xff]);
     wrong(&run(&["ls", "--config", &binary]), 2, "reading", CONFIG);
 }

@@ -13,3 +13,14 @@ pub extern "C" fn braid_fsync(file: c_int) -> c_int {
         Ok(0)
     })
 }
+
+/// As syncfs(2): everything that was acknowledged before, to files that are closed by now too, survives the loss of power when it
+/// returns 0: what this program wrote, and what others wrote, on every I/O daemon. EIO, once, when a daemon lost writes of
+/// this program that were never synced.
+#[unsafe(no_mangle)]
+pub extern "C" fn braid_sync(cluster: c_int) -> c_int {
+    call(|| {
+        table::cluster(cluster)?.client.sync_all()?;
+        Ok(0)
+    })
+}

@@ -109,9 +109,11 @@ static void files(void) {
     OK(braid_close(f));
     FAILS(braid_open(cluster, "/f", O_WRONLY | O_APPEND, 0), EOPNOTSUPP);
     FAILS(braid_open(cluster, "/f", O_RDONLY | O_TRUNC, 0), EINVAL);
+    OK(braid_sync(cluster));
     /* Files outlive the connection's descriptor. */
     f = OK(braid_open(cluster, "/f", O_RDWR, 0));
     OK(braid_disconnect(cluster));
+    FAILS(braid_sync(cluster), EBADF);
     SAME(braid_pwrite(f, "still", 5, 0), 5);
     OK(braid_close(f));
     FAILS(braid_open(cluster, "/f", O_RDWR, 0), EBADF);

@@ -215,7 +215,7 @@ def _parse(mode: str) -> tuple[str, bool, bool]:
     kinds = [letter for letter in mode if letter in "rwax"]
     wrong = set(mode) - set("rwaxbt+") or len(mode) > len(set(mode)) or {"b", "t"} <= set(mode)
     if wrong or len(kinds) != 1:
-        raise ValueError(f"invalid mode: {mode!r}")
+        raise ValueError(f"invalid mode: {mode!r}; try: one of r, w, a, x, with b for bytes and + for both ways, such as 'rb+'")
     return kinds[0], "+" in mode, "b" not in mode
 
 

@@ -27,7 +27,7 @@ CALLS_AT_ONCE = 64
 _CLIENT_CALLS = (
     "access chmod chown copy exchange exists getxattr isdir isfile layout link listdir listxattr lstat make_file "
     "makedirs mkdir readlink remove removexattr rename rmdir rmtree room set_layout setxattr stat symlink "
-    "sync_directory truncate utime whoami"
+    "sync sync_directory truncate utime whoami"
 ).split()
 _FILE_CALLS = (
     "allocate close punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "

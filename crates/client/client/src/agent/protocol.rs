@@ -49,7 +49,7 @@ pub(super) fn ask(socket: &Path) -> Result<Proof> {
             stream.set_read_timeout(Some(PATIENCE))?;
             stream.take(MESSAGE_BYTES_MAX).read_to_end(&mut message)
         })
-        .map_err(from_io)?;
+        .map_err(|error| from_io(error).at(format!("agent at {}", socket.display())))?;
     let ((ticket, secret), (mds, cluster)) = parse(&message)?;
     let credential = Credential::Ticket(ticket);
     Ok(Proof { role: Role::Client, credential, secret: Secret::from_bytes(secret), mds, cluster })

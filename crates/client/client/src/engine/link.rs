@@ -255,7 +255,11 @@ pub(crate) fn waited(error: Error, time: Duration) -> Error {
     let status = if error.status() == Status::ConnectionLost { Status::Unreachable } else { error.status() };
     let server = error.server().unwrap_or("the server").to_owned();
     let why = format!("gave up after {:.1} s: {}", time.as_secs_f64(), error.why());
-    Error::new(status, why).at(server)
+    let waited = Error::new(status, why).at(server);
+    match error.own_hint() {
+        Some(hint) => waited.with_hint(hint),
+        None => waited,
+    }
 }
 
 const _: () = assert!(limits::TIMEOUT_SECONDS_DEFAULT * 1000 > limits::GRACE_MS, "a call outlasts a grace period");

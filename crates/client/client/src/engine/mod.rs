@@ -50,8 +50,10 @@ mod service;
 mod session;
 mod slots;
 mod sync;
+mod sync_all;
 mod told;
 mod transfer;
+mod unsynced;
 mod view;
 mod write;
 mod xattr;
@@ -94,6 +96,7 @@ use leases::Leasing;
 use link::Link;
 use pool::Pool;
 use session::Session;
+use unsynced::Ledger;
 
 /// A client of one cluster, over one driver.
 pub struct Engine<D: Driver> {
@@ -110,6 +113,7 @@ pub struct Engine<D: Driver> {
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
     identities: Mutex<HashMap<IdentityKey, u32>>,
     handles: Handles,
+    unsynced: Ledger,
     locks: HeldLocks,
     /// Numbers of waits for locks; never used twice in a session.
     next_ticket: AtomicU64,
@@ -163,6 +167,7 @@ impl<D: Driver> Engine<D> {
             pools: Mutex::new(HashMap::new()),
             identities: Mutex::new(HashMap::new()),
             handles: Handles::default(),
+            unsynced: Ledger::default(),
             locks: HeldLocks::default(),
             next_ticket: AtomicU64::new(1),
             lock_waits: AtomicU64::new(0),

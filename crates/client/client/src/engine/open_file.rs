@@ -23,8 +23,8 @@ use super::{
     gate::{Gate, lock},
     handles::{Handle, Run},
     pool::Pool,
-    sync::Unsynced,
     told::Told,
+    unsynced::Unsynced,
 };
 use crate::{
     error::{Error, Result},
@@ -44,7 +44,7 @@ pub struct OpenFile<D: Driver> {
     stale: AtomicBool,
     /// What of its rights may be used: all, unless they are being changed, or it is not known whether they were.
     usable: AtomicU8,
-    pub(crate) unsynced: Unsynced,
+    pub(crate) unsynced: Arc<Unsynced>,
     /// A daemon said so (I4): for good.
     fenced: AtomicBool,
     lease: Option<LeaseTicket>,
@@ -87,6 +87,7 @@ impl<D: Driver> OpenFile<D> {
                 return Err(error.during("open", shown));
             }
         };
+        let unsynced = caller.engine.unsynced.open();
         Ok(Self {
             caller,
             shown: shown.into(),
@@ -95,7 +96,7 @@ impl<D: Driver> OpenFile<D> {
             renewing: Gate::new(1),
             stale: AtomicBool::new(false),
             usable: AtomicU8::new(Rights::READ_WRITE.0),
-            unsynced: Unsynced::default(),
+            unsynced,
             fenced: AtomicBool::new(false),
             lease,
         })
@@ -200,7 +201,11 @@ impl<D: Driver> OpenFile<D> {
 impl<D: Driver> Drop for OpenFile<D> {
     fn drop(&mut self) {
         // A child after `fork` has a copy of the handle; the file is its parent's.
-        if self.engine().is_ours() && self.handle.mark_closed() {
+        if !self.engine().is_ours() {
+            return;
+        }
+        self.engine().unsynced.close(&self.unsynced, |iod| self.engine().pool(iod).server());
+        if self.handle.mark_closed() {
             self.caller.engine.handles.close(&self.handle);
         }
     }

@@ -17,9 +17,9 @@ use super::{
     open_file::Grant,
     read::REPLANS_MAX,
     room::{HeldRoom, RoomAsk, Spent},
-    sync::Unsynced,
     told::{Telling, Told},
     transfer::{Job, Stop, reply},
+    unsynced::Unsynced,
 };
 use crate::{
     error::{Error, Result},

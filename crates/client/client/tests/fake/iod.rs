@@ -119,6 +119,7 @@ impl Cluster {
                 self.grant(connection, call.handle, call.present, Rights::WRITE)?;
                 encode_success(&FlushReply { verifier })
             }
+            IodRequest::FlushAll(_) => encode_success(&FlushReply { verifier }),
             IodRequest::ObjectSizes(call) => {
                 let grant = self.grant(connection, call.handle, call.present, Rights(0))?;
                 let info = |end: ObjectEnd| ObjectInfo {

@@ -156,6 +156,7 @@ impl Cluster {
                 quota => Ok(encode_success(&quota.map(|quota| quota.min(call.end + self.ahead)))),
             },
             MdsRequest::Stat(call) => Ok(encode_success(&self.stat(call.at.dir, &call.at.path)?)),
+            MdsRequest::FsyncDirectory(_) => Ok(encode_success(&())),
             MdsRequest::FsyncFile(call) => Ok(encode_success(&self.stat(call.file, b"")?)),
             MdsRequest::SetAttributes(call) => {
                 let path = if call.at.path.is_empty() { self.path_of(call.at.dir)? } else { call.at.path };

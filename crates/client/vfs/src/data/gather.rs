@@ -23,9 +23,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Distribution, FileIndex, HeldRoom, Layout, LeaseMode};
+use braid_client::{Distribution, FileIndex, HeldRoom, Layout, LeaseMode, Status};
 
-use super::{Data, Under};
+use super::{Data, Under, losses::Losses};
 use crate::{
     error::Result,
     files::{OpenFile, lock},
@@ -110,6 +110,7 @@ pub(crate) struct Runs {
     bytes: AtomicUsize,
     files: Mutex<Files>,
     began: Condvar,
+    losses: Losses,
 }
 
 #[derive(Debug, Default)]
@@ -337,10 +338,20 @@ impl Holder {
         self.data.known(file).map_or(Ok(()), |data| self.settle(&data))
     }
 
-    /// The same, of all files.
-    pub(crate) fn settle_all(&self) {
-        // Who wrote is told at close, if it still can be.
-        self.runs.all().iter().for_each(|data| _ = self.settle(data));
+    /// The same, of all files; also what others are just sending. With a server that is away no more is tried: its time is over.
+    ///
+    /// # Errors
+    /// What was gathered is lost, now or since the last call of this. Whoever wrote it is told, too.
+    pub(crate) fn settle_all(&self) -> Result<()> {
+        let began = self.runs.losses.begin();
+        for data in self.runs.all() {
+            let settled = self.settle(&data);
+            if settled.is_err_and(|error| matches!(error.status(), Some(Status::Unreachable | Status::ConnectionLost)))
+            {
+                break;
+            }
+        }
+        self.runs.losses.end(began)
     }
 
     /// Whether something of a file is gathered, or was a moment ago and is on its way.
@@ -359,6 +370,7 @@ impl Holder {
         let written = file.and_then(|file| Ok(file.write_held(&mut run.held, &run.bytes, run.offset)?));
         if let Err(error) = &written {
             run.by.lost.note(error);
+            self.runs.losses.note(error);
             data.ends_at(None);
         }
         // Their time is that of the daemons.

@@ -16,6 +16,7 @@
 
 pub mod gate;
 pub(crate) mod gather;
+mod losses;
 mod table;
 mod version;
 

@@ -90,12 +90,15 @@ impl Vfs {
         Ok(self.client().lstat((directory, b".."))?.file)
     }
 
-    /// Forces the names in a directory to disk (I6).
+    /// Forces the names in a directory to disk (I6). Of the root, everything: see [`Vfs::sync_all`].
     ///
     /// # Errors
-    /// No such handle; the cluster is not reached.
+    /// No such handle; the cluster is not reached; as [`Vfs::sync_all`].
     pub fn sync_directory(&self, handle: DirectoryHandle) -> Result<()> {
-        Ok(self.client().sync_directory(self.open_directories.find(handle.0)?.file)?)
+        match self.open_directories.find(handle.0)?.file {
+            FileIndex::ROOT => self.sync_all(),
+            directory => Ok(self.client().sync_directory(directory)?),
+        }
     }
 
     /// Closes a directory.

@@ -1,5 +1,7 @@
 //! Forcing to disk, and telling of losses.
 
+use braid_client::Status;
+
 use crate::{consistency::Consistency, error::Result, files::Bytes, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
@@ -20,6 +22,24 @@ impl Vfs {
             open.bytes.drop_weak();
         }
         Ok(())
+    }
+
+    /// Forces everything to disk that was written before, as `syncfs(2)` does: on this mount, to files that are closed by now too, with
+    /// names and attributes; and what others had acknowledged by the servers. What other mounts gather is theirs.
+    ///
+    /// # Errors
+    /// With the server that failed. Once, that writes of this mount were lost, whoever was told of it before.
+    pub fn sync_all(&self) -> Result<()> {
+        let gathered = self.holder.settle_all();
+        // A server that is away would be waited for once more.
+        if let Err(error) = &gathered
+            && error.status() == Some(Status::Unreachable)
+        {
+            return gathered;
+        }
+        let synced = self.client().sync_all();
+        gathered?;
+        Ok(synced?)
     }
 
     /// One of several descriptors of an open file is closed: what its process (`owner`) wrote and was gathered is sent, ranges that it

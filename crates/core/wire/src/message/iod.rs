@@ -160,7 +160,8 @@ calls! {
         /// Which.
         object: ObjectId,
     } -> ();
-    /// Force everything to disk.
+    /// Force everything to disk that the daemon acknowledged before it got this, to whomever. Any client may ask; those who ask
+    /// while the daemon is at it share the next flush.
     FlushAll = 0x0218 {} -> FlushReply;
     /// Carry out nothing more of these connections, which the caller has given up. Acknowledged when no slice of their
     /// work runs and none will start: what was written through them is written, the rest never will be. One that

@@ -282,6 +282,7 @@ impl<'a> Serving<'a> {
     /// Hands what waits for the disk to the workers, who answer by themselves.
     fn work(&mut self, op: u16, request_id: u64, work: Work<LocalStore>) {
         let workers = match self.connection.peer().role {
+            _ if work.is_apart() => &self.daemon.flusher,
             Role::Mds | Role::Admin => &self.daemon.mds_workers,
             _ => &self.daemon.client_workers,
         };

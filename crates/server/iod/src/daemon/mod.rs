@@ -67,6 +67,8 @@ struct Daemon {
     clock: Clock,
     client_workers: Workers,
     mds_workers: Workers,
+    /// For flushes of everything, which are one at a time anyway.
+    flusher: Workers,
 }
 
 impl Iod {
@@ -94,6 +96,7 @@ impl Iod {
         let daemon = Arc::new(Daemon {
             client_workers: Workers::start("client", CLIENT_WORKERS, &core, clock)?,
             mds_workers: Workers::start("mds", MDS_WORKERS, &core, clock)?,
+            flusher: Workers::start("flush", 1, &core, clock)?,
             core,
             clock,
         });
@@ -146,6 +149,7 @@ impl Iod {
         let ended = self.listener.stop();
         self.daemon.client_workers.stop();
         self.daemon.mds_workers.stop();
+        self.daemon.flusher.stop();
         tracing::info!(iod = %self.id(), ended, "I/O daemon stopped");
         ended
     }

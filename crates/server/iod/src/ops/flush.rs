@@ -32,10 +32,11 @@ fn run<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<FlushReply, F
     Ok(FlushReply { verifier: core.store().write_verifier() })
 }
 
-/// Everything, for the metadata server and administrators.
-pub(super) fn begin_all<S: ObjectStore>() -> Work<S> {
-    Work::new("FlushAll", |core: &IodCore<S>, _| {
-        let verifier = core.warned(core.store().flush_all())?;
+/// Everything that was acknowledged before it was asked for, whoever wrote it.
+pub(super) fn begin_all<S: ObjectStore>(core: &IodCore<S>) -> Work<S> {
+    let ticket = core.flushes().ticket();
+    Work::apart("FlushAll", move |core: &IodCore<S>, _| {
+        let verifier = core.flushes().run(ticket, || core.warned(core.store().flush_all()))?;
         Ok(FlushReply { verifier })
     })
 }

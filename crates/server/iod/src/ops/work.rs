@@ -13,6 +13,7 @@ type Run<S> = Box<dyn FnOnce(&IodCore<S>, Duration) -> Answer + Send>;
 /// An operation that is decoded and allowed, and waits for a thread that may block.
 pub struct Work<S> {
     name: &'static str,
+    apart: bool,
     run: Run<S>,
 }
 
@@ -21,7 +22,20 @@ impl<S: ObjectStore> Work<S> {
         name: &'static str,
         run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
     ) -> Self {
-        Self { name, run: Box::new(move |core, now| Answer::from_outcome(run(core, now))) }
+        Self { name, apart: false, run: Box::new(move |core, now| Answer::from_outcome(run(core, now))) }
+    }
+
+    /// One that may take as long as all the others together.
+    pub(super) fn apart<R: Wire>(
+        name: &'static str,
+        run: impl FnOnce(&IodCore<S>, Duration) -> Result<R, Failure> + Send + 'static,
+    ) -> Self {
+        Self { apart: true, ..Self::new(name, run) }
+    }
+
+    /// Whether it is to be kept apart from others, that they need not wait for it.
+    pub fn is_apart(&self) -> bool {
+        self.apart
     }
 
     /// Does it.

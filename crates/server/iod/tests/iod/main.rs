@@ -6,6 +6,7 @@ mod collective;
 mod copy;
 mod data;
 mod faults;
+mod flush_all;
 mod harness;
 mod management;
 mod model;

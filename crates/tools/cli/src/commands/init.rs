@@ -29,6 +29,7 @@ pub struct NewCluster {
 
 /// Makes the directory and says what comes next.
 pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
+    args.listen.iter().try_for_each(|address| check_address(address))?;
     let new = create(&args.dir, &args.listen)?;
     let config = args.dir.join("braid.toml");
     if out.json {
@@ -41,6 +42,19 @@ pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
     out.hint(format!("      braid iod --config {config} --dir DISK --init    (one per disk; copy braid.toml and keys/server.key to other hosts)"));
     out.hint(format!("      braid key add NAME --config {config}              (a client key for a host or a group)"));
     Ok(())
+}
+
+/// Clients are told of it as it is written: it has a host and a port.
+fn check_address(address: &str) -> Result<(), Fault> {
+    let is_host = |host: &str| match host.strip_prefix('[') {
+        Some(rest) => rest.strip_suffix(']').is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok()),
+        None => !host.is_empty() && !host.contains([':', '/', ' ']),
+    };
+    match address.rsplit_once(':') {
+        Some((host, port)) if is_host(host) && port.parse::<u16>().is_ok() => Ok(()),
+        _ => Err(Fault::usage("reading --listen", format!("'{address}' is not an address of a host with a port"))
+            .hint("HOST:PORT, such as 127.0.0.1:7700 or [::1]:7700")),
+    }
 }
 
 /// Makes UUID, server key, metadata directory and configuration in an empty directory.
@@ -106,4 +120,22 @@ fn random<const N: usize>() -> Result<[u8; N], Fault> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).map_err(|_| Fault::failed("drawing random bytes", "the system has none"))?;
     Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_a_host_and_a_port() {
+        for good in ["127.0.0.1:7700", "127.0.0.1:0", "host.example:1", "[::1]:7700", "localhost:65535"] {
+            assert!(check_address(good).is_ok(), "{good}");
+        }
+        for wrong in
+            ["foo", "", ":7700", "host:", "host:65536", "::1", "::1:7700", "[::1]", "[x]:7", "a b:7", "http://h:7"]
+        {
+            let said = check_address(wrong).unwrap_err().to_string();
+            assert!(said.starts_with("reading --listen: ") && said.contains("; try: HOST:PORT"), "{said}");
+        }
+    }
 }

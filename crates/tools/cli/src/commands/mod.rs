@@ -16,4 +16,5 @@ pub mod quota;
 pub mod space;
 pub mod stat;
 pub mod status;
+pub mod sync;
 pub mod up;

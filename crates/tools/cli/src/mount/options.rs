@@ -9,7 +9,7 @@ use clap::ValueEnum;
 use super::warden::Watch;
 use crate::{
     args::{Global, MountArgs, TlsArg},
-    config::{Settings, parse_duration},
+    config::Settings,
     output::Fault,
 };
 
@@ -75,7 +75,7 @@ fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
         "mds" => global.mds = vec![value.to_owned()],
         "key" => (global.key, global.agent) = (Some(value.into()), None),
         "agent" => (global.agent, global.key) = (Some(value.into()), None),
-        "timeout" => global.timeout = Some(parse_duration(value).map_err(wrong)?),
+        "timeout" => global.timeout = Some(braid_client::settings::duration(value).map_err(wrong)?),
         "tls" => global.tls = Some(TlsArg::from_str(value, false).map_err(wrong)?),
         "log" => {}
         _ => return Ok(false),

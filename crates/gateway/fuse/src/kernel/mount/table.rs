@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 pub struct MountEntry {
     /// The kernel's number, which another mount gets when this one is gone.
     pub id: u64,
+    /// What of the file system it shows: `/`, unless it is a directory that was bound there.
+    pub root: PathBuf,
     /// Where.
     pub point: PathBuf,
     /// Type of file system, `fuse.braid` for ours.
@@ -39,9 +41,11 @@ impl MountEntry {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let dash = fields.iter().skip(6).position(|field| *field == b"-")? + 6;
         let text = |bytes: &[u8]| String::from_utf8_lossy(&unescape(bytes)).into_owned();
+        let path = |bytes: &[u8]| PathBuf::from(OsString::from_vec(unescape(bytes)));
         Some(Self {
             id: std::str::from_utf8(fields.first()?).ok()?.parse().ok()?,
-            point: PathBuf::from(OsString::from_vec(unescape(fields.get(4)?))),
+            root: path(fields.get(3)?),
+            point: path(fields.get(4)?),
             kind: text(fields.get(dash + 1)?),
             source: text(fields.get(dash + 2)?),
             device: text(fields.get(2)?),
@@ -93,6 +97,7 @@ mod tests {
         let line = b"46 28 0:41 / /mnt/a\\040b rw,nosuid shared:9 master:1 - fuse.braid a\\134b rw,user_id=0";
         let entry = MountEntry::parse(line).unwrap();
         assert_eq!((entry.point.as_path(), entry.source.as_str()), (Path::new("/mnt/a b"), "a\\b"));
+        assert_eq!(entry.root, Path::new("/"));
         assert_eq!((entry.id, entry.device.as_str(), entry.is_ours()), (46, "0:41", true));
         assert_eq!(entry.connection(), Some(41));
         let plain = MountEntry::parse(b"22 1 8:1 / / rw - ext4 /dev/sda1 rw").unwrap();

@@ -1,0 +1,200 @@
+//! Forcing everything to disk: what `syncfs(2)` is on a local file system (I6).
+//!
+//! ```text
+//!   cluster map ──> metadata log forced ──> FlushAll to every daemon at once ──> their verifiers against what was written under
+//!                                             └ away: again, until the call's time is over
+//! ```
+//!
+//! Invariants: (1) what was acknowledged to anybody before the call is durable when it succeeds; (2) a daemon that fails keeps no
+//! other from its flush; (3) losses are told only by a call in which every daemon has answered: one that fails before
+//! leaves them for the next.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use braid_net::{Answer, Driver, Exchange, NetError};
+use braid_types::{FileIndex, IodId, Status, WriteVerifier};
+use braid_wire::{
+    Call, Wire, decode_outcome,
+    message::{
+        iod::{FlushAll, FlushReply},
+        mds::{FsyncDirectory, GetClusterMap},
+    },
+};
+
+use super::{
+    Caller, Engine,
+    backoff::Backoff,
+    close::lost,
+    iod_error::Remedy,
+    link::waited,
+    mds_call::Kind,
+    pool::{Lease, Meta, Pool, Pooled},
+};
+use crate::error::{Error, Result};
+
+/// How long the cluster map is waited for when a daemon is not reached.
+const MAP_WAIT: Duration = Duration::from_millis(500);
+/// A daemon has at least this long to take a connection, however many others are to be asked in the call's time.
+const CONNECT_MIN: Duration = Duration::from_secs(1);
+
+/// What became of each daemon.
+struct Flushes<D: Driver> {
+    done: BTreeMap<IodId, WriteVerifier>,
+    /// Still to be asked, and why not yet.
+    left: BTreeMap<IodId, (Arc<Pool<D>>, Option<Remedy>)>,
+    failed: Option<Error>,
+}
+
+impl<D: Driver> Caller<D> {
+    /// Makes everything durable that was acknowledged before, to whomever.
+    ///
+    /// # Errors
+    /// With the server that did not; [`Status::UnsyncedDataLost`] when a daemon lost writes of this client, once.
+    pub async fn sync_all(&self) -> Result<()> {
+        self.engine.check_process()?;
+        self.engine.sync_all(self.identity).await.map_err(|error| error.during("sync", "everything"))
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    async fn sync_all(self: &Arc<Self>, identity: u32) -> Result<()> {
+        let deadline = self.deadline();
+        let map = self.call(0, &GetClusterMap {}, Kind::Free, deadline).await?;
+        self.take_map(&map);
+        let (began, files) = self.unsynced.all();
+        let files: Vec<_> = files.into_iter().map(|file| (file.pending(), file)).collect();
+        // The log first: a daemon that is away would leave it no time.
+        let log = self.call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline).await;
+        let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
+        let daemons = map.iods.iter().map(|iod| iod.id).chain(written);
+        let left = daemons.map(|iod| (iod, (self.pool(iod), None))).collect();
+        let mut flushes = Flushes { done: BTreeMap::new(), left, failed: None };
+        self.flush_all(&mut flushes, deadline).await;
+        for (pending, file) in files {
+            for (iod, before) in pending {
+                if let Some(verifier) = flushes.done.get(&iod) {
+                    file.flushed(iod, before, *verifier, || self.pool(iod).server());
+                }
+            }
+        }
+        if let Some(error) = flushes.failed {
+            return Err(error);
+        }
+        log?;
+        self.unsynced.ended(began).map_or(Ok(()), |server| Err(lost(&server)))
+    }
+
+    /// Has all daemons flush everything, as long as there is time.
+    async fn flush_all(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
+        let (started, mut backoff) = (self.driver.now(), Backoff::new(deadline));
+        loop {
+            self.flush_once(flushes, deadline).await;
+            flushes.drop_failed();
+            let Some(remedy) = flushes.gravest() else { return };
+            if !backoff.wait(&self.driver).await {
+                let error = waited(remedy.into_error(), self.driver.now().saturating_sub(started));
+                flushes.failed.get_or_insert(error);
+                return;
+            }
+            match remedy {
+                Remedy::Reclaim(_) => _ = self.relink(deadline).await,
+                // The daemon may have moved; if the map is not to be had, the old address is tried again.
+                Remedy::Wait(error) if error.status() == Status::Unreachable => {
+                    _ = self.refresh_map(deadline.min(self.driver.now().saturating_add(MAP_WAIT))).await;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One attempt, of all of them at the same time.
+    async fn flush_once(self: &Arc<Self>, flushes: &mut Flushes<D>, deadline: Duration) {
+        let pools: Vec<(IodId, Arc<Pool<D>>)> =
+            flushes.left.iter().map(|(iod, (pool, _))| (*iod, Arc::clone(pool))).collect();
+        let (mut leases, mut connections) = (Vec::with_capacity(pools.len()), Vec::with_capacity(pools.len()));
+        // In the order of the daemons, as everybody who wants several.
+        for (at, (iod, pool)) in pools.iter().enumerate() {
+            let left = deadline.saturating_sub(self.driver.now()) / (2 * (pools.len() - at) as u32);
+            let connected_by = self.driver.now().saturating_add(left.max(CONNECT_MIN));
+            match pool.checkout(self, self.attempt(deadline).min(connected_by)).await {
+                Ok((lease, pooled)) => {
+                    let Pooled { connection, meta } = *pooled;
+                    leases.push((*iod, lease, meta));
+                    connections.push(connection);
+                }
+                Err(error) => flushes.note(*iod, Remedy::of_connect(error)),
+            }
+        }
+        let exchange = |connection| {
+            let (op, body) = (FlushAll::OP, FlushAll {}.to_bytes());
+            Exchange { connection, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }
+        };
+        let mut batch: Vec<Exchange<'_>> = (0..connections.len()).map(exchange).collect();
+        if !batch.is_empty() {
+            self.driver.exchange(&mut connections, &mut batch, self.attempt(deadline)).await;
+        }
+        for ((exchange, connection), (iod, lease, meta)) in batch.into_iter().zip(connections).zip(leases) {
+            flushes.take(iod, exchange.outcome, lease, connection, meta);
+        }
+    }
+}
+
+impl<D: Driver> Flushes<D> {
+    /// A daemon's outcome. Its connection goes back, unless it broke.
+    fn take(
+        &mut self,
+        iod: IodId,
+        outcome: Option<Result<Answer, NetError>>,
+        lease: Lease<'_, D>,
+        connection: D::Connection,
+        meta: Meta,
+    ) {
+        let server = lease.pool().server();
+        let answer = match outcome {
+            Some(Ok(answer)) => answer,
+            Some(Err(error)) => {
+                self.note(iod, Remedy::of_loss(Error::from(error).at(server)));
+                return lease.give_up(connection, &meta);
+            }
+            None => {
+                let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server);
+                self.note(iod, Remedy::Wait(error));
+                return lease.give_up(connection, &meta);
+            }
+        };
+        match decode_outcome::<FlushReply>(&answer.body) {
+            Ok(Ok(FlushReply { verifier })) => {
+                lease.pool().said(verifier);
+                self.done.insert(iod, verifier);
+                self.left.remove(&iod);
+            }
+            Ok(Err(failure)) => self.note(iod, Remedy::of_refusal(&server, failure)),
+            Err(error) => self.note(iod, Remedy::Fail(Error::broken(server, error))),
+        }
+        lease.give_back(Box::new(Pooled { connection, meta }));
+    }
+
+    fn note(&mut self, iod: IodId, remedy: Remedy) {
+        if let Some((_, why)) = self.left.get_mut(&iod) {
+            *why = Some(remedy);
+        }
+    }
+
+    /// What waiting does not mend is told in the end, and not asked again.
+    fn drop_failed(&mut self) {
+        let Self { left, failed, .. } = self;
+        left.retain(|_, (_, remedy)| match remedy {
+            Some(Remedy::Fail(error)) => {
+                failed.get_or_insert_with(|| error.clone());
+                false
+            }
+            _ => true,
+        });
+    }
+
+    /// What is to be done for those that are left; `None`: there are none.
+    fn gravest(&self) -> Option<Remedy> {
+        let remedies = self.left.values().filter_map(|(_, remedy)| remedy.clone());
+        remedies.fold(None, |gravest, remedy| Some(remedy.graver(gravest)))
+    }
+}

@@ -1,0 +1,109 @@
+//! Everything made durable at once: one flush at a time, and who asks while it runs shares the next.
+//!
+//! ```text
+//!   asks ── ticket = begun ── waits for its turn ──┬── a flush began after the ticket: its outcome
+//!                                                  └── none did: begun + 1, the flush
+//! ```
+//!
+//! 1. What was acknowledged before a caller took its ticket is covered by the flush whose outcome it gets: that one began after.
+//! 2. However many ask, of those that wait at one moment one does the work (I9).
+
+use std::sync::{
+    Mutex, PoisonError,
+    atomic::{AtomicU64, Ordering::SeqCst},
+};
+
+use braid_types::{Failure, WriteVerifier};
+
+type Outcome = Result<WriteVerifier, Failure>;
+
+/// The flushes of one daemon.
+#[derive(Debug, Default)]
+pub(crate) struct FlushAll {
+    begun: AtomicU64,
+    /// The last one's number and what became of it; held while one runs.
+    last: Mutex<Option<(u64, Outcome)>>,
+}
+
+/// When somebody asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket(u64);
+
+impl FlushAll {
+    /// Taken when a request arrives.
+    pub(crate) fn ticket(&self) -> Ticket {
+        Ticket(self.begun.load(SeqCst))
+    }
+
+    /// The outcome of a flush that began after the ticket was taken: of `flush`, unless somebody else's did.
+    pub(crate) fn run(&self, ticket: Ticket, flush: impl FnOnce() -> Outcome) -> Outcome {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((number, outcome)) = &*last
+            && *number > ticket.0
+        {
+            return outcome.clone();
+        }
+        let number = self.begun.fetch_add(1, SeqCst) + 1;
+        let outcome = flush();
+        *last = Some((number, outcome.clone()));
+        outcome
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use braid_types::Status;
+    use std::{cell::Cell, sync::mpsc::channel, thread};
+
+    const DONE: Outcome = Ok(WriteVerifier(7));
+
+    #[test]
+    fn who_asked_before_a_flush_began_shares_it_and_who_asked_after_does_not() {
+        let (all, flushes) = (FlushAll::default(), Cell::new(0));
+        let flush = || {
+            flushes.set(flushes.get() + 1);
+            DONE
+        };
+        let before: Vec<Ticket> = (0..3).map(|_| all.ticket()).collect();
+        before.into_iter().for_each(|ticket| assert_eq!(all.run(ticket, flush), DONE));
+        assert_eq!(flushes.get(), 1);
+        assert_eq!(all.run(all.ticket(), flush), DONE);
+        assert_eq!(flushes.get(), 2);
+    }
+
+    #[test]
+    fn who_asks_while_a_flush_runs_waits_for_the_next_one() {
+        let all = &FlushAll::default();
+        let (began, has_begun) = channel();
+        let (end, may_end) = channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                all.run(all.ticket(), || {
+                    began.send(()).unwrap();
+                    may_end.recv().unwrap();
+                    DONE
+                })
+            });
+            has_begun.recv().unwrap();
+            let during = all.ticket();
+            end.send(()).unwrap();
+            let mut ran = false;
+            let outcome = all.run(during, || {
+                ran = true;
+                DONE
+            });
+            assert_eq!((outcome, ran), (DONE, true));
+        });
+    }
+
+    #[test]
+    fn a_failure_is_told_to_all_who_share_it() {
+        let all = FlushAll::default();
+        let (first, second) = (all.ticket(), all.ticket());
+        let failed = || Err(Failure::from(Status::DiskError));
+        assert!(all.run(first, failed).is_err());
+        assert!(all.run(second, || DONE).is_err());
+        assert_eq!(all.run(all.ticket(), || DONE), DONE);
+    }
+}
