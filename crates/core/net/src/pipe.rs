@@ -106,8 +106,12 @@ mod linux {
         /// Takes everything out: the payload into the beginning of `buffer`, which has room for it.
         ///
         /// # Errors
-        /// The system's; the pipe is of no use any more.
+        /// The system's, or the pipe failed before: it is of no use any more.
         pub fn take(&mut self, buffer: &mut [u8]) -> io::Result<()> {
+            if self.broken {
+                // Nobody knows what is left in it: to read it might be to wait for ever.
+                return Err(ErrorKind::BrokenPipe.into());
+            }
             let prefix_bytes = std::mem::take(&mut self.prefix_bytes);
             let payload_bytes = std::mem::take(&mut self.payload_bytes);
             let done = self

@@ -48,6 +48,8 @@ pub struct Connection {
     pub(super) next_id: u64,
     /// What was received beyond what has its own place: headers, bodies, small payloads.
     pub(super) inbox: FrameBuffer,
+    /// What it receives comes in too small pieces for a pipe.
+    pub(super) overfills: bool,
     /// Why it is not to be used again.
     pub(super) broken: Option<NetError>,
 }
@@ -57,7 +59,7 @@ impl Connection {
         let Connected { server, transport, established } = connected;
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
         let Established { credits, connection: id, .. } = established;
-        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, broken: None }
+        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, overfills: false, broken: None }
     }
 
     pub(super) fn misbehaved(&self, what: &str) -> NetError {

@@ -33,7 +33,7 @@ pub(super) fn exchange(
     deadline: Instant,
 ) -> Option<Result<Answer, NetError>> {
     let can = connection.transport.is_plain() && connection.inbox.is_empty() && connection.broken.is_none();
-    if !can {
+    if !can || connection.overfills {
         return None;
     }
     let begin = Instant::now();
@@ -42,6 +42,9 @@ pub(super) fn exchange(
     let mut call =
         Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false };
     let outcome = call.send(body).and_then(|()| call.receive());
+    // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
+    let overfilled = call.copies;
+    connection.overfills |= overfilled;
     Some(outcome.map_err(|halt| {
         let error = connection.error_of(halt, begin);
         connection.transport.shutdown();

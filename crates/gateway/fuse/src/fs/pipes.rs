@@ -9,8 +9,7 @@ use std::sync::{
 
 use braid_vfs::Pipe;
 
-/// Below it a copy costs less than the calls that save it: 16 KiB and less come with their header in one call, up to 32 KiB were
-/// copied by the daemon. Not measured between 32 and 256 KiB.
+/// Below it little is gained (docs/adr/0017): a few hundredths of the CPU at 64 and 128 KiB, a fifth at 512.
 const BYTES_MIN: usize = 128 << 10;
 /// Pipes at most: two descriptors and 1 MiB of pages each. A reader who reads ahead has up to sixteen requests under way.
 const PIPES_MAX: usize = 16;

@@ -36,8 +36,7 @@ pub struct MountOptions {
     pub dir_sync: bool,
 }
 
-/// Half of what a pipe holds at best, so that the pieces of a socket have places in it; and the copies of less stay in a
-/// processor's cache (docs/adr/0017).
+/// Half of what a pipe holds at best, so that the pieces of a socket have places in it (docs/adr/0017).
 const READ_BYTES_MAX: u32 = 512 << 10;
 
 /// What `/etc/fstab` knows and the kernel does not.
