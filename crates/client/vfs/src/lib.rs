@@ -35,8 +35,8 @@ mod users;
 mod vfs;
 
 pub use braid_client::{
-    AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, RenameMode, SetTime,
-    Status, Timestamp, XattrMode,
+    AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, Pipe, RenameMode,
+    SetTime, Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;
 pub use data::gather::{GATHER_AGE, GATHER_BYTES_MAX};
@@ -50,6 +50,7 @@ pub use ops::{
     layout_xattr::LAYOUT_XATTR,
     lock::{Lock, LockSpace, LockWait},
     open::{Access, OpenAs, Opened},
+    read::Page,
     room::Room,
     write::WriteAs,
 };

@@ -2,7 +2,7 @@
 
 mod support;
 
-use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Vfs, WriteAs};
 use support::{Cluster, ROOT, create, read};
 
 /// A file that its maker closed, looked up by its reader.
@@ -25,7 +25,11 @@ fn open(vfs: &Vfs, file: FileIndex) -> Opened {
 }
 
 fn page(vfs: &Vfs, handle: FileHandle) -> Vec<u8> {
-    vfs.read_page(handle, 0, &mut [0; 64], <[u8]>::to_vec).unwrap()
+    let give = |page: Page<'_>| match page {
+        Page::Bytes(bytes) => bytes.to_vec(),
+        Page::Piped(_) => panic!("no pipe was given"),
+    };
+    vfs.read_page(handle, 0, &mut [0; 64], None, give).unwrap()
 }
 
 #[test]

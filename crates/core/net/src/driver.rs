@@ -13,6 +13,8 @@ use std::{
 use braid_types::{ClusterUuid, ConnectionId, Failure};
 use braid_wire::{Credential, NodeKind, Role, Secret};
 
+use crate::pipe::Pipe;
+
 /// Where a server is and how the caller proves itself to it.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
@@ -171,6 +173,20 @@ pub trait Driver: Send + Sync + 'static {
         batch: &mut [Exchange<'_>],
         deadline: Duration,
     ) -> impl Future<Output = ()> + Send;
+
+    /// One exchange that asks for payload and sends none. It goes into `pipe`, which was begun, past this process's memory: at most
+    /// as much as `buffer` is long. What the pipe has no place for, and then all of it, is put into `buffer`. `None`: this
+    /// connection cannot do that, and nothing was sent. After an error, or an answer that is none, the pipe is as it may be.
+    fn exchange_into_pipe(
+        &self,
+        connection: &mut Self::Connection,
+        (op, body): (u16, &[u8]),
+        (pipe, buffer): (&mut Pipe, &mut [u8]),
+        deadline: Duration,
+    ) -> impl Future<Output = Option<Result<Answer, NetError>>> + Send {
+        let _ = (connection, op, body, pipe, buffer, deadline);
+        std::future::ready(None)
+    }
 
     /// One call without payload on a shared connection.
     fn call(

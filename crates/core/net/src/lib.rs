@@ -7,6 +7,7 @@ mod driver;
 pub mod frames;
 pub mod handshake;
 pub mod metrics_http;
+mod pipe;
 mod random;
 #[cfg(test)]
 mod relay_tests;
@@ -17,4 +18,5 @@ mod transport;
 pub use asynchronous::{Tokio, TokioConnection, TokioShared};
 pub use blocking::{Blocking, Connection, Shared, block_on};
 pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};
+pub use pipe::Pipe;
 pub use random::random_bytes;

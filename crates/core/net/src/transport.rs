@@ -106,6 +106,19 @@ impl Transport {
         self.receive_timeout.apply(wait, |time| self.socket.set_read_timeout(time), || receive(wait))
     }
 
+    /// Whether the bytes on the socket are the connection's own.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.tls.get().is_none()
+    }
+
+    /// Moves a beginning of the next `bytes` of a plain connection into a pipe; 0 when the peer ended the connection,
+    /// [`ErrorKind::StorageFull`] when the pipe has no place left.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn splice_into(&self, pipe: &std::os::fd::OwnedFd, bytes: usize, wait: Wait) -> io::Result<usize> {
+        let set = |time| self.socket.set_read_timeout(time);
+        self.receive_timeout.apply(wait, set, || sys::splice_into(&self.socket, pipe, bytes))
+    }
+
     /// Whether there may be bytes to receive that `poll` does not tell of.
     pub(crate) fn has_received(&self) -> bool {
         self.tls.get().is_some_and(Channel::has_received)
@@ -315,11 +328,18 @@ mod sys {
         fs::File,
         io::{self, IoSlice, IoSliceMut},
         net::TcpStream,
+        os::fd::OwnedFd,
+        time::Duration,
     };
 
-    use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg};
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        io::Errno,
+        net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recvmsg, sendmsg},
+        pipe::{SpliceFlags, splice},
+    };
 
-    use super::Wait;
+    use super::{Wait, timespec};
 
     pub(super) const CAN_SEND_FILE: bool = true;
     /// Whether [`send`] without waiting costs no more than with it.
@@ -341,6 +361,20 @@ mod sys {
             return Ok(rustix::net::send(socket, piece, flags)?);
         }
         Ok(sendmsg(socket, pieces, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    /// Waits for the socket as long as its timeout says, and never for the pipe.
+    pub(super) fn splice_into(socket: &TcpStream, pipe: &OwnedFd, bytes: usize) -> io::Result<usize> {
+        match splice(socket, None, pipe, None, bytes, SpliceFlags::NONBLOCK) {
+            Err(Errno::AGAIN) if !has_room(pipe)? => Err(io::ErrorKind::StorageFull.into()),
+            done => Ok(done?),
+        }
+    }
+
+    fn has_room(pipe: &OwnedFd) -> io::Result<bool> {
+        let mut polled = [PollFd::new(pipe, PollFlags::OUT)];
+        poll(&mut polled, Some(&timespec(Duration::ZERO)))?;
+        Ok(polled[0].revents().contains(PollFlags::OUT))
     }
 
     pub(super) fn send_file(socket: &TcpStream, file: &File, offset: u64, length: usize) -> io::Result<usize> {

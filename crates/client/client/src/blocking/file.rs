@@ -6,7 +6,7 @@ use std::{
 };
 
 use braid_layout::{Extent, Layout, View};
-use braid_net::Blocking;
+use braid_net::{Blocking, Pipe};
 use braid_types::FileIndex;
 use braid_wire::{Deny, Rights, message::types::Attributes};
 
@@ -88,6 +88,15 @@ impl File {
     /// With the path and the daemon.
     pub fn read_at(&self, buffer: &mut [u8], position: u64) -> Result<usize> {
         self.read_vectored_at(&mut [IoSliceMut::new(buffer)], position)
+    }
+
+    /// As [`File::read_at`], but the bytes may be left in a pipe that was begun, on their way from the socket to a device: then
+    /// [`Pipe::payload_bytes`] says how many, as many as there was room for, and nothing is in `buffer`.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn read_at_into_pipe(&self, buffer: &mut [u8], position: u64, pipe: &mut Pipe) -> Result<usize> {
+        block_on(self.file.read_at_into_pipe(&self.view, position, buffer, pipe))
     }
 
     /// Reads at a position into several buffers, one after the other.

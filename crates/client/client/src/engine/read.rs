@@ -12,7 +12,7 @@
 use std::{io::IoSliceMut, sync::Arc, time::Duration};
 
 use braid_layout::Request;
-use braid_net::{Answer, Driver};
+use braid_net::{Answer, Driver, Pipe};
 use braid_types::{PartIndex, Status};
 use braid_wire::{
     Rights,
@@ -48,10 +48,32 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn read_at(&self, view: &FileView, start: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
-        self.read_named(view, start, buffers).await.map_err(|error| error.during("read", self.path()))
+        self.read_named(view, start, buffers, None).await.map_err(|error| error.during("read", self.path()))
     }
 
-    async fn read_named(&self, view: &FileView, start: u64, buffers: &mut [IoSliceMut<'_>]) -> Result<usize> {
+    /// As [`OpenFile::read_at`] into one buffer, but the bytes may be left in `pipe`, which was begun: then it says how many, as
+    /// many as there was room for, and nothing is in `buffer`. Otherwise no payload is in the pipe.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub async fn read_at_into_pipe(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffer: &mut [u8],
+        pipe: &mut Pipe,
+    ) -> Result<usize> {
+        let buffers = &mut [IoSliceMut::new(buffer)];
+        self.read_named(view, start, buffers, Some(pipe)).await.map_err(|error| error.during("read", self.path()))
+    }
+
+    async fn read_named(
+        &self,
+        view: &FileView,
+        start: u64,
+        buffers: &mut [IoSliceMut<'_>],
+        pipe: Option<&mut Pipe>,
+    ) -> Result<usize> {
         self.allow(Rights::READ)?;
         let room: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, room);
@@ -60,7 +82,7 @@ impl<D: Driver> OpenFile<D> {
         }
         let deadline = self.engine().deadline();
         if request.bytes == room
-            && let Some(bytes) = self.read_strip(view, &request, buffers, deadline).await?
+            && let Some(bytes) = self.read_strip(view, &request, (&mut *buffers, pipe), deadline).await?
         {
             return Ok(bytes as usize);
         }

@@ -8,7 +8,7 @@
 use std::{io::IoSliceMut, slice, sync::Arc, time::Duration};
 
 use braid_layout::Request;
-use braid_net::{Answer, Driver, Exchange};
+use braid_net::{Answer, Driver, Exchange, Pipe};
 use braid_types::limits::WINDOW_BYTES;
 use braid_wire::{decode_outcome, message::iod::ReadReply};
 
@@ -25,12 +25,12 @@ use crate::{
 };
 
 impl<D: Driver> OpenFile<D> {
-    /// Reads a request that fills `buffers`; `None` when the general way has to be gone.
+    /// Reads a request that fills `buffers`, or is left in the pipe; `None` when the general way has to be gone.
     pub(super) async fn read_strip(
         &self,
         view: &FileView,
         request: &Request,
-        buffers: &mut [IoSliceMut<'_>],
+        (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
         deadline: Duration,
     ) -> Result<Option<u64>> {
         if request.bytes > WINDOW_BYTES || self.is_stale() {
@@ -38,14 +38,41 @@ impl<D: Driver> OpenFile<D> {
         }
         let grant = self.grant();
         let Some(target) = grant.map.only_target(request)? else { return Ok(None) };
-        let Some((reply, got)) = self.ask_for_strip(&grant, target, request, buffers, deadline).await else {
-            return Ok(None);
+        let answer = match (pipe, &mut *buffers) {
+            (Some(pipe), [buffer]) => {
+                self.pipe_strip(&grant, target, (view, request), (pipe, buffer), deadline).await?
+            }
+            _ => self.ask_for_strip(&grant, target, request, (buffers, None), deadline).await,
         };
+        let Some((reply, got)) = answer else { return Ok(None) };
         match self.end_of_strip(&grant, target, (view, request), buffers, (&reply, got), deadline).await {
             Ok(bytes) => Ok(Some(bytes)),
             Err(Stop::Failed(error)) => Err(error),
             Err(Stop::Replan) => Ok(None),
         }
+    }
+
+    /// The same exchange by a pipe. The bytes stay in it only if they are all that was asked for, and of the file; what is
+    /// left of any other answer goes into the buffer.
+    async fn pipe_strip(
+        &self,
+        grant: &Arc<Grant<D>>,
+        target: usize,
+        (view, request): (&FileView, &Request),
+        (pipe, buffer): (&mut Pipe, &mut IoSliceMut<'_>),
+        deadline: Duration,
+    ) -> Result<Option<(ReadReply, u64)>> {
+        let answer =
+            self.ask_for_strip(grant, target, request, (slice::from_mut(buffer), Some(&mut *pipe)), deadline).await;
+        if let Some((reply, got)) = &answer
+            && is_whole(grant, view, request, (reply, *got))?
+        {
+            return Ok(answer);
+        }
+        if pipe.payload_bytes() > 0 && pipe.take(buffer).is_err() {
+            return Ok(None);
+        }
+        Ok(answer)
     }
 
     /// The one exchange: the reply, and how many bytes came; `None` for anything but a success.
@@ -54,19 +81,31 @@ impl<D: Driver> OpenFile<D> {
         grant: &Arc<Grant<D>>,
         target: usize,
         request: &Request,
-        buffers: &mut [IoSliceMut<'_>],
+        (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
         deadline: Duration,
     ) -> Option<(ReadReply, u64)> {
         let (lease, mut pooled) = grant.pools[target].checkout(self.engine(), deadline).await.ok()?;
         let is_new = pooled.meta.presented.insert(grant.handle);
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
-        let recv = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
         let body = call.encode(grant.handle, present);
-        let mut batch = [Exchange { connection: 0, op: call.op(), body, send: Vec::new(), recv, outcome: None }];
         let attempt = self.engine().attempt(deadline);
-        self.engine().driver().exchange(slice::from_mut(&mut pooled.connection), &mut batch, attempt).await;
-        let [Exchange { outcome, .. }] = batch;
+        let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
+        let piped = match (pipe, &mut *buffers) {
+            (Some(pipe), [buffer]) => {
+                driver.exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), attempt).await
+            }
+            _ => None,
+        };
+        let outcome = if piped.is_some() {
+            piped
+        } else {
+            let recv = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
+            let mut batch = [Exchange { connection: 0, op: call.op(), body, send: Vec::new(), recv, outcome: None }];
+            driver.exchange(slice::from_mut(connection), &mut batch, attempt).await;
+            let [Exchange { outcome, .. }] = batch;
+            outcome
+        };
         // A connection whose exchange failed is not put back.
         let answer = outcome?.ok()?;
         let reply = success(&answer, request.bytes);
@@ -87,21 +126,33 @@ impl<D: Driver> OpenFile<D> {
         (reply, got): (&ReadReply, u64),
         deadline: Duration,
     ) -> Result<u64, Stop> {
-        let ends = || reply.ends.iter().map(|end| (end.part, end.bytes.0));
-        let file_end = view.file_end(request)?;
-        for end in ends() {
-            if got == request.bytes && size_from(&grant.map, &[end])? >= file_end {
-                return Ok(request.bytes);
-            }
+        if is_whole(grant, view, request, (reply, got))? {
+            return Ok(request.bytes);
         }
         let mut end = End::new(&grant.map);
-        end.take(&grant.map, target, ends())?;
+        end.take(&grant.map, target, reply.ends.iter().map(|end| (end.part, end.bytes.0)))?;
         let wanted = self.find_end(grant, view, request, &mut end, deadline).await?;
         let memory = Memory::Pieces(vec![Piece { position: 0, bytes: request.bytes }]);
         let planned = Planned { target, request: request.clone(), position: 0, payload: request.bytes, memory };
         zero_missing(&[planned], &[got], wanted, buffers);
         Ok(wanted)
     }
+}
+
+/// Whether every byte came, and the file is known to go on to the last.
+fn is_whole<D: Driver>(
+    grant: &Grant<D>,
+    view: &FileView,
+    request: &Request,
+    (reply, got): (&ReadReply, u64),
+) -> Result<bool> {
+    let file_end = view.file_end(request)?;
+    for end in &reply.ends {
+        if got == request.bytes && size_from(&grant.map, &[(end.part, end.bytes.0)])? >= file_end {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The reply of a success that makes sense.

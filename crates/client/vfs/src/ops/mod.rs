@@ -11,7 +11,7 @@ pub mod lock;
 mod look_up;
 mod make;
 pub mod open;
-mod read;
+pub(crate) mod read;
 mod read_link;
 mod release;
 mod rename;

@@ -47,12 +47,13 @@ impl Kernel {
         }
         pages.insert(at, Page::Locked);
         drop(pages);
-        let give = |bytes: &[u8]| {
+        let give = |page: braid_vfs::Page<'_>| {
+            let braid_vfs::Page::Bytes(bytes) = page else { panic!("no pipe was given") };
             let word = u64::from_le_bytes(bytes[..8].try_into().unwrap());
             self.pages.lock().unwrap().insert(at, Page::Has(word));
             word
         };
-        let word = vfs.read_page(handle, at * PAGE, &mut [0; PAGE as usize], give).unwrap();
+        let word = vfs.read_page(handle, at * PAGE, &mut [0; PAGE as usize], None, give).unwrap();
         self.unlocked.notify_all();
         word
     }

@@ -45,9 +45,11 @@ pub struct Connection {
     pub(super) id: ConnectionId,
     pub(super) transport: Transport,
     credits: usize,
-    next_id: u64,
+    pub(super) next_id: u64,
     /// What was received beyond what has its own place: headers, bodies, small payloads.
-    inbox: FrameBuffer,
+    pub(super) inbox: FrameBuffer,
+    /// What it receives comes in too small pieces for a pipe.
+    pub(super) overfills: bool,
     /// Why it is not to be used again.
     pub(super) broken: Option<NetError>,
 }
@@ -57,7 +59,23 @@ impl Connection {
         let Connected { server, transport, established } = connected;
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
         let Established { credits, connection: id, .. } = established;
-        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, broken: None }
+        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, overfills: false, broken: None }
+    }
+
+    pub(super) fn misbehaved(&self, what: &str) -> NetError {
+        NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
+    }
+
+    /// Why a call that began at `begin` has no answer.
+    pub(super) fn error_of(&self, halt: Halt, begin: Instant) -> NetError {
+        let server = self.server.clone();
+        match halt {
+            Halt::Peer(error) => error,
+            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
+                NetError::TimedOut { server, waited: begin.elapsed() }
+            }
+            Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
+        }
     }
 }
 
@@ -215,14 +233,7 @@ impl<'c> Lane<'c> {
 
     /// Ends a connection that stopped in a batch that began at `begin`.
     pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt, begin: Instant) {
-        let server = self.connection.server.clone();
-        let error = match halt {
-            Halt::Peer(error) => error,
-            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
-                NetError::TimedOut { server, waited: begin.elapsed() }
-            }
-            Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
-        };
+        let error = self.connection.error_of(halt, begin);
         self.fail(batch, &error);
     }
 
@@ -248,7 +259,7 @@ impl<'c> Lane<'c> {
     }
 
     fn misbehaved(&self, what: &str) -> NetError {
-        NetError::PeerMisbehaved { server: self.connection.server.clone(), what: what.to_string() }
+        self.connection.misbehaved(what)
     }
 
     fn may_begin(&self, batch: &[Exchange<'_>]) -> bool {

@@ -8,6 +8,7 @@ mod exchange;
 mod lane;
 mod resolve;
 mod shared;
+mod spliced;
 
 use std::{
     future::Future,
@@ -20,7 +21,10 @@ use braid_types::ConnectionId;
 pub use lane::Connection;
 pub use shared::Shared;
 
-use crate::driver::{Answer, Driver, Endpoint, Exchange, NetError};
+use crate::{
+    driver::{Answer, Driver, Endpoint, Exchange, NetError},
+    pipe::Pipe,
+};
 
 /// See the module.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +70,16 @@ impl Driver for Blocking {
 
     async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Duration) {
         exchange::exchange(connections, batch, self.instant(deadline));
+    }
+
+    async fn exchange_into_pipe(
+        &self,
+        connection: &mut Connection,
+        (op, body): (u16, &[u8]),
+        (pipe, buffer): (&mut Pipe, &mut [u8]),
+        deadline: Duration,
+    ) -> Option<Result<Answer, NetError>> {
+        spliced::exchange(connection, (op, body), (pipe, buffer), self.instant(deadline))
     }
 
     async fn call(&self, connection: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {

@@ -1,12 +1,13 @@
 //! Reading, writing, forcing to disk.
 
-use braid_vfs::{FileHandle, WriteAs};
+use braid_vfs::{FileHandle, Page, WriteAs};
 use rustix::fs::OFlags;
 
 use super::{Answer, Done, FileSystem};
 
 impl FileSystem {
-    /// From the sockets into `scratch`, from there into `/dev/fuse`: nothing is copied between.
+    /// From the sockets into `scratch`, from there into `/dev/fuse`: nothing is copied between. Many pages at a time go through a
+    /// pipe, and are in `scratch` only if it comes to nothing.
     pub(super) fn read(
         &self,
         handle: u64,
@@ -17,10 +18,23 @@ impl FileSystem {
     ) -> Done {
         let room = scratch.len().min(size as usize);
         if is_page {
-            let room = &mut scratch[..room];
-            return self
-                .vfs
-                .read_page(FileHandle(handle), offset, room, |bytes| answer.with(|reply| reply.data(bytes)))?;
+            let header = answer.0.as_ref().map(|reply| reply.data_header(room)).unwrap_or_default();
+            let mut pipe = self.pipes.take(room, &header);
+            let give = |page: Page<'_>| {
+                answer.with(|reply| match page {
+                    Page::Bytes(bytes) => reply.data(bytes),
+                    Page::Piped(pipe) => {
+                        if reply.piped(|device| pipe.send(device)).is_ok() {
+                            self.pipes.answered();
+                        }
+                    }
+                })
+            };
+            let read = self.vfs.read_page(FileHandle(handle), offset, &mut scratch[..room], pipe.as_mut(), give);
+            if let Some(pipe) = pipe {
+                self.pipes.put_back(pipe);
+            }
+            return read?;
         }
         let got = self.vfs.read(FileHandle(handle), offset, &mut scratch[..room])?;
         answer.with(|reply| reply.data(&scratch[..got]))

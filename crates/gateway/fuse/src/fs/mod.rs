@@ -24,6 +24,7 @@ mod keeper;
 mod locks;
 mod names;
 mod opens;
+mod pipes;
 mod ranges;
 mod settings;
 mod space;
@@ -37,7 +38,7 @@ use std::sync::{
 use braid_vfs::{FileIndex, Keep, Kept, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::Report, keeper::KernelMemory};
+use self::{errors::Report, keeper::KernelMemory, pipes::Pipes};
 use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
@@ -47,6 +48,7 @@ pub struct FileSystem {
     report: Report,
     /// The kernel can be told to forget all names at once: else it is told to remember none.
     keeps_names: AtomicBool,
+    pipes: Pipes,
 }
 
 /// What became of a request: an answer that was given, or why there is none.
@@ -55,7 +57,12 @@ type Done = Result<(), errors::Refusal>;
 impl FileSystem {
     /// The requests of one mount, done by `vfs`.
     pub fn new(vfs: Arc<Vfs>) -> Self {
-        Self { vfs, report: Report::default(), keeps_names: AtomicBool::new(false) }
+        Self { vfs, report: Report::default(), keeps_names: AtomicBool::new(false), pipes: Pipes::default() }
+    }
+
+    /// Reads of the kernel that were answered from a socket through a pipe, since the mount began.
+    pub fn piped_reads(&self) -> u64 {
+        self.pipes.answers()
     }
 }
 

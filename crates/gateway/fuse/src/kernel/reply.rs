@@ -1,12 +1,13 @@
 //! The one answer to a request.
 
-use super::abi::opcode;
+use super::abi::{OUT_HEADER_BYTES, opcode};
 use super::device::Device;
 use super::encode::{DirectoryBuffer, Message};
 use super::interrupt::{Interrupt, Interrupts};
 use super::{Attributes, Entry, ExtendedStat, Header, Lock, SpaceStat, Validity};
 use rustix::io::Errno;
 use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use thiserror::Error;
 
@@ -87,6 +88,20 @@ impl Reply {
     /// As `data`, gathered by the kernel from where the pieces lie.
     pub fn data_slices(self, data: &[IoSlice<'_>]) {
         let _ = self.send(|device, unique| device.send_data(Message::new(unique, 0), data));
+    }
+
+    /// What stands before `bytes` of data in the answer, for [`Reply::piped`].
+    pub fn data_header(&self, bytes: usize) -> [u8; OUT_HEADER_BYTES] {
+        let mut header = [0; OUT_HEADER_BYTES];
+        header.copy_from_slice(Message::new(self.unique, 0).finish(bytes));
+        header
+    }
+
+    /// As `data`, from where `send` moves it to the device: [`Reply::data_header`] and so much data, in one call.
+    pub fn piped(self, send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>) -> Result<(), NotTaken> {
+        self.send(|device, _| {
+            send(device.fd().as_fd()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+        })
     }
 
     /// WRITE: bytes taken.

@@ -12,7 +12,7 @@ use std::{
 use braid_fuse::{
     fs::FileSystem,
     kernel::{
-        PoolOptions,
+        Handler, PoolOptions,
         mount::{MountOptions, Mounted},
     },
 };
@@ -22,6 +22,7 @@ pub use cluster::{Cluster, wait_for};
 /// One mount. Unmounted when dropped, before the cluster goes.
 pub struct Mount {
     mounted: Mounted,
+    file_system: Arc<FileSystem>,
     point: tempfile::TempDir,
 }
 
@@ -30,9 +31,15 @@ impl Mount {
         let point = tempfile::tempdir().unwrap();
         let mut options = MountOptions::new("braid", point.path());
         (options.suid, options.dev) = (true, true);
-        let handler = Arc::new(FileSystem::new(Arc::new(cluster.mount())));
+        let file_system = Arc::new(FileSystem::new(Arc::new(cluster.mount())));
+        let handler: Arc<dyn Handler> = Arc::clone(&file_system) as _;
         let mounted = Mounted::new(&options, PoolOptions::default(), handler).unwrap();
-        Self { mounted, point }
+        Self { mounted, file_system, point }
+    }
+
+    /// Reads of the kernel that were answered through a pipe.
+    pub fn piped_reads(&self) -> u64 {
+        self.file_system.piped_reads()
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -25,6 +25,7 @@ pub(super) fn mount(options: &MountOptions, point: &Path, root_mode: u32) -> Res
 fn data(options: &MountOptions, fd: i32, root_mode: u32) -> CString {
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mut data = format!("fd={fd},rootmode={root_mode:o},user_id={uid},group_id={gid}");
+    data.push_str(&format!(",max_read={}", options.read_bytes_max));
     for (is, word) in [(options.default_permissions, ",default_permissions"), (options.allow_other, ",allow_other")] {
         data.push_str(if is { word } else { "" });
     }

@@ -28,11 +28,16 @@ pub struct MountOptions {
     pub exec: bool,
     /// Reading changes no times.
     pub no_atime: bool,
+    /// What the kernel asks for at a time, in bytes, a multiple of the page.
+    pub read_bytes_max: u32,
     /// Every write is synchronous.
     pub sync: bool,
     /// Every change of a directory is synchronous.
     pub dir_sync: bool,
 }
+
+/// Half of what a pipe holds at best, so that the pieces of a socket have places in it (docs/adr/0017).
+const READ_BYTES_MAX: u32 = 512 << 10;
 
 /// What `/etc/fstab` knows and the kernel does not.
 const OF_FSTAB: &[&str] =
@@ -53,6 +58,7 @@ impl MountOptions {
             dev: false,
             exec: true,
             no_atime: false,
+            read_bytes_max: READ_BYTES_MAX,
             sync: false,
             dir_sync: false,
         }
@@ -102,6 +108,7 @@ impl MountOptions {
             (self.default_permissions, "default_permissions"),
         ];
         let mut words: Vec<String> = words.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()).collect();
+        words.push(format!("max_read={}", self.read_bytes_max));
         words.push(format!("fsname={}", escape(&self.source)));
         words.push(format!("subtype={}", escape(&self.subtype)));
         words.join(",")

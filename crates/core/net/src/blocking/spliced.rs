@@ -1,0 +1,170 @@
+//! One exchange whose payload goes into a pipe.
+//!
+//! ```text
+//!   header (exactly) ─> payload: socket ──splice──> pipe ─> header ─> … ─> final header and body
+//!                                          └ no place: pipe ──> buffer, and the rest behind it ──┘
+//! ```
+//!
+//! Invariant: no payload byte is received with a header: what is in the inbox could not be spliced.
+
+use std::{
+    io::{self, ErrorKind, IoSlice},
+    time::Instant,
+};
+
+use braid_types::limits::FRAME_BODY_BYTES_MAX;
+use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+use super::lane::{Connection, Halt};
+use crate::{
+    driver::{Answer, NetError},
+    pipe::Pipe,
+    transport::Wait,
+};
+
+/// Received with the header of what must be the final frame: its body, which is short.
+const AHEAD_BYTES: usize = 512;
+
+/// See [`crate::Driver::exchange_into_pipe`].
+pub(super) fn exchange(
+    connection: &mut Connection,
+    (op, body): (u16, &[u8]),
+    (pipe, buffer): (&mut Pipe, &mut [u8]),
+    deadline: Instant,
+) -> Option<Result<Answer, NetError>> {
+    let can = connection.transport.is_plain() && connection.inbox.is_empty() && connection.broken.is_none();
+    if !can || connection.overfills {
+        return None;
+    }
+    let begin = Instant::now();
+    let request_id = connection.next_id;
+    connection.next_id += 1;
+    let mut call =
+        Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false };
+    let outcome = call.send(body).and_then(|()| call.receive());
+    // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
+    let overfilled = call.copies;
+    connection.overfills |= overfilled;
+    Some(outcome.map_err(|halt| {
+        let error = connection.error_of(halt, begin);
+        connection.transport.shutdown();
+        connection.broken = Some(error.clone());
+        error
+    }))
+}
+
+struct Call<'c> {
+    connection: &'c mut Connection,
+    op: u16,
+    request_id: u64,
+    wait: Wait,
+    pipe: &'c mut Pipe,
+    buffer: &'c mut [u8],
+    /// Payload that came.
+    got: usize,
+    /// The pipe was full: what came is in the buffer.
+    copies: bool,
+}
+
+impl Call<'_> {
+    fn send(&self, body: &[u8]) -> Result<(), Halt> {
+        let header = FrameHeader {
+            op: self.op,
+            flags: FrameFlags::REQUEST,
+            request_id: self.request_id,
+            body_bytes: body.len() as u32,
+            payload_bytes: 0,
+        };
+        let header = header.to_bytes();
+        let mut pieces = [IoSlice::new(&header), IoSlice::new(body)];
+        Ok(self.connection.transport.send_all(&mut pieces, false, self.wait)?)
+    }
+
+    fn receive(&mut self) -> Result<Answer, Halt> {
+        loop {
+            let (header, body) = self.frame()?;
+            self.payload(header.payload_bytes as usize)?;
+            if header.flags == FrameFlags::FINAL {
+                return Ok(Answer { body, payload_bytes: self.got as u64 });
+            }
+        }
+    }
+
+    /// The next header, and the body of its frame.
+    fn frame(&self) -> Result<(FrameHeader, Vec<u8>), Halt> {
+        let mut ahead = [0; FRAME_HEADER_BYTES + AHEAD_BYTES];
+        // With all payload there, nothing but the end of the final frame can follow.
+        let room = if self.got == self.buffer.len() { ahead.len() } else { FRAME_HEADER_BYTES };
+        let came = self.receive_into(&mut ahead[..room], FRAME_HEADER_BYTES)?;
+        let (header, behind) = ahead[..came].split_at(FRAME_HEADER_BYTES);
+        let header: &[u8; FRAME_HEADER_BYTES] = header.try_into().expect("split there");
+        let header = FrameHeader::from_bytes(header).map_err(|error| self.misbehaved(&error.to_string()))?;
+        self.check(&header)?;
+        let mut body = vec![0; header.body_bytes as usize];
+        if behind.len() > body.len() {
+            return Err(self.misbehaved("it sent more than its answer"));
+        }
+        body[..behind.len()].copy_from_slice(behind);
+        let left = &mut body[behind.len()..];
+        let want = left.len();
+        self.receive_into(left, want)?;
+        Ok((header, body))
+    }
+
+    fn check(&self, header: &FrameHeader) -> Result<(), Halt> {
+        if (header.request_id, header.op) != (self.request_id, self.op) {
+            return Err(self.misbehaved("it answered a call that was not made"));
+        }
+        if header.payload_bytes as usize > self.buffer.len() - self.got {
+            return Err(self.misbehaved("it sent more payload than was asked for"));
+        }
+        match header.flags {
+            FrameFlags::DATA if header.body_bytes == 0 => Ok(()),
+            FrameFlags::FINAL if header.body_bytes as usize <= FRAME_BODY_BYTES_MAX => Ok(()),
+            _ => Err(self.misbehaved("it sent a frame that is no reply")),
+        }
+    }
+
+    fn payload(&mut self, mut left: usize) -> Result<(), Halt> {
+        let transport = &self.connection.transport;
+        while left > 0 {
+            let moved = match self.copies {
+                true => transport.recv_into(&mut self.buffer[self.got..][..left], self.wait)?,
+                false => match self.pipe.fill(transport, left, self.wait)? {
+                    Some(moved) => moved,
+                    None => {
+                        self.pipe.take(self.buffer)?;
+                        self.copies = true;
+                        continue;
+                    }
+                },
+            };
+            if moved == 0 {
+                return Err(closed());
+            }
+            self.got += moved;
+            left -= moved;
+        }
+        Ok(())
+    }
+
+    /// Receives at least `least` bytes into `room`; how many.
+    fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, Halt> {
+        let mut came = 0;
+        while came < least {
+            match self.connection.transport.recv_into(&mut room[came..], self.wait)? {
+                0 => return Err(closed()),
+                bytes => came += bytes,
+            }
+        }
+        Ok(came)
+    }
+
+    fn misbehaved(&self, what: &str) -> Halt {
+        Halt::Peer(self.connection.misbehaved(what))
+    }
+}
+
+fn closed() -> Halt {
+    Halt::Socket(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection"))
+}
