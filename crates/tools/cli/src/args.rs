@@ -293,7 +293,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "N")]
     pub tasks: Option<u32>,
     /// Time of each row, all its samples together
-    #[arg(long, default_value = "3s", value_parser = crate::config::parse_duration, value_name = "TIME")]
+    #[arg(long, default_value = "3s", value_parser = braid_client::settings::duration, value_name = "TIME")]
     pub seconds: std::time::Duration,
     /// Samples of each row [default: 5, with --quick 4]
     #[arg(long, value_name = "N")]
