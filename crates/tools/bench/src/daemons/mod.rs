@@ -168,7 +168,7 @@ fn run(command: &mut Command) -> Result<()> {
 }
 
 /// Builds `braid` as this program was built, and tells where it is: beside it.
-fn release_binary() -> Result<PathBuf> {
+pub fn release_binary() -> Result<PathBuf> {
     let beside = std::env::current_exe()?.with_file_name(format!("braid{}", std::env::consts::EXE_SUFFIX));
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     run(Command::new(cargo).args(["build", "--quiet", "--release", "--package", "braid-cli"]))?;
