@@ -21,12 +21,14 @@ pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     let bytes = papers.bytes(rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
     let separate: Vec<Task> =
         (0..CLIENTS).map(|client| Task { client, path: format!("/own{client}"), start: 0, bytes }).collect();
-    let shared = (0..CLIENTS).map(|client| Task { client, path: "/shared".to_owned(), start: client as u64 * bytes, bytes });
+    let shared =
+        (0..CLIENTS).map(|client| Task { client, path: "/shared".to_owned(), start: client as u64 * bytes, bytes });
     let shared: Vec<Task> = shared.collect();
     let mut all = Vec::new();
     for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
         fill(&sized.lab, tasks, None)?;
-        let (mut write, mut read) = (|| together(&sized.lab, tasks, Way::Write), || together(&sized.lab, tasks, Way::Read));
+        let (mut write, mut read) =
+            (|| together(&sized.lab, tasks, Way::Write), || together(&sized.lab, tasks, Way::Read));
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let what = format!("{DAEMONS} lines{}, ", sized.said());
@@ -48,11 +50,13 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
     let sized = papers.lab(&spec, &pairs)?;
     let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
-    let bytes = papers.bytes(lines / TASKS as u64, 1 << 20);
+    // Four times as long as others: a task of 60 has a small part of the lines, and the last one ends the sample.
+    let bytes = papers.bytes(4 * lines / TASKS as u64, CALL_BYTES);
     let task = |at: usize| Task { client: at % HOSTS, path: format!("/task{at}"), start: 0, bytes };
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();
     fill(&sized.lab, &tasks, None)?;
-    let (mut write, mut read) = (|| together(&sized.lab, &tasks, Way::Write), || together(&sized.lab, &tasks, Way::Read));
+    let (mut write, mut read) =
+        (|| together(&sized.lab, &tasks, Way::Write), || together(&sized.lab, &tasks, Way::Read));
     let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
     let measures = WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| {
         let what = format!("8 lines{}, ", sized.said());

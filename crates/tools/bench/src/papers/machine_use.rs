@@ -26,7 +26,8 @@ impl Use {
 
 /// `cpu user nice system idle iowait irq softirq steal ...`
 fn of(stat: &str) -> Option<Use> {
-    let fields: Vec<u64> = stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
+    let fields: Vec<u64> =
+        stat.lines().next()?.split_whitespace().skip(1).map_while(|field| field.parse().ok()).collect();
     let idle = fields.get(3)? + fields.get(4)?;
     Some(Use { busy: fields.iter().take(8).sum::<u64>() - idle, idle })
 }

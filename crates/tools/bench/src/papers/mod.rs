@@ -38,7 +38,11 @@ struct Row {
 
 const ROWS: &[Row] = &[
     Row { name: "one_client", about: "1 Gbit/s, 4 daemons, 64 KiB stripes, library", run: one_client::one_client },
-    Row { name: "fast_client", about: "client of 4 Gbit/s, 1 to 4 daemons of 1 Gbit/s, library", run: one_client::fast_client },
+    Row {
+        name: "fast_client",
+        about: "client of 4 Gbit/s, 1 to 4 daemons of 1 Gbit/s, library",
+        run: one_client::fast_client,
+    },
     Row { name: "mount", about: "both through the mount", run: mounted::run },
     Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
     Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },

@@ -1,10 +1,6 @@
 //! One client through the mount, with `dd`.
 
-use std::{
-    path::PathBuf,
-    process::Command,
-    time::Instant,
-};
+use std::{path::PathBuf, process::Command, time::Instant};
 
 use anyhow::{Context, Result, ensure};
 use braid_netlab::{Host, Lab, Spec};
@@ -59,7 +55,8 @@ impl Mount {
         let point = lab.dir().join("mount");
         std::fs::create_dir(&point)?;
         let environment = lab.environment().to_vec();
-        let mount = Self { braid: papers.braid.path().to_owned(), host: lab.client_host(0)?.clone(), environment, point };
+        let mount =
+            Self { braid: papers.braid.path().to_owned(), host: lab.client_host(0)?.clone(), environment, point };
         mount.mount()?;
         Ok(mount)
     }
@@ -84,7 +81,14 @@ impl Mount {
         let block = format!("bs={CALL_BYTES}");
         let before = lab.counters()?;
         let start = Instant::now();
-        succeed(Command::new("dd").args([&format!("if={from}"), &format!("of={to}"), &block, &count, flags, "status=none"]))?;
+        succeed(Command::new("dd").args([
+            &format!("if={from}"),
+            &format!("of={to}"),
+            &block,
+            &count,
+            flags,
+            "status=none",
+        ]))?;
         let time = start.elapsed().as_secs_f64();
         let counted = lab.counters()? - before;
         Ok(Sample {

@@ -4,8 +4,7 @@ use anyhow::Result;
 use braid_netlab::Spec;
 
 use super::{
-    Papers, Sample, Sized, against, line,
-    references,
+    Papers, Sample, Sized, against, line, references,
     tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
 };
 use crate::measure::Measure;

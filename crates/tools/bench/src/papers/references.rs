@@ -27,7 +27,10 @@ pub fn sample(lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) 
     let rates = thread::scope(|scope| {
         let started: Vec<_> =
             hosts.iter().map(|(client, daemon)| scope.spawn(|| stream(client, daemon, reverse, seconds))).collect();
-        started.into_iter().map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?).collect::<Result<Vec<f64>>>()
+        started
+            .into_iter()
+            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
+            .collect::<Result<Vec<f64>>>()
     })?;
     let counted = lab.counters()? - before;
     drop(servers);

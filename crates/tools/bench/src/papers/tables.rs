@@ -49,7 +49,11 @@ fn render(rows: &Map<String, Json>) -> String {
     for row in ROWS {
         let Some(kept) = rows.get(row.name) else { continue };
         let machine = kept["machine"].as_str().unwrap_or_default();
-        let _ = write!(text, "\n**{}**: {}  \n{machine}; plain connections; `cargo xtask bench papers {}`\n\n", row.name, row.about, row.name);
+        let _ = write!(
+            text,
+            "\n**{}**: {}  \n{machine}; plain connections; `cargo xtask bench papers {}`\n\n",
+            row.name, row.about, row.name
+        );
         text += "| measure | MB/s | of the limit | limit | bar | TCP: sent again, time-outs | theirs |\n|---|---|---|---|---|---|---|\n";
         let measures = kept["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
         for measure in measures.iter().filter(|measure| measure["unit"] == "MB/s") {
@@ -65,9 +69,15 @@ fn render(rows: &Map<String, Json>) -> String {
 fn line(name: &str, measure: &Json, all: &[Json]) -> String {
     let number = |json: &Json| json.as_f64().map(short).unwrap_or_default();
     let beside = |what: &str| all.iter().find(|other| other["name"] == format!("{name}.{what}").as_str());
-    let spread = format!("{} [{} – {}]", number(&measure["value"]), number(&measure["spread"][0]), number(&measure["spread"][1]));
+    let spread = format!(
+        "{} [{} – {}]",
+        number(&measure["value"]),
+        number(&measure["spread"][0]),
+        number(&measure["spread"][1])
+    );
     let limit = beside("limit").and_then(|limit| limit["value"].as_f64());
-    let part = limit.zip(measure["value"].as_f64()).map(|(limit, value)| format!("{:.3}", value / limit)).unwrap_or_default();
+    let part =
+        limit.zip(measure["value"].as_f64()).map(|(limit, value)| format!("{:.3}", value / limit)).unwrap_or_default();
     let bar = &measure["bar"];
     let verdict = match measure["holds"].as_bool() {
         Some(true) => "holds",
@@ -76,9 +86,13 @@ fn line(name: &str, measure: &Json, all: &[Json]) -> String {
     };
     let reason = bar["reason"].as_str().map(|reason| format!("{reason}: {verdict}")).unwrap_or_default();
     let again = beside("retransmits").zip(beside("timeouts"));
-    let again = again.map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"]))).unwrap_or_default();
+    let again =
+        again.map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"]))).unwrap_or_default();
     let theirs = if bar.is_null() { "" } else { theirs(name) };
-    format!("| {name} | {spread} | {part} | {} | {reason} | {again} | {theirs} |\n", limit.map(short).unwrap_or_default())
+    format!(
+        "| {name} | {spread} | {part} | {} | {reason} | {again} | {theirs} |\n",
+        limit.map(short).unwrap_or_default()
+    )
 }
 
 fn theirs(name: &str) -> &'static str {
@@ -89,7 +103,10 @@ fn theirs(name: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{measure::Measure, papers::{Sample, against}};
+    use crate::{
+        measure::Measure,
+        papers::{Sample, against},
+    };
 
     #[test]
     fn a_line_has_ours_beside_the_limit_and_theirs() {
