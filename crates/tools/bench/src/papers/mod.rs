@@ -90,7 +90,8 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         let command = format!("cargo xtask bench papers {}", row.name);
         let measures: Vec<Measure> = (row.run)(&papers)?.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
-            store::keep(file, row.name, &format!("{machine}; TCP: {control}"), args.quick, &measures)?;
+            let load = machine::load().map(|load| format!("; load average {load:.1}")).unwrap_or_default();
+            store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
         }
         all.extend(measures);
     }
