@@ -38,16 +38,12 @@ impl Relay {
         let ended = Arc::new(AtomicBool::new(false));
         let (from, to, stop, host) = (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
         let (told, bound) = sync_channel(1);
-        thread::spawn(move || {
-            let listener = host.enter().and_then(|()| Ok(TcpListener::bind(&from)?));
-            let listener = listener.and_then(|listener| Ok((listener.set_nonblocking(true), listener)));
-            match listener {
-                Ok((_, listener)) => {
-                    let _ = told.send(Ok(()));
-                    accept(&listener, &to, each_way, &stop);
-                }
-                Err(error) => drop(told.send(Err(error))),
+        thread::spawn(move || match listen(&host, &from) {
+            Ok(listener) => {
+                let _ = told.send(Ok(()));
+                accept(&listener, &to, each_way, &stop);
             }
+            Err(error) => drop(told.send(Err(error))),
         });
         bound.recv().context("a relay ended")?.context("starting a relay")?;
         Ok(Self { ended })
@@ -58,6 +54,13 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
     }
+}
+
+fn listen(host: &Host, from: &str) -> Result<TcpListener> {
+    host.enter()?;
+    let listener = TcpListener::bind(from)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
 }
 
 fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBool) {
