@@ -22,6 +22,8 @@ pub enum Command {
     Mount(MountArgs),
     /// Tasks that share a file: views, lists and mismatched stripes, against one call for each block
     Parallel(CoreArgs),
+    /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
+    Papers(PapersArgs),
     /// Answers each byte with a byte
     #[command(hide = true)]
     Echo,
@@ -120,6 +122,44 @@ impl MountArgs {
         let count = self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
         format!("cargo xtask bench mount {group}{rivals}{quick}{count}")
     }
+}
+
+/// `cargo xtask bench papers`.
+#[derive(ClapArgs, Debug, Clone, Default)]
+pub struct PapersArgs {
+    /// Rows to measure [default: all]
+    #[arg(value_name = "ROW")]
+    pub rows: Vec<String>,
+    /// Print the rows and what each measures
+    #[arg(long)]
+    pub list: bool,
+    /// Shorter samples: for trying, not for publishing
+    #[arg(long)]
+    pub quick: bool,
+    /// Exit 1 and name each bar that does not hold
+    #[arg(long)]
+    pub check: bool,
+    /// Keep what was measured in this file, in place of what it has of the same rows
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure nothing: write the tables of this file into `docs/performance.md`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "json", "check"])]
+    pub tables: Option<PathBuf>,
+    /// Run at this part of the rates [default: 1, 4 or 10, as iperf3 leaves 30 % of the machine]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    pub divide: Option<u64>,
+    /// TCP congestion control of the hosts [default: the machine's]
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// Repetitions of which the median is taken [default: 3, with --quick 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
+    /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
+    #[arg(long, value_name = "FILE")]
+    pub braid: Option<PathBuf>,
+    /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 /// What a creating process is told.

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   main ── mount/        a mount as users drive it, and its rivals
+//!     ├──── papers/       the papers' figures, on hosts and links of a lab
 //!     ├──── parallel/     tasks that share a file
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
@@ -23,6 +24,7 @@ mod daemons;
 mod machine;
 mod measure;
 mod mount;
+mod papers;
 mod parallel;
 mod pinning;
 mod references;
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         Command::Core(args) => run("core", rows::ROWS, &args),
         Command::Parallel(args) => run("parallel", parallel::ROWS, &args),
         Command::Mount(args) => mount::run(&args),
+        Command::Papers(args) => papers::run(&args),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
     };

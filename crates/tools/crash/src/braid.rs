@@ -15,18 +15,27 @@ const BINARY_VARIABLE: &str = "BRAID_BIN";
 
 /// The binary under test.
 #[derive(Clone, Debug)]
-pub struct Braid(PathBuf);
+pub struct Braid {
+    path: PathBuf,
+    /// What stands before it: a program that runs it elsewhere.
+    before: Vec<String>,
+}
 
 impl Braid {
     /// This binary, as it is.
     pub fn at(path: PathBuf) -> Self {
-        Self(path)
+        Self { path, before: Vec::new() }
+    }
+
+    /// The same, run by another program, such as one that enters a namespace.
+    pub fn behind(&self, before: impl IntoIterator<Item = String>) -> Self {
+        Self { path: self.path.clone(), before: before.into_iter().collect() }
     }
 
     /// The one that `BRAID_BIN` names, or the workspace's, built as this program was.
     pub fn find() -> Result<Self> {
         if let Some(given) = std::env::var_os(BINARY_VARIABLE) {
-            return Ok(Self(given.into()));
+            return Ok(Self::at(given.into()));
         }
         let own = std::env::current_exe()?;
         let mut above = own.ancestors().skip(1);
@@ -41,17 +50,17 @@ impl Braid {
         ensure!(status.success(), "building braid: {status}");
         let path = folder.join("braid");
         ensure!(path.is_file(), "building braid: {} is not there; try: {BINARY_VARIABLE}=FILE", path.display());
-        Ok(Self(path))
+        Ok(Self::at(path))
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
     /// Runs `braid ARGUMENTS` to its end.
     pub fn run<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Result<Output> {
-        self.command(arguments).output().with_context(|| format!("starting {}", self.0.display()))
+        self.command(arguments).output().with_context(|| format!("starting {}", self.path.display()))
     }
 
     /// Runs it, and wants that it is content.
@@ -81,7 +90,7 @@ impl Braid {
         log: &Path,
     ) -> Result<PreparedDaemon> {
         let mut command = Command::new("sh");
-        command.args(["-c", r#"read -r go && exec "$0" "$@""#]).arg(&self.0).args(arguments);
+        command.args(["-c", r#"read -r go && exec "$@""#, "sh"]).args(self.words()).args(arguments);
         let command = without_own_settings(command.stdin(Stdio::piped()));
         let child = command.stdout(Stdio::piped()).stderr(log_of(log)?).spawn()?;
         Ok(PreparedDaemon { child: Some(child), log: log.to_owned() })
@@ -89,9 +98,15 @@ impl Braid {
 
     /// Without settings of the caller's own, which are of another cluster.
     fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.0);
+        let mut words = self.words();
+        let mut command = Command::new(words.next().expect("there is at least the binary"));
+        command.args(words);
         without_own_settings(command.args(arguments).stdin(Stdio::null()));
         command
+    }
+
+    fn words(&self) -> impl Iterator<Item = &OsStr> {
+        self.before.iter().map(OsStr::new).chain([self.path.as_os_str()])
     }
 }
 
@@ -148,6 +163,11 @@ impl Daemon {
             }
         }
         Ok(daemon)
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     /// SIGKILL, and waits until it is gone.

@@ -167,7 +167,8 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-fn release_binary() -> Result<PathBuf> {
+/// Builds `braid` as this program was built, and tells where it is: beside it.
+pub fn release_binary() -> Result<PathBuf> {
     release_build("braid-cli", &format!("braid{}", std::env::consts::EXE_SUFFIX)).context("try: --braid FILE")
 }
 

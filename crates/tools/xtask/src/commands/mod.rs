@@ -2,6 +2,7 @@
 
 mod bench;
 mod ci;
+mod netlab;
 mod requirements;
 mod sim;
 mod test;
@@ -38,6 +39,12 @@ pub const COMMANDS: &[Command] = &[
     },
     Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
     Command { name: "bench", usage: "NAME [ARGS]...", about: "a benchmark, built for release", run: bench::run },
+    Command {
+        name: "netlab",
+        usage: "[OPTIONS] run CMD...",
+        about: "a cluster of hosts on one machine, links of a known rate; a command on its first client (root)",
+        run: netlab::run,
+    },
     Command {
         name: "requirements",
         usage: "[--check]",

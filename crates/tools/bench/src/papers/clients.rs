@@ -1,0 +1,66 @@
+//! Many clients: figures 6 and 7 of the paper on Direct-pNFS, tables 3 and 8 of that on CIFS.
+
+use anyhow::Result;
+use braid_netlab::Spec;
+
+use super::{
+    Papers, Sample, against, line,
+    one_client::GIGABIT,
+    tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
+};
+use crate::measure::Measure;
+
+/// `clients`: 8 clients and 6 daemons, each with a file of its own, and all with a part of one.
+pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
+    const CLIENTS: usize = 8;
+    const DAEMONS: usize = 6;
+    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|at| (at, at)).collect();
+    let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
+    let sized = papers.lab(&spec, &pairs)?;
+    let rate = sized.lab.spec().rate;
+    let bytes = papers.bytes(rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
+    let separate: Vec<Task> =
+        (0..CLIENTS).map(|client| Task { client, path: format!("/own{client}"), start: 0, bytes }).collect();
+    let shared =
+        (0..CLIENTS).map(|client| Task { client, path: "/shared".to_owned(), start: client as u64 * bytes, bytes });
+    let shared: Vec<Task> = shared.collect();
+    let mut all = Vec::new();
+    for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
+        fill(&sized.lab, tasks, None)?;
+        let (mut write, mut read) =
+            (|| together(&sized.lab, tasks, Way::Write), || together(&sized.lab, tasks, Way::Read));
+        let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
+        for (way, samples) in WAYS.into_iter().zip(&samples) {
+            let what = format!("{DAEMONS} lines{}, ", sized.said());
+            let lines = DAEMONS as f64 * line(rate);
+            all.extend(against(&format!("clients.{kind}.{}", way.word()), samples, 0.95, lines, &what));
+        }
+    }
+    Ok(all)
+}
+
+/// `cards`: 15 hosts with 4 tasks each, 4 servers with two cards each; every task has a file of its own over all servers.
+pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
+    const HOSTS: usize = 15;
+    const TASKS: usize = 60;
+    const SERVERS: usize = 4;
+    const CARDS: usize = 2;
+    // iperf3 here knows one address of a server: the lines of half the cards, so that the whole takes about twice as much.
+    let pairs: Vec<(usize, usize)> = (0..SERVERS).map(|at| (at, at)).collect();
+    let spec = Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
+    let sized = papers.lab(&spec, &pairs)?;
+    let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
+    // Four times as long as others: a task of 60 has a small part of the lines, and the last one ends the sample.
+    let bytes = papers.bytes(4 * lines / TASKS as u64, CALL_BYTES);
+    let task = |at: usize| Task { client: at % HOSTS, path: format!("/task{at}"), start: 0, bytes };
+    let tasks: Vec<Task> = (0..TASKS).map(task).collect();
+    fill(&sized.lab, &tasks, None)?;
+    let (mut write, mut read) =
+        (|| together(&sized.lab, &tasks, Way::Write), || together(&sized.lab, &tasks, Way::Read));
+    let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
+    let measures = WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| {
+        let what = format!("8 lines{}, ", sized.said());
+        against(&format!("cards.{}", way.word()), samples, 0.95, line(lines), &what)
+    });
+    Ok(measures.collect())
+}

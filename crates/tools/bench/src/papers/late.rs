@@ -1,0 +1,50 @@
+//! One daemon that is far away: the papers' systems go at the pace of the slowest.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use braid_netlab::{Delay, Spec};
+
+use super::{
+    Papers, Sample, against, measures,
+    one_client::{DAEMONS, GIGABIT, alone},
+    tasks::{WAYS, fill, together},
+};
+use crate::measure::Measure;
+
+/// Ten times the round trip between two hosts of a lab (0.2 ms), half of it in each direction.
+const EACH_WAY: Duration = Duration::from_millis(1);
+/// Daemons that are not late: all but the last.
+const OTHERS: u16 = 3;
+
+/// `late`: a file on the other three, where a fourth is late and where it is not; and one on all four.
+pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
+    let spec = Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() };
+    let even = papers.lab(&spec, &[(0, 0)])?;
+    let delays = vec![Delay { iod: DAEMONS - 1, each_way: EACH_WAY }];
+    let late = papers.lab_at(&Spec { delays, ..spec }, even.divide)?;
+    let on_others = alone(papers, even.lab.spec().rate);
+    let mut on_all = on_others.clone();
+    on_all.iter_mut().for_each(|task| task.path = "/all".to_owned());
+    for lab in [&even.lab, &late.lab] {
+        fill(lab, &on_others, Some(OTHERS))?;
+        fill(lab, &on_all, None)?;
+    }
+    let mut all = Vec::new();
+    for way in WAYS {
+        let (mut without, mut beside, mut with) = (
+            || together(&even.lab, &on_others, way),
+            || together(&late.lab, &on_others, way),
+            || together(&late.lab, &on_all, way),
+        );
+        let samples = papers.alternate::<Sample>(&mut [&mut without, &mut beside, &mut with])?;
+        let word = way.word();
+        let (without, _) = measures(&format!("late.nobody.{word}"), &samples[0]);
+        let what = format!("where no daemon is late{}, ", even.said());
+        let limit = without.plain.summary.median;
+        all.push(without);
+        all.extend(against(&format!("late.not_on_it.{word}"), &samples[1], 0.98, limit, &what));
+        all.push(measures(&format!("late.on_it.{word}"), &samples[2]).0);
+    }
+    Ok(all)
+}

@@ -1,0 +1,218 @@
+//! The papers' figures again: on hosts of a lab (`braid-netlab`), whose links have the papers' rates.
+//!
+//! A rate is what a link carries, so that a bar is a part of a line and not of a machine. *line* is what TCP can carry of it: 1448
+//! bytes of each 1538 that a full frame takes on the wire. Daemons keep their objects in memory and write what was written before.
+
+mod clients;
+mod incast;
+mod late;
+mod machine_use;
+mod mounted;
+mod one_client;
+mod references;
+mod store;
+mod tables;
+mod tasks;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Result, bail};
+use braid_crash_tests::braid::Braid;
+use braid_netlab::{Lab, Spec};
+
+use crate::{args::PapersArgs, daemons, machine, measure::Measure, report, stats::Summary};
+
+/// The part of the machine that iperf3 may need; beyond it a row runs at a part of its rates.
+const MACHINE_MAX: f64 = 0.7;
+/// Parts of the rates.
+const DIVIDES: [u64; 3] = [1, 4, 10];
+/// Of a full frame with 12 bytes of TCP options, and what the wire carries of it.
+const PAYLOAD: f64 = 1448.0 / 1538.0;
+
+/// Something that can be measured by name.
+struct Row {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Papers) -> Result<Vec<Measure>>,
+}
+
+const ROWS: &[Row] = &[
+    Row { name: "one_client", about: "1 Gbit/s, 4 daemons, 64 KiB stripes, library", run: one_client::one_client },
+    Row {
+        name: "fast_client",
+        about: "client of 4 Gbit/s, 1 to 4 daemons of 1 Gbit/s, library",
+        run: one_client::fast_client,
+    },
+    Row { name: "mount", about: "both through the mount", run: mounted::run },
+    Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
+    Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },
+    Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
+];
+
+/// One run.
+pub struct Papers {
+    repetitions: u32,
+    /// Seconds that a sample takes where the line is used.
+    seconds: f64,
+    divide: Option<u64>,
+    congestion: Option<String>,
+    dir: PathBuf,
+    braid: Braid,
+}
+
+/// `cargo xtask bench papers`.
+pub fn run(args: &PapersArgs) -> Result<ExitCode> {
+    if args.list {
+        ROWS.iter().for_each(|row| println!("{:16} {}", row.name, row.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(file) = &args.tables {
+        tables::write(file)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chosen = chosen(&args.rows)?;
+    braid_netlab::able()?;
+    braid_netlab::need("iperf3", &["iperf3"])?;
+    let papers = Papers {
+        repetitions: args.repetitions.unwrap_or(if args.quick { 1 } else { 3 }),
+        seconds: if args.quick { 0.5 } else { 1.5 },
+        divide: args.divide,
+        congestion: args.congestion.clone(),
+        dir: args.dir.clone().unwrap_or_else(|| "/dev/shm".into()),
+        braid: Braid::at(args.braid.clone().map_or_else(daemons::release_binary, Ok)?),
+    };
+    let machine = machine::describe(&papers.dir);
+    let control = papers.congestion.clone().unwrap_or_else(machine_use::congestion);
+    let mut all = Vec::new();
+    for row in chosen {
+        eprintln!("bench: {} ({})", row.name, row.about);
+        let command = format!("cargo xtask bench papers {}", row.name);
+        let measures: Vec<Measure> = (row.run)(&papers)?.into_iter().map(|measure| measure.made_by(&command)).collect();
+        if let Some(file) = &args.json {
+            let load = machine::load().map(|load| format!("; load average {load:.1}")).unwrap_or_default();
+            store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
+        }
+        all.extend(measures);
+    }
+    print!("{}", report::table::render(&machine, &[format!("TCP: {control}; plain connections")], &all));
+    Ok(report::verdict(args.check, &all))
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
+    if let Some(unknown) = names.iter().find(|name| ROWS.iter().all(|row| row.name != name.as_str())) {
+        let known: Vec<&str> = ROWS.iter().map(|row| row.name).collect();
+        bail!("there is no row {unknown}; try: {}", known.join(", "));
+    }
+    Ok(ROWS.iter().filter(|row| names.is_empty() || names.iter().any(|name| name == row.name)).collect())
+}
+
+impl Papers {
+    /// A lab like this one, at such a part of the rates that iperf3 between `pairs` of (client, daemon) leaves room on the machine.
+    fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<Sized> {
+        if let Some(divide) = self.divide {
+            return self.lab_at(spec, divide);
+        }
+        for divide in DIVIDES {
+            let sized = self.lab_at(spec, divide)?;
+            let mut used: f64 = 0.0;
+            for reverse in [false, true] {
+                let start = machine_use::Use::now()?;
+                references::sample(&sized.lab, pairs, reverse, 1)?;
+                used = used.max(machine_use::Use::now()?.since(start));
+            }
+            eprintln!("bench: at 1/{divide} of the rates iperf3 uses {:.0} % of the machine", used * 100.0);
+            if used <= MACHINE_MAX {
+                return Ok(sized);
+            }
+        }
+        bail!("the machine is too busy for 1/{} of the rates; try: later, or --divide", DIVIDES[DIVIDES.len() - 1])
+    }
+
+    /// A lab like this one, at this part of the rates.
+    fn lab_at(&self, spec: &Spec, divide: u64) -> Result<Sized> {
+        let spec = Spec {
+            dir: Some(self.dir.clone()),
+            congestion: self.congestion.clone(),
+            rate: spec.rate / divide,
+            client_rate: spec.client_rate.map(|rate| rate / divide),
+            ..spec.clone()
+        };
+        Ok(Sized { lab: Lab::start(&self.braid, &spec)?, divide })
+    }
+
+    /// Bytes that a line of so many bits a second carries in a sample, in whole calls of `call` bytes.
+    fn bytes(&self, bits_per_second: u64, call: u64) -> u64 {
+        let bytes = line(bits_per_second) * 1e6 * self.seconds;
+        (bytes as u64 / call).max(2) * call
+    }
+
+    /// Runs the variants in turn: each sample's neighbours saw the same machine.
+    fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
+        let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
+        for _ in 0..self.repetitions {
+            for (variant, taken) in variants.iter_mut().zip(&mut samples) {
+                taken.push(variant()?);
+            }
+        }
+        Ok(samples)
+    }
+}
+
+/// A lab, at a part of the rates that were asked for.
+struct Sized {
+    lab: Lab,
+    divide: u64,
+}
+
+impl Sized {
+    /// What stands behind a bar's reason where the rates are not the whole ones.
+    fn said(&self) -> String {
+        if self.divide == 1 { String::new() } else { format!(", at 1/{} of the rates", self.divide) }
+    }
+}
+
+/// Millions of bytes a second that TCP carries over a link of so many bits a second.
+fn line(bits_per_second: u64) -> f64 {
+    bits_per_second as f64 / 8e6 * PAYLOAD
+}
+
+/// One sample: a rate, and what TCP sent again for it.
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    mb_per_second: f64,
+    retransmits: f64,
+    timeouts: f64,
+}
+
+/// The measure of some samples, and two of TCP's.
+fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 2]) {
+    let of = |value: fn(&Sample) -> f64| Summary::of(samples.iter().map(value)).expect("there is a sample");
+    let retransmits = Measure::new(format!("{name}.retransmits"), "segments", of(|sample| sample.retransmits));
+    let timeouts = Measure::new(format!("{name}.timeouts"), "times", of(|sample| sample.timeouts));
+    (Measure::new(name, "MB/s", of(|sample| sample.mb_per_second)), [retransmits, timeouts])
+}
+
+/// The same with a bar: a part of a limit, which stands beside it.
+fn against(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
+    let (measure, more) = measures(name, samples);
+    let measure = measure.at_least(part * limit, format!("{part} x {what} {limit:.1}"));
+    let limit = Measure::new(format!("{name}.limit"), "MB/s", Summary::once(limit));
+    [measure, limit].into_iter().chain(more).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gigabit_carries_117_megabytes_a_second() {
+        assert!((line(1_000_000_000) - 117.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_row_that_is_not_there_is_an_error_with_those_that_are() {
+        assert_eq!(chosen(&[]).unwrap().len(), ROWS.len());
+        assert!(chosen(&["x".to_owned()]).err().unwrap().to_string().contains("try: one_client, fast_client"));
+    }
+}

@@ -1,0 +1,48 @@
+//! What was measured, kept in a file: each row once, with the machine that it was measured on.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context, Result, bail};
+use serde_json::{Map, Value as Json, json};
+
+use crate::{measure::Measure, report};
+
+/// Puts a row into the file, in place of what it has of that name. What was only tried is not kept.
+pub fn keep(file: &Path, row: &str, machine: &str, quick: bool, measures: &[Measure]) -> Result<()> {
+    if quick {
+        bail!("--quick is for trying, and is not kept; try: without --json or without --quick");
+    }
+    let mut rows = read(file)?;
+    let report: Json = serde_json::from_str(&report::json::render(machine, &[], measures))?;
+    rows.insert(row.to_owned(), report);
+    fs::write(file, format!("{:#}\n", json!(rows))).with_context(|| format!("writing {}", file.display()))
+}
+
+/// All rows of a file, none of one that is not there.
+pub fn read(file: &Path) -> Result<Map<String, Json>> {
+    let text = match fs::read_to_string(file) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Map::new()),
+        text => text.with_context(|| format!("reading {}", file.display()))?,
+    };
+    serde_json::from_str(&text).with_context(|| format!("{} is not what --json writes", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Summary;
+
+    #[test]
+    fn a_row_takes_the_place_of_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("kept.json");
+        let measure = |value| [Measure::new("a.b", "MB/s", Summary::once(value))];
+        keep(&file, "a", "a machine", false, &measure(1.0)).unwrap();
+        keep(&file, "b", "a machine", false, &measure(2.0)).unwrap();
+        keep(&file, "a", "another", false, &measure(3.0)).unwrap();
+        let rows = read(&file).unwrap();
+        assert_eq!((rows.len(), &rows["a"]["measures"][0]["value"]), (2, &json!(3.0)));
+        assert_eq!(rows["a"]["machine"], "another");
+        assert!(keep(&file, "a", "", true, &[]).is_err());
+    }
+}

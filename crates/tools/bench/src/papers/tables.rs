@@ -1,0 +1,126 @@
+//! The tables of `docs/performance.md`, made from what was kept.
+
+use std::{fmt::Write as _, fs, path::Path};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value as Json};
+
+use super::{ROWS, store};
+use crate::report::short;
+
+const PAGE: &str = "docs/performance.md";
+const BEGIN: &str = "<!-- papers: made by cargo xtask bench papers --tables, do not edit -->\n";
+const END: &str = "<!-- papers: end -->\n";
+
+/// What the papers have, by the beginning of a measure's name; the longest counts.
+const THEIRS: &[(&str, &str)] = &[
+    ("one_client.write", "0.88 of the line (2008)"),
+    ("one_client.read", "0.60 of the line (2008)"),
+    ("mount.one_client", "below the local disk (2008)"),
+    ("incast", "read fell from 93 to 75 MB/s at 4 daemons (2008)"),
+    ("clients.separate.read", "509 of 750 MB/s (Direct-pNFS 2007)"),
+    ("clients.one_file.read", "509 of 750 MB/s (Direct-pNFS 2007)"),
+    ("clients.separate.write", "bound by its disks (Direct-pNFS 2007)"),
+    ("clients.one_file.write", "bound by its disks (Direct-pNFS 2007)"),
+    ("cards.write", "505.9 MB/s, 0.69 of its measured NIC rate (CIFS 2007)"),
+    ("cards.read", "431.8 MB/s, 0.56 of its measured NIC rate (CIFS 2007)"),
+    ("late", "at the pace of the slowest"),
+];
+
+/// Puts the tables of a file into the page, between two marks.
+pub fn write(file: &Path) -> Result<()> {
+    let rows = store::read(file)?;
+    ensure!(!rows.is_empty(), "{} has no rows; try: cargo xtask bench papers --json FILE", file.display());
+    let page = fs::read_to_string(PAGE).with_context(|| format!("reading {PAGE}; try: in the root of the project"))?;
+    let page = with(&page, &render(&rows)).with_context(|| format!("{PAGE} has no place for the tables"))?;
+    fs::write(PAGE, page).with_context(|| format!("writing {PAGE}"))
+}
+
+/// The page with this between the marks.
+fn with(page: &str, tables: &str) -> Option<String> {
+    let (before, rest) = page.split_once(BEGIN)?;
+    let (_, after) = rest.split_once(END)?;
+    Some(format!("{before}{BEGIN}{tables}{END}{after}"))
+}
+
+/// A table of each row, in the order of a whole run.
+fn render(rows: &Map<String, Json>) -> String {
+    let mut text = String::new();
+    for row in ROWS {
+        let Some(kept) = rows.get(row.name) else { continue };
+        let machine = kept["machine"].as_str().unwrap_or_default();
+        let _ = write!(
+            text,
+            "\n**{}**: {}  \n{machine}; plain connections; `cargo xtask bench papers {}`\n\n",
+            row.name, row.about, row.name
+        );
+        text += "| measure | MB/s | of the limit | limit | bar | TCP: sent again, time-outs | theirs |\n|---|---|---|---|---|---|---|\n";
+        let measures = kept["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
+        for measure in measures.iter().filter(|measure| measure["unit"] == "MB/s") {
+            let name = measure["name"].as_str().unwrap_or_default();
+            if !name.ends_with(".limit") {
+                text += &line(name, measure, measures);
+            }
+        }
+    }
+    text + "\n"
+}
+
+fn line(name: &str, measure: &Json, all: &[Json]) -> String {
+    let number = |json: &Json| json.as_f64().map(short).unwrap_or_default();
+    let beside = |what: &str| all.iter().find(|other| other["name"] == format!("{name}.{what}").as_str());
+    let spread = format!(
+        "{} [{} – {}]",
+        number(&measure["value"]),
+        number(&measure["spread"][0]),
+        number(&measure["spread"][1])
+    );
+    let limit = beside("limit").and_then(|limit| limit["value"].as_f64());
+    let part =
+        limit.zip(measure["value"].as_f64()).map(|(limit, value)| format!("{:.3}", value / limit)).unwrap_or_default();
+    let bar = &measure["bar"];
+    let verdict = match measure["holds"].as_bool() {
+        Some(true) => "holds",
+        Some(false) => "DOES NOT HOLD",
+        None => "",
+    };
+    let reason = bar["reason"].as_str().map(|reason| format!("{reason}: {verdict}")).unwrap_or_default();
+    let again = beside("retransmits").zip(beside("timeouts"));
+    let again =
+        again.map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"]))).unwrap_or_default();
+    let theirs = if bar.is_null() { "" } else { theirs(name) };
+    format!(
+        "| {name} | {spread} | {part} | {} | {reason} | {again} | {theirs} |\n",
+        limit.map(short).unwrap_or_default()
+    )
+}
+
+fn theirs(name: &str) -> &'static str {
+    let known = THEIRS.iter().filter(|(begin, _)| name.starts_with(begin));
+    known.max_by_key(|(begin, _)| begin.len()).map_or("", |(_, what)| what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        measure::Measure,
+        papers::{Sample, against},
+    };
+
+    #[test]
+    fn a_line_has_ours_beside_the_limit_and_theirs() {
+        let sample = Sample { mb_per_second: 99.0, retransmits: 7.0, timeouts: 1.0 };
+        let measures: Vec<Measure> = against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ");
+        let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &measures)).unwrap();
+        let mut rows = Map::new();
+        rows.insert("one_client".to_owned(), report);
+        let text = render(&rows);
+        let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 stream, 100.0: holds | 7.00, 1.00 | \
+                      0.60 of the line (2008) |";
+        assert!(text.contains(wanted), "{text}");
+        let page = format!("above\n{BEGIN}old\n{END}below\n");
+        assert_eq!(with(&page, "new\n").unwrap(), format!("above\n{BEGIN}new\n{END}below\n"));
+        assert_eq!(with("no marks", ""), None);
+    }
+}

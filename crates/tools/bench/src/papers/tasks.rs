@@ -1,0 +1,144 @@
+//! Tasks on hosts of a lab: threads there, each with a client of its own, which begin together.
+
+use std::{
+    sync::mpsc::{Receiver, Sender, channel},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, anyhow, ensure};
+use braid_client::{File, OpenOptions};
+use braid_netlab::Lab;
+
+use super::Sample;
+
+/// Stripes of the papers.
+pub const STRIPE_BYTES: u64 = 64 << 10;
+/// Bytes of a call.
+pub const CALL_BYTES: u64 = 4 << 20;
+/// The library's default.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What one task reads or writes.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// The host that it is on.
+    pub client: usize,
+    /// Its file, which may be others' too.
+    pub path: String,
+    /// Its part of it begins here.
+    pub start: u64,
+    /// Bytes of its part, in whole calls.
+    pub bytes: u64,
+}
+
+/// Which way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// To the daemons.
+    Write,
+    /// From the daemons.
+    Read,
+}
+
+impl Way {
+    /// `write`, `read`.
+    pub fn word(self) -> &'static str {
+        if self == Self::Write { "write" } else { "read" }
+    }
+}
+
+/// Both.
+pub const WAYS: [Way; 2] = [Way::Write, Way::Read];
+
+/// Makes the files, on all daemons or on the first so many: what is measured is written a second time.
+pub fn fill(lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
+    lab.client_host(0)?.inside(|| {
+        let client = lab.connect(TIMEOUT)?;
+        for task in tasks {
+            let mut options = options().create(true).stripe_size(STRIPE_BYTES);
+            if let Some(count) = on {
+                options = options.first_iod(0).iod_count(count);
+            }
+            client.open(&task.path, &options)?.close()?;
+        }
+        Ok(())
+    })?;
+    together(lab, tasks, Way::Write).map(drop)
+}
+
+/// What all tasks carry together, from when all are ready to when the last is done.
+pub fn together(lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
+    thread::scope(|scope| {
+        let (tell, told) = channel();
+        let started: Vec<(Sender<()>, _)> = tasks
+            .iter()
+            .map(|task| {
+                let ((go, wait), tell) = (channel(), tell.clone());
+                (go, scope.spawn(move || one(lab, task, way, &wait, &tell)))
+            })
+            .collect();
+        drop(tell);
+        let (go, threads): (Vec<_>, Vec<_>) = started.into_iter().unzip();
+        let mut counted = None;
+        // A task that cannot begin is told by its thread below, and the others end when nobody lets them go.
+        let ready = told.iter().take(tasks.len()).count() == tasks.len();
+        if ready {
+            counted = Some(lab.counters()?);
+        }
+        let start = Instant::now();
+        if ready {
+            go.iter().try_for_each(|go| go.send(())).context("a task ended")?;
+        }
+        drop(go);
+        let done = told.iter().take(tasks.len()).count();
+        let time = start.elapsed().as_secs_f64();
+        for thread in threads {
+            thread.join().map_err(|_| anyhow!("a task panicked"))??;
+        }
+        ensure!(done == tasks.len(), "a task ended early");
+        let counted = lab.counters()? - counted.context("no task was ready")?;
+        let bytes: u64 = tasks.iter().map(|task| task.bytes).sum();
+        Ok(Sample {
+            mb_per_second: bytes as f64 / 1e6 / time,
+            retransmits: counted.retransmits as f64,
+            timeouts: counted.timeouts as f64,
+        })
+    })
+}
+
+fn options() -> OpenOptions {
+    OpenOptions::new().read(true).write(true)
+}
+
+/// Says that it is ready, waits, works, says that it is done.
+fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -> Result<()> {
+    lab.client_host(task.client)?.enter()?;
+    let client = lab.connect(TIMEOUT)?;
+    let file = client.open(&task.path, &options())?;
+    let call = usize::try_from(CALL_BYTES.min(task.bytes))?;
+    let mut buffer = vec![0xa5; call];
+    // Connections are there before the clock runs, and what they know of the line too.
+    if way == Way::Read {
+        ensure!(file.read_at(&mut buffer, task.start)? == call, "a file is short");
+    } else {
+        file.write_at(&buffer, task.start)?;
+    }
+    tell.send(()).context("nobody listens")?;
+    if go.recv().is_err() {
+        return Ok(());
+    }
+    work(&file, task, way, &mut buffer)?;
+    tell.send(()).context("nobody listens")?;
+    Ok(file.close()?)
+}
+
+fn work(file: &File, task: &Task, way: Way, buffer: &mut [u8]) -> Result<()> {
+    for at in (task.start..task.start + task.bytes).step_by(buffer.len()) {
+        match way {
+            Way::Write => drop(file.write_at(buffer, at)?),
+            Way::Read => ensure!(file.read_at(buffer, at)? == buffer.len(), "at {at} a read is short"),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,70 @@
+//! One host: a namespace, and how to get into it.
+
+use std::{fs::File, os::fd::AsFd, path::PathBuf, process::Command, thread};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+
+use crate::{counters::Counters, leftovers::NAMESPACES};
+
+/// One host of a lab.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// `iod0`, `client2`, `mds`.
+    pub name: String,
+    /// Its namespace, as `ip netns` knows it.
+    pub namespace: String,
+    /// Its addresses, one for each card.
+    pub addresses: Vec<String>,
+    /// Ports of the switch that it is on, one for each card.
+    pub ports: Vec<String>,
+    /// Line rate of each card, bits a second.
+    pub rate: u64,
+}
+
+impl Host {
+    /// The address of its first card.
+    pub fn address(&self) -> &str {
+        self.addresses.first().map_or("", String::as_str)
+    }
+
+    /// A command that runs `program` on this host.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let [nsenter, arguments @ ..] = &self.prefix();
+        let mut command = Command::new(nsenter);
+        command.args(arguments).arg(program);
+        command
+    }
+
+    /// What stands before a command so that it runs on this host. Not `ip netns exec`, which hides mounts.
+    pub fn prefix(&self) -> [String; 2] {
+        ["nsenter".to_owned(), format!("--net={}", self.path().display())]
+    }
+
+    /// Runs `work` in a thread that is on this host: sockets that it opens, and threads and processes that it starts, are there.
+    pub fn inside<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                self.enter()?;
+                work()
+            });
+            thread.join().map_err(|_| anyhow!("a thread on {} panicked", self.name))?
+        })
+    }
+
+    /// Moves the calling thread to this host, for good.
+    pub fn enter(&self) -> Result<()> {
+        let file = File::open(self.path()).with_context(|| format!("{} is not there any more", self.namespace))?;
+        let network = Some(LinkNameSpaceType::Network);
+        move_into_link_name_space(file.as_fd(), network).with_context(|| format!("entering {}", self.namespace))
+    }
+
+    /// What its TCP has counted so far.
+    pub fn counters(&self) -> Result<Counters> {
+        self.inside(Counters::read)
+    }
+
+    fn path(&self) -> PathBuf {
+        PathBuf::from(NAMESPACES).join(&self.namespace)
+    }
+}

@@ -1,0 +1,270 @@
+//! A cluster in a lab: a metadata server, I/O daemons, and clients, each on a host of its own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use braid_client::{Client, Config, Credential, TlsPolicy, message::types::IodState};
+use braid_crash_tests::braid::{Braid, Daemon, said, tail};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::{counters::Counters, host::Host, relay::Relay, spec::Spec, switch::Network};
+
+/// What a daemon prints when it serves.
+const READY: &str = "listens on";
+/// How long the daemons may take until the map shows all of them, on a machine that is busy with other things.
+const READY_MAX: Duration = Duration::from_secs(120);
+/// How often it is asked.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Where each daemon listens: it is alone on its host.
+const PORT: u16 = 7700;
+/// Where an I/O daemon listens behind a relay.
+const PORT_BEHIND: u16 = 7701;
+
+/// How a client reaches the cluster.
+#[derive(Clone, Debug)]
+pub struct Contact {
+    /// The metadata server.
+    pub mds: String,
+    /// The client key.
+    pub key: PathBuf,
+    /// When connections are encrypted.
+    pub tls: TlsPolicy,
+    /// The same as `BRAID_TLS` has it.
+    pub tls_word: &'static str,
+}
+
+/// A running cluster. Dropping it ends and removes everything.
+pub struct Lab {
+    contact: Contact,
+    spec: Spec,
+    braid: Braid,
+    /// `None` is a dead host.
+    mds: Option<Daemon>,
+    iods: Vec<Option<Daemon>>,
+    _relays: Vec<Relay>,
+    // After the daemons, which are on it; it removes the directory too.
+    network: Network,
+    dir: TempDir,
+}
+
+impl Lab {
+    /// Makes hosts and cluster, and waits until every I/O daemon is up.
+    pub fn start(braid: &Braid, spec: &Spec) -> Result<Self> {
+        let parent = spec.dir.clone().unwrap_or_else(std::env::temp_dir);
+        let dir = tempfile::Builder::new().prefix("braid-netlab-").tempdir_in(&parent);
+        let dir = dir.with_context(|| format!("making a directory in {}", parent.display()))?;
+        let network = Network::new(spec, &dir.path().display().to_string())?;
+        let mds = format!("{}:{PORT}", network.host("mds")?.address());
+        let (tls, tls_word) = if spec.tls { (TlsPolicy::Always, "always") } else { (TlsPolicy::Never, "never") };
+        let contact = Contact { mds, key: dir.path().join("client.key"), tls, tls_word };
+        let iods = (0..spec.iods).map(|_| None).collect();
+        let (spec, braid) = (spec.clone(), braid.clone());
+        let mut lab = Self { contact, spec, braid, mds: None, iods, _relays: Vec::new(), network, dir };
+        lab.populate()?;
+        Ok(lab)
+    }
+
+    fn populate(&mut self) -> Result<()> {
+        let meta = self.path("meta");
+        self.braid.succeed(["init".as_ref(), meta.as_os_str(), "--listen".as_ref(), self.contact.mds.as_ref()])?;
+        self.restart("mds")?;
+        for iod in 0..self.spec.iods {
+            self.restart(&format!("iod{iod}"))?;
+        }
+        let relays = self.spec.delays.iter().map(|delay| {
+            let host = self.network.host(&format!("iod{}", delay.iod))?;
+            let [near, far] = [PORT, PORT_BEHIND].map(|port| format!("{}:{port}", host.address()));
+            Relay::start(host, &near, &far, delay.each_way)
+        });
+        self._relays = relays.collect::<Result<_>>()?;
+        self.succeed("mds", &["key", "add", "netlab", "-o", &self.contact.key.display().to_string()])?;
+        self.wait_until_up()
+    }
+
+    /// How a client reaches it.
+    pub fn contact(&self) -> &Contact {
+        &self.contact
+    }
+
+    /// The hosts and their cables.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// What it was made as.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// A directory of the lab, removed with it; what is mounted below it is unmounted.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A client host.
+    pub fn client_host(&self, client: usize) -> Result<&Host> {
+        self.network.host(&format!("client{client}"))
+    }
+
+    /// A client of the library on a client host. To be called by a thread that is there ([`Host::inside`]), since its connections
+    /// are opened by the threads that use it.
+    pub fn connect(&self, timeout: Duration) -> Result<Client> {
+        let mut config = Config::new([self.contact.mds.clone()], Credential::from_key_file(&self.contact.key)?);
+        (config.tls, config.timeout) = (self.contact.tls, timeout);
+        Ok(Client::connect(config)?)
+    }
+
+    /// The settings with which every command of `braid` finds the cluster.
+    pub fn environment(&self) -> [(&'static str, String); 4] {
+        let contact = &self.contact;
+        [
+            ("BRAID_MDS", contact.mds.clone()),
+            ("BRAID_KEY", contact.key.display().to_string()),
+            ("BRAID_TLS", contact.tls_word.to_owned()),
+            ("BRAID_CONFIG", self.config().display().to_string()),
+        ]
+    }
+
+    /// `braid ARGUMENTS` of an administrator, on a host.
+    pub fn succeed(&self, host: &str, arguments: &[&str]) -> Result<String> {
+        let config = self.config().display().to_string();
+        let key = self.path("meta/keys/server.key").display().to_string();
+        let admin = ["--config", &config, "--key", &key, "--tls", self.contact.tls_word];
+        let output = self.on(host)?.run(arguments.iter().chain(&admin))?;
+        ensure!(output.status.success(), "on {host}: {}", said(&output));
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    /// The host is dead: SIGKILL to its daemon. [`Lab::restart`] brings it back.
+    pub fn kill(&mut self, host: &str) -> Result<()> {
+        drop(self.daemon(host)?.take());
+        Ok(())
+    }
+
+    /// The host hangs: SIGSTOP to its daemon, whose connections stay open. [`Lab::resume`] brings it back.
+    pub fn stop(&mut self, host: &str) -> Result<()> {
+        self.signal(host, Signal::STOP)
+    }
+
+    /// The host goes on.
+    pub fn resume(&mut self, host: &str) -> Result<()> {
+        self.signal(host, Signal::CONT)
+    }
+
+    /// Starts the daemon of a host, and waits until it listens.
+    pub fn restart(&mut self, host: &str) -> Result<()> {
+        let daemon = self.on(host)?.daemon(self.arguments(host)?, READY, &self.log(host))?;
+        *self.daemon(host)? = Some(daemon);
+        Ok(())
+    }
+
+    /// A daemon that ended though nobody killed it is an error with its last words.
+    pub fn check_alive(&mut self) -> Result<()> {
+        let named = self.iods.iter_mut().enumerate().map(|(iod, daemon)| (format!("iod{iod}"), daemon));
+        let ended = named.chain([("mds".to_owned(), &mut self.mds)]).find_map(|(name, daemon)| {
+            let status = daemon.as_mut()?.ended()?;
+            Some((name, status))
+        });
+        match ended {
+            Some((name, status)) => bail!("{name} ended by itself: {status}: {}", tail(&self.log(&name))),
+            None => Ok(()),
+        }
+    }
+
+    /// What TCP of all hosts has counted so far.
+    pub fn counters(&self) -> Result<Counters> {
+        self.network.hosts().iter().map(Host::counters).sum()
+    }
+
+    /// Waits until the map shows every I/O daemon that runs as up.
+    pub fn wait_until_up(&self) -> Result<()> {
+        let wanted = self.iods.iter().flatten().count();
+        let look = || -> Result<()> {
+            let client = self.connect(READY_MAX)?;
+            let deadline = Instant::now() + READY_MAX;
+            loop {
+                let up = client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
+                if up >= wanted {
+                    return Ok(());
+                }
+                ensure!(
+                    Instant::now() < deadline,
+                    "after {} s {up} of {wanted} I/O daemons are up",
+                    READY_MAX.as_secs()
+                );
+                std::thread::sleep(LOOK_EVERY);
+            }
+        };
+        self.client_host(0)?.inside(look)
+    }
+
+    fn daemon(&mut self, host: &str) -> Result<&mut Option<Daemon>> {
+        if host == "mds" {
+            return Ok(&mut self.mds);
+        }
+        let iod = host.strip_prefix("iod").and_then(|number| number.parse::<usize>().ok());
+        iod.and_then(|iod| self.iods.get_mut(iod)).with_context(|| format!("no daemon is on a host {host}"))
+    }
+
+    fn signal(&mut self, host: &str, signal: Signal) -> Result<()> {
+        let daemon = self.daemon(host)?.as_ref().with_context(|| format!("{host} is dead"))?;
+        let pid = i32::try_from(daemon.pid()).ok().and_then(Pid::from_raw).context("a process id")?;
+        Ok(kill_process(pid, signal)?)
+    }
+
+    /// `braid` on a host.
+    fn on(&self, host: &str) -> Result<Braid> {
+        Ok(self.braid.behind(self.network.host(host)?.prefix()))
+    }
+
+    fn arguments(&self, name: &str) -> Result<Vec<String>> {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let config = self.config().display().to_string();
+        let tls = self.contact.tls_word;
+        if name == "mds" {
+            return Ok(words(&["mds", "--config", &config, "--tls", tls]));
+        }
+        let dir = self.path(name);
+        let first = if dir.exists() { &[][..] } else { &["--init"][..] };
+        let mut all = words(&["iod", "--config", &config, "--tls", tls, "--dir", &dir.display().to_string()]);
+        all.extend(words(first));
+        let host = self.network.host(name)?;
+        let delayed = (0..self.spec.iods).any(|iod| name == format!("iod{iod}") && self.spec.delay_of(iod).is_some());
+        for address in &host.addresses {
+            let port = if delayed { PORT_BEHIND } else { PORT };
+            all.extend(words(&["--listen", &format!("{address}:{port}")]));
+            if delayed {
+                all.extend(words(&["--advertise", &format!("{address}:{PORT}")]));
+            }
+        }
+        Ok(all)
+    }
+
+    fn config(&self) -> PathBuf {
+        self.path("meta/braid.toml")
+    }
+
+    fn log(&self, host: &str) -> PathBuf {
+        self.path(&format!("{host}.log"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            for host in self.network.hosts() {
+                let log = fs::read_to_string(self.log(&host.name)).unwrap_or_default();
+                eprint!("{}", if log.is_empty() { log } else { format!("log of {}:\n{log}", host.name) });
+            }
+        }
+    }
+}

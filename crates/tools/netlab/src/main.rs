@@ -1,0 +1,116 @@
+//! `cargo xtask netlab [OPTIONS] run CMD...`: a cluster in a lab, and a command on its first client.
+
+use std::{path::PathBuf, process::ExitCode};
+
+use anyhow::{Context, Result};
+use braid_crash_tests::braid::Braid;
+use braid_netlab::{Delay, Lab, Spec, parse_bytes, parse_rate};
+use clap::{Parser, Subcommand};
+
+/// A cluster of hosts on one machine, and a command on its first client
+///
+/// Each host is a network namespace with cards of the given rate on one switch; a metadata server and every I/O daemon have hosts
+/// of their own. The command finds the cluster by its environment (`braid ls /` just works). Everything is gone at its end.
+/// Needs root.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask netlab", max_term_width = 100)]
+struct Args {
+    /// I/O daemons, each on a host of its own
+    #[arg(long, default_value_t = 4)]
+    iods: usize,
+    /// Client hosts; the others are reached by `ip netns`
+    #[arg(long, default_value_t = 1)]
+    clients: usize,
+    /// Line rate of every card, as Ethernet counts it: 1gbit, 100mbit
+    #[arg(long, default_value = "1gbit", value_parser = parse_rate)]
+    rate: u64,
+    /// Line rate of the clients' cards, where it is another one
+    #[arg(long, value_parser = parse_rate)]
+    client_rate: Option<u64>,
+    /// What each port of the switch can hold for its host
+    #[arg(long, default_value = "128KiB", value_parser = parse_bytes)]
+    queue: u64,
+    /// Cards of each host of an I/O daemon
+    #[arg(long, default_value_t = 1)]
+    cards: usize,
+    /// An I/O daemon whose bytes come so much later, in each direction, by a relay: iod2=5ms
+    #[arg(long, value_name = "HOST=TIME")]
+    delay: Vec<Delay>,
+    /// The part of the packets that the switch loses: 0.001
+    #[arg(long, default_value_t = 0.0)]
+    loss: f64,
+    /// TCP congestion control of the hosts [default: the machine's]
+    #[arg(long)]
+    congestion: Option<String>,
+    /// Encrypted connections
+    #[arg(long)]
+    tls: bool,
+    /// Where directories of daemons are made, and removed [default: the system's temporary directory]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a command on the first client
+    Run {
+        /// The command and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// A shell on the first client
+    Shell,
+}
+
+fn main() -> ExitCode {
+    run(Args::parse()).unwrap_or_else(|error| {
+        eprintln!("netlab: {error:#}");
+        ExitCode::from(2)
+    })
+}
+
+fn run(args: Args) -> Result<ExitCode> {
+    let spec = Spec {
+        iods: args.iods,
+        clients: args.clients,
+        rate: args.rate,
+        client_rate: args.client_rate,
+        queue: args.queue,
+        cards: args.cards,
+        delays: args.delay,
+        loss: args.loss,
+        congestion: args.congestion,
+        tls: args.tls,
+        dir: args.dir,
+    };
+    spec.check()?;
+    braid_netlab::able()?;
+    let braid = Braid::find()?;
+    let lab = Lab::start(&braid, &spec)?;
+    let host = lab.client_host(0)?;
+    eprintln!("netlab: {} I/O daemons, {} clients; this is {}", spec.iods, spec.clients, host.namespace);
+    let words = match args.command {
+        Command::Run { command } => command,
+        Command::Shell => {
+            lab.network().hosts().iter().for_each(|host| eprintln!("  {:10} {}", host.name, host.addresses.join(" ")));
+            eprintln!(
+                "  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); its data: {}",
+                lab.dir().display()
+            );
+            vec![std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned())]
+        }
+    };
+    let mut command = host.command(&words[0]);
+    command.args(&words[1..]).envs(lab.environment()).env("PATH", with_braid(&braid)?);
+    let status = command.status().with_context(|| format!("starting {}", words[0]))?;
+    Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
+}
+
+/// The path on which the command finds `braid`.
+fn with_braid(braid: &Braid) -> Result<std::ffi::OsString> {
+    let own = braid.path().parent().context("a binary is in a directory")?.to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+}

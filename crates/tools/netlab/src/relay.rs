@@ -1,0 +1,115 @@
+//! A daemon that is far away: a relay in front of it, on its host, that passes each byte on so much later.
+//!
+//! It delays what TCP carries, not TCP itself: connections are set up, acknowledged and repaired at the lab's own speed, and a
+//! ping is not delayed. A kernel with netem would do that too; this needs none.
+
+use std::{
+    io::{ErrorKind, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, SyncSender, sync_channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result};
+
+use crate::host::Host;
+
+/// Bytes of a piece that is passed on.
+const PIECE_BYTES: usize = 64 << 10;
+/// Pieces under way in a direction: at 10 Gbit/s a delay of 25 ms is full of them; a longer one then holds the sender back.
+const PIECES_MAX: usize = 512;
+/// How often a relay looks whether it is to end.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A running relay; no new connections once it is dropped.
+#[derive(Debug)]
+pub struct Relay {
+    ended: Arc<AtomicBool>,
+}
+
+impl Relay {
+    /// Listens on `host` at `from`, and passes on to `to` with this delay in each direction.
+    pub fn start(host: &Host, from: &str, to: &str, each_way: Duration) -> Result<Self> {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (from, to, stop, host) = (from.to_owned(), to.to_owned(), Arc::clone(&ended), host.clone());
+        let (told, bound) = sync_channel(1);
+        thread::spawn(move || match listen(&host, &from) {
+            Ok(listener) => {
+                let _ = told.send(Ok(()));
+                accept(&listener, &to, each_way, &stop);
+            }
+            Err(error) => drop(told.send(Err(error))),
+        });
+        bound.recv().context("a relay ended")?.context("starting a relay")?;
+        Ok(Self { ended })
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+}
+
+fn listen(host: &Host, from: &str) -> Result<TcpListener> {
+    host.enter()?;
+    let listener = TcpListener::bind(from)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((near, _)) => {
+                // A daemon that is dead refuses, and so does the relay: it closes.
+                let _ = join(near, to, each_way);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LOOK_EVERY.min(each_way)),
+            Err(_) => return,
+        }
+    }
+}
+
+fn join(near: TcpStream, to: &str, each_way: Duration) -> Result<()> {
+    near.set_nonblocking(false)?;
+    let far = TcpStream::connect(to)?;
+    for stream in [&near, &far] {
+        stream.set_nodelay(true)?;
+    }
+    pass(near.try_clone()?, far.try_clone()?, each_way);
+    pass(far, near, each_way);
+    Ok(())
+}
+
+/// One direction: a thread that takes, and one that gives.
+fn pass(from: TcpStream, to: TcpStream, each_way: Duration) {
+    let (give, taken) = sync_channel(PIECES_MAX);
+    thread::spawn(move || take(from, &give));
+    thread::spawn(move || late(&taken, to, each_way));
+}
+
+fn take(mut from: TcpStream, give: &SyncSender<(Instant, Vec<u8>)>) {
+    let mut buffer = vec![0; PIECE_BYTES];
+    while let Ok(count @ 1..) = from.read(&mut buffer) {
+        if give.send((Instant::now(), buffer[..count].to_vec())).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Read);
+}
+
+fn late(taken: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream, each_way: Duration) {
+    while let Ok((at, piece)) = taken.recv() {
+        thread::sleep((at + each_way).saturating_duration_since(Instant::now()));
+        if to.write_all(&piece).is_err() {
+            break;
+        }
+    }
+    let _ = to.shutdown(Shutdown::Write);
+}

@@ -1,0 +1,199 @@
+//! The switch, the hosts on it, and what can happen to a host's cable.
+
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU32, Ordering},
+};
+
+use anyhow::{Context, Result};
+
+use crate::{
+    able::{able, need},
+    host::Host,
+    leftovers::{PREFIX, REMOVE, remove_leftovers},
+    reaper::Reaper,
+    shell::sh,
+    spec::Spec,
+};
+
+/// What `tbf` counts of a full frame (1500 bytes and the Ethernet header), and what the wire carries of it (preamble, check sum
+/// and gap too). A link of so many bits a second is made of `tbf` with less.
+const FRAME_COUNTED: u64 = 1514;
+const FRAME_ON_WIRE: u64 = 1538;
+/// A segment that the kernel hands to a card in one piece takes the line no longer than this: real cards cut it into frames that
+/// others' frames come between, `tbf` does not.
+const SEGMENT_US_MAX: u64 = 100;
+/// The smallest of such pieces, two frames, and the largest that IPv4 knows.
+const SEGMENT_MIN: u64 = 3028;
+const SEGMENT_MAX: u64 = 65_536;
+/// How long a link that waited may send without a pause, at least: timers of a busy machine come so late.
+const BURST_US: u64 = 250;
+/// What a host's card holds for the line (1000 frames, as a card's `txqueuelen`).
+const CARD_QUEUE_BYTES: u64 = 1_514_000;
+/// Networks are 10.77.CARD.0/24: nobody outside the lab sees them.
+const MDS: usize = 1;
+const IODS_FROM: usize = 10;
+const CLIENTS_FROM: usize = 120;
+
+/// Labs of this process.
+static LABS: AtomicU32 = AtomicU32::new(0);
+
+/// Hosts on a switch. Dropping it ends every process on them and removes them.
+#[derive(Debug)]
+pub struct Network {
+    /// The namespace of the switch.
+    switch: String,
+    /// `mds`, then `iod0` and so on, then `client0` and so on.
+    hosts: Vec<Host>,
+    _reaper: Reaper,
+}
+
+impl Network {
+    /// Makes the hosts; `dir` is removed with them, after everything below it was unmounted.
+    pub fn new(spec: &Spec, dir: &str) -> Result<Self> {
+        spec.check()?;
+        able()?;
+        remove_leftovers();
+        let lab = format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
+        let reaper = Reaper::new(REMOVE, &[&lab, dir])?;
+        let network = Self { switch: format!("{lab}sw"), hosts: hosts(spec, &lab), _reaper: reaper };
+        sh(&network.script(spec), &[]).context("making the hosts of a lab")?;
+        if spec.loss > 0.0 {
+            network.lose(spec.loss)?;
+        }
+        Ok(network)
+    }
+
+    /// All of them.
+    pub fn hosts(&self) -> &[Host] {
+        &self.hosts
+    }
+
+    /// The host of this name.
+    pub fn host(&self, name: &str) -> Result<&Host> {
+        let names = || self.hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(", ");
+        self.hosts
+            .iter()
+            .find(|host| host.name == name)
+            .with_context(|| format!("no host {name}; there are {}", names()))
+    }
+
+    /// The switch passes nothing from and to this host any more, and nobody is told: the cable is fine.
+    pub fn partition(&self, host: &str) -> Result<()> {
+        self.ports(host, "nomaster")
+    }
+
+    /// The switch passes everything again.
+    pub fn heal(&self, host: &str) -> Result<()> {
+        self.ports(host, "master br0")
+    }
+
+    fn ports(&self, host: &str, change: &str) -> Result<()> {
+        for port in &self.host(host)?.ports {
+            sh(&format!("ip -n {} link set dev {port} {change}", self.switch), &[])?;
+        }
+        Ok(())
+    }
+
+    /// The script that makes everything.
+    fn script(&self, spec: &Spec) -> String {
+        let (switch, segment) = (&self.switch, segment_bytes(spec.rate.min(spec.client_rate())));
+        let mut text =
+            format!("ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n");
+        let segment = if spec.loss > 0.0 { FRAME_COUNTED } else { segment };
+        let mut line = |words: String| writeln!(text, "{words}").expect("a string takes it");
+        for host in &self.hosts {
+            let name = &host.namespace;
+            line(format!("ip netns add {name}\nip -n {name} link set lo up"));
+            // A card answers for its own address only, as cards of different wires do.
+            let own =
+                "echo 1 >/proc/sys/net/ipv4/conf/all/arp_ignore; echo 2 >/proc/sys/net/ipv4/conf/all/arp_announce";
+            line(format!("nsenter --net=/run/netns/{name} sh -ec '{own}'"));
+            if let Some(control) = &spec.congestion {
+                let set = format!("echo {control} >/proc/sys/net/ipv4/tcp_congestion_control");
+                line(format!("nsenter --net=/run/netns/{name} sh -ec '{set}'"));
+            }
+            for (card, port) in host.ports.iter().enumerate() {
+                let segments = format!("gso_max_size {segment}");
+                line(format!("ip link add eth{card} netns {name} type veth peer name {port} netns {switch}"));
+                line(format!("ip -n {name} link set eth{card} {segments} up"));
+                line(format!("ip -n {switch} link set {port} {segments} master br0 up"));
+                let shape = tbf(host.rate, segment);
+                line(format!("tc -n {name} qdisc replace dev eth{card} root {shape} limit {CARD_QUEUE_BYTES}"));
+                line(format!("tc -n {switch} qdisc replace dev {port} root {shape} limit {}", spec.queue));
+            }
+            for (network, address) in host.addresses.iter().enumerate() {
+                // A host of one card is in every network with it.
+                let card = network.min(host.ports.len() - 1);
+                line(format!("ip -n {name} addr add {address}/24 dev eth{card}"));
+            }
+        }
+        text
+    }
+
+    /// Packets get lost where a host's cable ends in the switch.
+    fn lose(&self, loss: f64) -> Result<()> {
+        need("nft", &["nftables"])?;
+        let below = (loss * 1e6).round();
+        let mut rules = String::from("add table netdev lab\n");
+        for port in self.hosts.iter().flat_map(|host| &host.ports) {
+            let chain = format!("c-{port}");
+            writeln!(rules, "add chain netdev lab {chain} {{ type filter hook ingress device {port} priority 0; }}")?;
+            writeln!(rules, "add rule netdev lab {chain} numgen random mod 1000000 < {below} drop")?;
+        }
+        let script = format!("nsenter --net=/run/netns/{} nft -f - <<'RULES'\n{rules}RULES\n", self.switch);
+        sh(&script, &[]).map(drop).context("this kernel's nftables cannot lose packets")
+    }
+}
+
+/// The hosts as they are to be.
+fn hosts(spec: &Spec, lab: &str) -> Vec<Host> {
+    let host = |name: String, number: usize, cards: usize, rate: u64| Host {
+        namespace: format!("{lab}{name}"),
+        addresses: (0..spec.cards).map(|card| format!("10.77.{card}.{number}")).collect(),
+        // The names of cards are short (15 bytes).
+        ports: (0..cards).map(|card| format!("v{number}-{card}")).collect(),
+        name,
+        rate,
+    };
+    let mds = host("mds".to_owned(), MDS, 1, spec.rate);
+    let iods = (0..spec.iods).map(|iod| host(format!("iod{iod}"), IODS_FROM + iod, spec.cards, spec.rate));
+    let client = |client| host(format!("client{client}"), CLIENTS_FROM + client, 1, spec.client_rate());
+    std::iter::once(mds).chain(iods).chain((0..spec.clients).map(client)).collect()
+}
+
+/// Bytes that the kernel may hand to a card of the slowest link in one piece.
+fn segment_bytes(rate: u64) -> u64 {
+    (rate / 8 * SEGMENT_US_MAX / 1_000_000).clamp(SEGMENT_MIN, SEGMENT_MAX)
+}
+
+/// The queueing discipline of a link; its bucket holds two segments, so that none is cut by `tbf`, which costs much.
+fn tbf(rate: u64, segment: u64) -> String {
+    let counted = rate / FRAME_ON_WIRE * FRAME_COUNTED;
+    let burst = (2 * segment).max(rate / 8 * BURST_US / 1_000_000);
+    format!("tbf rate {counted}bit burst {burst}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_has_the_rate_of_ethernet() {
+        assert_eq!(segment_bytes(1_000_000_000), 12_500);
+        assert_eq!(segment_bytes(100_000_000), SEGMENT_MIN);
+        assert_eq!(segment_bytes(40_000_000_000), SEGMENT_MAX);
+        assert_eq!(tbf(1_538_000, 3028), "tbf rate 1514000bit burst 6056");
+    }
+
+    #[test]
+    fn hosts_have_an_address_in_every_network() {
+        let spec = Spec { iods: 2, clients: 1, cards: 2, ..Spec::default() };
+        let hosts = hosts(&spec, "lab-");
+        let names: Vec<&str> = hosts.iter().map(|host| host.name.as_str()).collect();
+        assert_eq!(names, ["mds", "iod0", "iod1", "client0"]);
+        assert_eq!(hosts[2].addresses, ["10.77.0.11", "10.77.1.11"]);
+        assert_eq!((hosts[2].ports.len(), hosts[3].ports.len()), (2, 1));
+        assert_eq!(hosts[3].addresses.len(), 2);
+    }
+}

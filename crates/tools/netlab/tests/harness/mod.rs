@@ -1,0 +1,86 @@
+//! A lab, or the reason why there is none here.
+
+use std::time::{Duration, Instant};
+
+use braid_crash_tests::braid::Braid;
+use braid_netlab::{Lab, Spec};
+
+/// How long a call may take on a machine that is busy with other things.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The command under test.
+pub fn braid() -> Braid {
+    Braid::find().unwrap()
+}
+
+/// A running lab; says why the test is skipped when none can be made here.
+pub fn lab(spec: Spec) -> Option<Lab> {
+    if unable() {
+        return None;
+    }
+    Some(Lab::start(&braid(), &spec).unwrap())
+}
+
+/// The same, where packets can also be lost.
+pub fn lossy_lab(spec: Spec) -> Option<Lab> {
+    if unable() {
+        return None;
+    }
+    match Lab::start(&braid(), &spec) {
+        Err(error) if format!("{error:#}").contains("nft") => {
+            println!("skipped: {error:#}");
+            None
+        }
+        lab => Some(lab.unwrap()),
+    }
+}
+
+/// Whether no lab can be made here; the reason is printed.
+pub fn unable() -> bool {
+    match braid_netlab::able() {
+        Ok(()) => false,
+        Err(error) => {
+            println!("skipped: {error:#}");
+            true
+        }
+    }
+}
+
+/// Bytes of which no two stretches are alike.
+pub fn pattern(bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    std::iter::repeat_with(&mut next).flatten().take(bytes).collect()
+}
+
+/// Names of all namespaces.
+pub fn namespaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/run/netns").into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// What `call` answers once a server is back.
+pub fn eventually<T>(mut call: impl FnMut() -> braid_client::Result<T>) -> T {
+    let start = Instant::now();
+    loop {
+        match call() {
+            Ok(answer) => return answer,
+            Err(error) if start.elapsed() > PATIENCE => panic!("still after {} s: {error}", PATIENCE.as_secs()),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+/// Waits until it is so.
+pub fn until(mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "not so after {} s", PATIENCE.as_secs());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
