@@ -196,7 +196,7 @@ fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 2]) {
 /// The same with a bar: a part of a limit, which stands beside it.
 fn against(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
     let (measure, more) = measures(name, samples);
-    let measure = measure.at_least(part * limit, format!("{part} x {what} {limit:.1}"));
+    let measure = measure.at_least(part * limit, format!("{part} x {what}{limit:.1}"));
     let limit = Measure::new(format!("{name}.limit"), "MB/s", Summary::once(limit));
     [measure, limit].into_iter().chain(more).collect()
 }
