@@ -29,7 +29,7 @@ use crate::{
     core::{MdsCore, State, report},
     heard::HeardFiles,
     objects::{self, Found},
-    told::{Maker, Makers},
+    told::{Maker, Makers, Mark},
 };
 
 /// Files whose daemons are asked in one call: with 16 parts each, a message of 230 KiB over all daemons.
@@ -69,12 +69,17 @@ impl Collector {
     pub(crate) fn disturb(&mut self, file: FileIndex) {
         self.asked.remove(&file);
         self.heard.remove(file);
-        self.makers.remove(file);
+        self.makers.disturb(file);
+    }
+
+    /// A moment, before a file is made.
+    pub(crate) fn makers_mark(&self) -> Mark {
+        self.makers.mark()
     }
 
     /// The file was made and opened for writing, and nobody else has opened it for that.
-    pub(crate) fn made(&mut self, file: FileIndex, maker: Maker) {
-        self.makers.insert(file, maker);
+    pub(crate) fn made(&mut self, file: FileIndex, maker: Maker, since: Mark) {
+        self.makers.insert(file, maker, since);
     }
 
     /// Who made the file and alone may have written it.

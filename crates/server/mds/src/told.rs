@@ -11,7 +11,10 @@
 //! noted; (2) what is told counts for the call that tells it, and for nobody else, until the maker's close; (3) nothing is
 //! recorded on a client's word: what was told with a close is asked of all daemons before its mark ends.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::Arc,
+};
 
 use braid_meta::Inode;
 use braid_types::{ByteCount, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Timestamp};
@@ -33,39 +36,76 @@ pub(crate) struct Maker {
     layout: LayoutVersion,
 }
 
+/// A moment, before a file is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark(u64);
+
+/// Opens for writing that are remembered, so that one which came and went while its file was being made is seen (I9).
+const LATEST_MAX: usize = 1024;
+
 /// Makers of files that are open: at the most as many as open files.
 #[derive(Debug, Default)]
-pub(crate) struct Makers(HashMap<FileIndex, Maker>);
+pub(crate) struct Makers {
+    files: HashMap<FileIndex, Maker>,
+    /// The newest files that were opened for writing, and how many there were in all.
+    latest: VecDeque<FileIndex>,
+    count: u64,
+}
 
 impl Makers {
-    pub(crate) fn insert(&mut self, file: FileIndex, maker: Maker) {
-        self.0.insert(file, maker);
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.count)
+    }
+
+    /// Notes a maker, unless somebody besides it may have opened the file for writing since.
+    pub(crate) fn insert(&mut self, file: FileIndex, maker: Maker, since: Mark) {
+        let news = (self.count - since.0) as usize;
+        let opens = self.latest.iter().rev().take(news).filter(|opened| **opened == file).count();
+        if news <= self.latest.len() && opens == 1 {
+            self.files.insert(file, maker);
+        }
     }
 
     pub(crate) fn get(&self, file: FileIndex) -> Option<&Maker> {
-        self.0.get(&file)
+        self.files.get(&file)
+    }
+
+    /// The file is opened for writing, or what was told of it is void.
+    pub(crate) fn disturb(&mut self, file: FileIndex) {
+        self.remove(file);
+        self.count += 1;
+        if self.latest.len() == LATEST_MAX {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(file);
     }
 
     pub(crate) fn remove(&mut self, file: FileIndex) {
-        self.0.remove(&file);
+        self.files.remove(&file);
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.0.len()
+        self.files.len()
     }
 
     pub(crate) fn end(&mut self, session: SessionId) {
-        self.0.retain(|_, maker| maker.session != session);
+        self.files.retain(|_, maker| maker.session != session);
     }
 }
 
 impl MdsCore {
-    /// Notes who made a file, if nobody else has opened it for writing since.
-    pub(crate) fn note_maker(&self, inode: &Inode, session: SessionId, open_id: u64) {
+    /// A moment, before a file is made.
+    pub(crate) fn makers_mark(&self) -> Mark {
+        self.state().collector.makers_mark()
+    }
+
+    /// Notes who made a file and opened it, if nobody else has opened it for writing since before it was made.
+    pub(crate) fn note_maker(&self, inode: &Inode, session: SessionId, open_id: u64, since: Mark) {
         let Some(layout) = &inode.layout else { return };
         let maker = Maker { session, open_id, generation: inode.size_generation, layout: layout.version };
-        self.state().collector.made(inode.file, maker);
+        self.state().collector.made(inode.file, maker, since);
+        // Who is about to open it has done so in the store, and takes the maker off after this, or is seen here.
         let writers: u64 = self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
         if writers != 1 {
             self.state().collector.end_maker(inode.file);
@@ -135,4 +175,36 @@ impl State {
 fn absent(part: PartIndex) -> ObjectInfo {
     let none = ByteCount(0);
     ObjectInfo { part, exists: false, bytes: none, bytes_used: none, mtime: Timestamp::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: FileIndex = FileIndex(5);
+
+    fn noted(opens: impl IntoIterator<Item = FileIndex>) -> bool {
+        let (session, layout) = (SessionId(1), LayoutVersion(1));
+        let maker = Maker { session, open_id: 1, generation: SizeGeneration(0), layout };
+        let mut makers = Makers::default();
+        makers.disturb(FILE);
+        let since = makers.mark();
+        opens.into_iter().for_each(|file| makers.disturb(file));
+        makers.insert(FILE, maker, since);
+        makers.get(FILE).is_some()
+    }
+
+    #[test]
+    fn an_open_that_came_and_went_while_the_file_was_made_is_seen() {
+        assert!(noted([FILE]), "its own");
+        assert!(noted([FileIndex(6), FILE, FileIndex(7)]));
+        assert!(!noted([FILE, FILE]));
+        assert!(!noted([FILE, FileIndex(6), FILE]));
+    }
+
+    #[test]
+    fn who_cannot_know_takes_nobody_for_the_maker() {
+        let others = (0..LATEST_MAX as u64).map(|number| FileIndex(100 + number));
+        assert!(!noted(others.chain([FILE])));
+    }
 }

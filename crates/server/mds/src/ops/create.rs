@@ -20,6 +20,7 @@ use crate::{
     core::MdsCore,
     lease::{claimed, names},
     placement::{Candidates, Choice},
+    told::Mark,
 };
 
 impl MdsCore {
@@ -39,12 +40,13 @@ impl MdsCore {
         }
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         // First as if the name were free: what is not there needs no daemon asked.
+        let since = self.makers_mark();
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
                 // Nobody else knows of it.
                 let attributes = Attributes { shared: false, ..convert::attributes(&made.inode) };
                 let directory = self.directory_after(&call, slot.0);
-                self.created(call, &made, attributes, r, directory)
+                self.created(call, &made, attributes, r, (directory, since))
             }
             Err(failure) if failure.status == Status::Exists && !r.exclusive => self.find_file(call, slot, r),
             Err(failure) => Flow::Fail(call, failure),
@@ -71,9 +73,12 @@ impl MdsCore {
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
         let call = claimed!(self.claim_to_open(call, &inode, needs, deny));
         let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
-        let go_on = move |core: &Self, call: Call, attributes| match core.make_file(&call, &slot, &request, false) {
-            Ok(made) => core.created(call, &made, attributes, &request, None),
-            Err(failure) => Flow::Fail(call, failure),
+        let go_on = move |core: &Self, call: Call, attributes| {
+            let since = core.makers_mark();
+            match core.make_file(&call, &slot, &request, false) {
+                Ok(made) => core.created(call, &made, attributes, &request, (None, since)),
+                Err(failure) => Flow::Fail(call, failure),
+            }
         };
         if r.truncate {
             let file = inode.file;
@@ -124,7 +129,7 @@ impl MdsCore {
         made: &Created,
         known: Attributes,
         r: &Create,
-        directory: Option<Attributes>,
+        (directory, since): (Option<Attributes>, Mark),
     ) -> Flow {
         let now = convert::attributes(&made.inode);
         let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
@@ -135,7 +140,7 @@ impl MdsCore {
             let session = session_of(&call)?;
             let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
             if made.created && rights.allow(Rights::WRITE) {
-                self.note_maker(&made.inode, session, opened.open_id);
+                self.note_maker(&made.inode, session, opened.open_id, since);
             }
             Ok(self.with_lease(&call, opened, r.lease))
         });

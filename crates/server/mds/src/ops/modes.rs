@@ -130,6 +130,7 @@ impl MdsCore {
                 state.collector.disturb(to.file);
             }
             if ends {
+                state.collector.end_maker(to.file);
                 state.collector.add(to.file);
             }
             inode
