@@ -159,7 +159,7 @@ fn per_call(mut call: impl FnMut()) -> Duration {
 }
 
 fn calls_per_second(endpoint: &Endpoint, connections: u32) -> f64 {
-    let driver = Blocking::new();
+    let driver = &Blocking::new();
     let shared: Vec<_> = (0..connections)
         .map(|_| block_on(driver.connect_shared(endpoint, driver.now() + LONG)).expect("connected"))
         .collect();

@@ -140,6 +140,13 @@ pub struct Exchange<'a> {
     pub outcome: Option<Result<Answer, NetError>>,
 }
 
+impl Exchange<'_> {
+    /// Bytes of payload that the reply may have.
+    pub(crate) fn room(&self) -> u64 {
+        self.recv.iter().map(|piece| piece.len() as u64).sum()
+    }
+}
+
 /// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`].
 pub trait Driver: Send + Sync + 'static {
     /// A connection that one batch uses at a time: to I/O daemons.

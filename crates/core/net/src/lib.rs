@@ -1,17 +1,19 @@
 //! Drivers for the native protocol: handshake, TLS, windows, connections.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)] // options of sockets in `tcp`
 
 mod asynchronous;
 mod blocking;
 mod driver;
 pub mod frames;
 pub mod handshake;
+mod intake;
 pub mod metrics_http;
 mod pipe;
 mod random;
 #[cfg(test)]
 mod relay_tests;
 pub mod server;
+mod tcp;
 mod tls;
 mod transport;
 

@@ -22,7 +22,7 @@ async fn calls_of_many_tasks_share_a_connection() {
         let driver = Tokio::new();
         let shared = Arc::new(driver.connect_shared(&endpoint, LONG).await.unwrap());
         let calls = (0..500u32).map(|n| {
-            let shared = Arc::clone(&shared);
+            let (driver, shared) = (driver.clone(), Arc::clone(&shared));
             tokio::spawn(async move { (n, driver.call(&shared, 9, &n.to_le_bytes(), LONG).await.unwrap().body) })
         });
         for call in calls.collect::<Vec<_>>() {

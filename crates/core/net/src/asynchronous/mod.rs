@@ -14,6 +14,8 @@ mod task;
 use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
+    net::TcpStream,
+    sync::Arc,
     task::Poll,
     time::Duration,
 };
@@ -25,12 +27,16 @@ use self::link::Link;
 use crate::{
     blocking::connect::{self, Connected},
     driver::{Answer, Driver, Endpoint, Exchange, NetError},
+    intake::{self, BOUNDED_BYTES_MIN, Intake, Received, Turn},
+    tcp::Window,
 };
 
 /// See the module. Its methods must be called within a tokio runtime that has time and I/O.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Tokio {
     start: Instant,
+    /// Of all connections that this driver makes.
+    intake: Arc<Intake>,
 }
 
 /// A connection that one batch uses at a time.
@@ -38,6 +44,8 @@ pub struct Tokio {
 pub struct TokioConnection {
     link: Link,
     id: ConnectionId,
+    /// What its peer may have on the way, with the socket; `None`: as the system has it.
+    window: Option<(TcpStream, Window)>,
     /// Why it is not to be used again.
     broken: Option<NetError>,
 }
@@ -51,7 +59,7 @@ pub struct TokioShared {
 impl Tokio {
     /// A driver whose clock begins now.
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), intake: Arc::new(Intake::new()) }
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
@@ -59,14 +67,35 @@ impl Tokio {
     }
 
     /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
-    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<(Link, ConnectionId), NetError> {
+    async fn link(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
         let (name, endpoint, begin) = (endpoint.name(), endpoint.clone(), Instant::now());
         let by = std::time::Instant::now() + self.instant(deadline).saturating_duration_since(begin);
         let connected = tokio::task::spawn_blocking(move || connect::connect(&endpoint, by)).await;
         let lost = |why: String| NetError::ConnectionLost { server: name.clone(), why };
         let Connected { server, transport, established } = connected.map_err(|error| lost(error.to_string()))??;
+        let window = Window::of(&transport).and_then(|window| Some((transport.socket().try_clone().ok()?, window)));
         let link = Link::new(server, transport, established.credits).map_err(|error| lost(error.to_string()))?;
-        Ok((link, established.connection))
+        Ok(TokioConnection { link, id: established.connection, window, broken: None })
+    }
+}
+
+impl Tokio {
+    /// Connections begin to receive so much each; `None` where that does not count.
+    fn begin(&self, connections: &mut [TokioConnection], rooms: &[u64]) -> Option<Turn<'_>> {
+        let is_bounded = |(connection, room): &(&mut TokioConnection, &u64)| connection.is_bounded(**room);
+        let count = connections.iter_mut().zip(rooms).filter(is_bounded).count();
+        let turn = (count > 0).then(|| self.intake.begin(count))?;
+        let bounded = connections.iter_mut().zip(rooms).filter(is_bounded);
+        for (socket, window) in bounded.filter_map(|(connection, _)| connection.window.as_mut()) {
+            window.begin(socket, turn.share);
+        }
+        Some(turn)
+    }
+}
+
+impl TokioConnection {
+    fn is_bounded(&self, answer_bytes: u64) -> bool {
+        self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
     }
 }
 
@@ -81,12 +110,11 @@ impl Driver for Tokio {
     type Shared = TokioShared;
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioConnection, NetError> {
-        let (link, id) = self.link(endpoint, deadline).await?;
-        Ok(TokioConnection { link, id, broken: None })
+        self.link(endpoint, deadline).await
     }
 
     async fn connect_shared(&self, endpoint: &Endpoint, deadline: Duration) -> Result<TokioShared, NetError> {
-        Ok(TokioShared { link: self.link(endpoint, deadline).await?.0 })
+        Ok(TokioShared { link: self.link(endpoint, deadline).await?.link })
     }
 
     fn connection_id(connection: &TokioConnection) -> ConnectionId {
@@ -100,6 +128,9 @@ impl Driver for Tokio {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
+        let mut rooms = vec![0; connections.len()];
+        batch.iter().for_each(|exchange| rooms[exchange.connection] += exchange.room());
+        let turn = self.begin(connections, &rooms);
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
@@ -107,6 +138,14 @@ impl Driver for Tokio {
             run_lane(connection, exchanges, begin, deadline)
         });
         all(lanes.collect()).await;
+        if let Some(turn) = turn {
+            let mut received = Received { bytes: intake::payload_of(batch), ..Received::default() };
+            let bounded = connections.iter_mut().zip(&rooms).filter(|(connection, room)| connection.is_bounded(**room));
+            for (socket, window) in bounded.filter_map(|(connection, _)| connection.window.as_mut()) {
+                window.end(socket, &mut received);
+            }
+            turn.end(received);
+        }
     }
 
     async fn call(

@@ -14,7 +14,7 @@ use crate::{
     frames::FrameBuffer,
     handshake::{ClientHandshake, Established, HANDSHAKE_BODY_BYTES_MAX},
     random::random_bytes,
-    tls,
+    tcp, tls,
     transport::{Transport, Wait},
 };
 
@@ -65,7 +65,7 @@ fn reach_one(address: &str, names: &'static Resolver, deadline: Instant) -> io::
 fn connect_by(address: &SocketAddr, deadline: Instant) -> io::Result<TcpStream> {
     match remaining(deadline) {
         Duration::ZERO => Err(ErrorKind::TimedOut.into()),
-        left => TcpStream::connect_timeout(address, left),
+        left => tcp::connect(address, left),
     }
 }
 

@@ -14,6 +14,7 @@ use rustix::{
 use super::lane::{Connection, Halt, Lane, Step};
 use crate::{
     driver::Exchange,
+    intake::{self, Intake, Received},
     transport::{Wait, timespec},
 };
 
@@ -24,12 +25,26 @@ const TURNS_MAX: usize = 8;
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// See the module. Sets every outcome.
-pub(super) fn exchange(connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
-    let begin = Instant::now();
+pub(super) fn exchange(bound: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
     let mut lanes = lanes(connections, batch);
-    if let [lane] = &mut lanes[..] {
+    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).count();
+    if bounded == 0 {
+        return run(&mut lanes, batch, deadline);
+    }
+    let turn = bound.begin(bounded);
+    lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).for_each(|connection| connection.open_window(turn.share));
+    run(&mut lanes, batch, deadline);
+    let mut received = Received { bytes: intake::payload_of(batch), ..Received::default() };
+    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch));
+    bounded.for_each(|connection| connection.close_window(&mut received));
+    turn.end(received);
+}
+
+fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], deadline: Instant) {
+    let begin = Instant::now();
+    if let [lane] = lanes {
         guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
-    } else if let Err(error) = run_together(&mut lanes, batch, begin, deadline) {
+    } else if let Err(error) = run_together(lanes, batch, begin, deadline) {
         for lane in lanes.iter_mut().filter(|lane| !lane.is_done()) {
             lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into(), begin);
         }

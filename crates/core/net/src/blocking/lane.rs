@@ -24,6 +24,8 @@ use crate::{
     driver::{Answer, Exchange, NetError},
     frames::FrameBuffer,
     handshake::Established,
+    intake::{BOUNDED_BYTES_MIN, Received},
+    tcp::Window,
     transport::{PIECES_MAX, Transport, Wait},
 };
 
@@ -50,6 +52,8 @@ pub struct Connection {
     pub(super) inbox: FrameBuffer,
     /// What it receives comes in too small pieces for a pipe.
     pub(super) overfills: bool,
+    /// What its peer may have on the way; `None`: as the system has it.
+    pub(super) window: Option<Window>,
     /// Why it is not to be used again.
     pub(super) broken: Option<NetError>,
 }
@@ -59,7 +63,27 @@ impl Connection {
         let Connected { server, transport, established } = connected;
         let inbox = FrameBuffer::new(FRAME_HEADER_BYTES + AHEAD_BYTES + SMALL_BYTES_MAX as usize);
         let Established { credits, connection: id, .. } = established;
-        Self { server, id, transport, credits: credits as usize, next_id: 1, inbox, overfills: false, broken: None }
+        let (credits, window) = (credits as usize, Window::of(&transport));
+        Self { server, id, transport, credits, next_id: 1, inbox, overfills: false, window, broken: None }
+    }
+
+    /// Whether so large an answer counts for the bound of what all may have on the way.
+    pub(super) fn is_bounded(&self, answer_bytes: u64) -> bool {
+        self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
+    }
+
+    /// Before a bounded answer.
+    pub(super) fn open_window(&mut self, share: Option<u32>) {
+        if let Some(window) = &mut self.window {
+            window.begin(self.transport.socket(), share);
+        }
+    }
+
+    /// After it: what was seen is added.
+    pub(super) fn close_window(&mut self, received: &mut Received) {
+        if let Some(window) = &mut self.window {
+            window.end(self.transport.socket(), received);
+        }
     }
 
     pub(super) fn misbehaved(&self, what: &str) -> NetError {
@@ -158,6 +182,12 @@ impl<'c> Lane<'c> {
             in_flight_bytes: 0,
             receiving: Receiving::Header,
         }
+    }
+
+    /// The connection, where what it is to receive counts for the bound of what all may have on the way.
+    pub(super) fn bounded(&mut self, batch: &[Exchange<'_>]) -> Option<&mut Connection> {
+        let bytes = self.queue.iter().map(|index| batch[*index].room()).sum();
+        self.connection.is_bounded(bytes).then_some(&mut *self.connection)
     }
 
     pub(super) fn push(&mut self, exchange: usize) {
@@ -483,6 +513,5 @@ fn gathered(pieces: &[IoSlice<'_>]) -> usize {
 }
 
 fn wanted(exchange: &Exchange<'_>) -> u64 {
-    let room: usize = exchange.recv.iter().map(|piece| piece.len()).sum();
-    (gathered(&exchange.send) + room) as u64
+    gathered(&exchange.send) as u64 + exchange.room()
 }

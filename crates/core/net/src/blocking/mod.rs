@@ -13,6 +13,7 @@ mod spliced;
 use std::{
     future::Future,
     pin::pin,
+    sync::Arc,
     task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
@@ -23,19 +24,22 @@ pub use shared::Shared;
 
 use crate::{
     driver::{Answer, Driver, Endpoint, Exchange, NetError},
+    intake::Intake,
     pipe::Pipe,
 };
 
 /// See the module.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Blocking {
     start: Instant,
+    /// Of all connections that this driver makes.
+    intake: Arc<Intake>,
 }
 
 impl Blocking {
     /// A driver whose clock begins now.
     pub fn new() -> Self {
-        Self { start: Instant::now() }
+        Self { start: Instant::now(), intake: Arc::new(Intake::new()) }
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
@@ -69,7 +73,7 @@ impl Driver for Blocking {
     }
 
     async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Duration) {
-        exchange::exchange(connections, batch, self.instant(deadline));
+        exchange::exchange(&self.intake, connections, batch, self.instant(deadline));
     }
 
     async fn exchange_into_pipe(
@@ -79,7 +83,7 @@ impl Driver for Blocking {
         (pipe, buffer): (&mut Pipe, &mut [u8]),
         deadline: Duration,
     ) -> Option<Result<Answer, NetError>> {
-        spliced::exchange(connection, (op, body), (pipe, buffer), self.instant(deadline))
+        spliced::exchange(&self.intake, connection, (op, body), (pipe, buffer), self.instant(deadline))
     }
 
     async fn call(&self, connection: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {

@@ -18,6 +18,7 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 use super::lane::{Connection, Halt};
 use crate::{
     driver::{Answer, NetError},
+    intake::{Intake, Received},
     pipe::Pipe,
     transport::Wait,
 };
@@ -27,6 +28,7 @@ const AHEAD_BYTES: usize = 512;
 
 /// See [`crate::Driver::exchange_into_pipe`].
 pub(super) fn exchange(
+    intake: &Intake,
     connection: &mut Connection,
     (op, body): (u16, &[u8]),
     (pipe, buffer): (&mut Pipe, &mut [u8]),
@@ -39,12 +41,22 @@ pub(super) fn exchange(
     let begin = Instant::now();
     let request_id = connection.next_id;
     connection.next_id += 1;
+    let turn = connection.is_bounded(buffer.len() as u64).then(|| intake.begin(1));
+    if let Some(turn) = &turn {
+        connection.open_window(turn.share);
+    }
     let mut call =
         Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false };
     let outcome = call.send(body).and_then(|()| call.receive());
     // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
     let overfilled = call.copies;
     connection.overfills |= overfilled;
+    if let Some(turn) = turn {
+        let bytes = outcome.as_ref().map_or(0, |answer| answer.payload_bytes);
+        let mut received = Received { bytes, ..Received::default() };
+        connection.close_window(&mut received);
+        turn.end(received);
+    }
     Some(outcome.map_err(|halt| {
         let error = connection.error_of(halt, begin);
         connection.transport.shutdown();

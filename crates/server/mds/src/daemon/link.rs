@@ -97,8 +97,8 @@ impl SocketLink {
         let (jobs, queue) = mpsc::sync_channel(QUEUE_MAX);
         let (queue, place) = (Arc::new(Mutex::new(queue)), Arc::new(Mutex::new(Place { endpoint, shared: None })));
         for _ in 0..THREADS {
-            let (driver, queue, place) = (self.driver, queue.clone(), place.clone());
-            thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || work(driver, &queue, &place))?;
+            let (driver, queue, place) = (self.driver.clone(), queue.clone(), place.clone());
+            thread::Builder::new().name(format!("mds-iod-{iod}")).spawn(move || work(&driver, &queue, &place))?;
         }
         Ok(Lane { jobs, place })
     }
@@ -142,7 +142,7 @@ impl IodLink for SocketLink {
     }
 }
 
-fn work(driver: Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
+fn work(driver: &Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
     loop {
         let job = lock(queue).recv();
         let Ok(job) = job else { return };
@@ -152,7 +152,7 @@ fn work(driver: Blocking, queue: &Mutex<Receiver<Job>>, place: &Mutex<Place>) {
 
 /// One call. A connection that broke may have been broken for long (the daemon restarted): it is tried once more on
 /// a new one; every call of the server may be repeated.
-fn ask(driver: Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
+fn ask(driver: &Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<Answer, NetError> {
     let kept = lock(place).shared.clone();
     if let Some(shared) = kept {
         match block_on(driver.call(&shared, op, body, driver.now() + CALL_TIMEOUT)) {
@@ -172,7 +172,7 @@ fn ask(driver: Blocking, place: &Mutex<Place>, op: u16, body: &[u8]) -> Result<A
     answer
 }
 
-fn connect(driver: Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetError> {
+fn connect(driver: &Blocking, place: &Mutex<Place>) -> Result<Arc<Shared>, NetError> {
     let endpoint = {
         let place = lock(place);
         if let Some(shared) = &place.shared {

@@ -1,0 +1,342 @@
+//! A bound of what all servers together may have on the way to this client (incast).
+//!
+//! A switch holds little for each port. When many servers answer at once what does not fit is lost, and an answer whose end was
+//! lost comes after a time-out of 200 ms. TCP's own control learns too late, since each connection knows of itself only; the
+//! receiver knows of all. So it gives each connection its part of a bound, as that connection's receive window.
+//!
+//! ```text
+//!   share of a connection = bound / connections that receive (the most of late), at least two segments
+//!
+//!   bound: 48 KiB at first: a small switch's port holds it, and it fills 1 Gbit/s
+//!     doubled, on trial    when what is on the way is there for no longer than a round trip and a waking receiver need: then it
+//!                          may be what limits; the trial stays if the rate grew by a tenth, else the old bound holds again
+//!     halved               when something was lost on the way; after either the next trial waits, each time twice as long
+//! ```
+//!
+//! Invariants: (1) connections on loopback have no bound; (2) the bound is never below [`LEAST_BYTES`]; (3) without losses a
+//! line whose rate the bound limits is filled after a few trials, whatever its length.
+
+use std::{
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use crate::driver::Exchange;
+
+/// Smaller answers fit any queue, and asking what was seen would cost more than it tells.
+pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
+
+/// See the module.
+const FIRST_BYTES: u64 = 48 << 10;
+/// Below it acknowledgements are late more often than queues are full.
+const LEAST_BYTES: u64 = 16 << 10;
+/// Two segments: below, every segment waits for an acknowledgement that may wait for a second segment.
+const SHARE_LEAST_BYTES: u64 = 2 * 1448;
+/// From here on there is no bound.
+const MOST_BYTES: u64 = 64 << 20;
+/// What a rate is measured over: so long, and so many bounds.
+const EPOCH: Duration = Duration::from_millis(20);
+const EPOCH_BOUNDS: u64 = 16;
+/// A receiver may need so long until it runs, and so many round trips may be on the way.
+const WAKING: Duration = Duration::from_micros(200);
+const ROUND_TRIPS: u32 = 3;
+/// A trial has to bring it.
+const GAIN: f64 = 1.1;
+/// Between trials.
+const WAIT_FIRST: Duration = Duration::from_secs(1);
+const WAIT_MOST: Duration = Duration::from_secs(64);
+/// For so long the most connections that received at once are counted.
+const LATE: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+/// Connections that receive now.
+#[derive(Debug)]
+pub(crate) struct Turn<'i> {
+    intake: &'i Intake,
+    connections: usize,
+    begun: Duration,
+    /// What each of them may have on the way; `None`: no bound.
+    pub(crate) share: Option<u32>,
+}
+
+/// What a turn was like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) bytes: u64,
+    /// Whether something came out of its order.
+    pub(crate) lost: bool,
+    /// Of the farthest server.
+    pub(crate) round_trip: Duration,
+}
+
+/// The payload that came with a batch's answers.
+pub(crate) fn payload_of(batch: &[Exchange<'_>]) -> u64 {
+    let answers = batch.iter().filter_map(|exchange| exchange.outcome.as_ref()?.as_ref().ok());
+    answers.map(|answer| answer.payload_bytes).sum()
+}
+
+impl Intake {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), state: Mutex::default() }
+    }
+
+    /// So many connections begin to receive.
+    pub(crate) fn begin(&self, connections: usize) -> Turn<'_> {
+        let begun = self.start.elapsed();
+        let share = self.state().begin(connections, begun);
+        Turn { intake: self, connections, begun, share }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Turn<'_> {
+    /// They have received.
+    pub(crate) fn end(mut self, received: Received) {
+        let connections = std::mem::take(&mut self.connections);
+        self.intake.state().end(connections, (self.begun, self.intake.start.elapsed()), received);
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// One that was not ended received nothing that counts.
+    fn drop(&mut self) {
+        if self.connections > 0 {
+            self.intake.state().leave(self.connections, self.intake.start.elapsed());
+        }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    bound: u64,
+    /// The bound is what it is since.
+    changed: Duration,
+    receiving: usize,
+    /// The most that received at once, and when.
+    most: (usize, Duration),
+    /// Since when somebody receives.
+    busy_since: Duration,
+    epoch: Epoch,
+    trial: Option<Trial>,
+    /// No trial begins before, and how long the next wait is.
+    rests_until: Duration,
+    wait: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Epoch {
+    bytes: u64,
+    busy: Duration,
+}
+
+/// What was before a trial.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    bound: u64,
+    rate: f64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            bound: FIRST_BYTES,
+            changed: Duration::ZERO,
+            receiving: 0,
+            most: (1, Duration::ZERO),
+            busy_since: Duration::ZERO,
+            epoch: Epoch::default(),
+            trial: None,
+            rests_until: Duration::ZERO,
+            wait: WAIT_FIRST,
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, connections: usize, now: Duration) -> Option<u32> {
+        if self.receiving == 0 {
+            self.busy_since = now;
+        }
+        self.receiving += connections;
+        if self.receiving >= self.most.0 || now.saturating_sub(self.most.1) > LATE {
+            self.most = (self.receiving, now);
+        }
+        let share = (self.bound / self.most.0.next_power_of_two() as u64).max(SHARE_LEAST_BYTES);
+        (self.bound < MOST_BYTES).then_some(share as u32)
+    }
+
+    fn leave(&mut self, connections: usize, now: Duration) {
+        self.receiving -= connections;
+        if self.receiving == 0 {
+            self.epoch.busy += now.saturating_sub(self.busy_since);
+        }
+    }
+
+    fn end(&mut self, connections: usize, (begun, now): (Duration, Duration), received: Received) {
+        if self.receiving > connections {
+            // Others go on: what was until now counts.
+            self.epoch.busy += now.saturating_sub(self.busy_since);
+            self.busy_since = now;
+        }
+        self.leave(connections, now);
+        if begun < self.changed {
+            return; // it saw another bound
+        }
+        if received.lost {
+            self.set((self.bound / 2).max(LEAST_BYTES), now);
+            self.rest(now);
+            return;
+        }
+        self.epoch.bytes += received.bytes;
+        if self.epoch.busy >= EPOCH && self.epoch.bytes >= EPOCH_BOUNDS * self.bound {
+            self.judge(received.round_trip, now);
+        }
+    }
+
+    /// At the end of an epoch without losses.
+    fn judge(&mut self, round_trip: Duration, now: Duration) {
+        let Epoch { bytes, busy } = std::mem::take(&mut self.epoch);
+        let rate = bytes as f64 / busy.as_secs_f64();
+        match self.trial.take() {
+            Some(before) if rate < GAIN * before.rate => {
+                self.set(before.bound, now);
+                self.rest(now);
+                return;
+            }
+            Some(_) => self.wait = WAIT_FIRST,
+            None => {}
+        }
+        let on_the_way = Duration::from_secs_f64(self.bound as f64 / rate);
+        if now >= self.rests_until && on_the_way < WAKING.max(round_trip * ROUND_TRIPS) && self.bound < MOST_BYTES {
+            let before = Trial { bound: self.bound, rate };
+            self.set(before.bound * 2, now);
+            self.trial = Some(before);
+        }
+    }
+
+    fn set(&mut self, bound: u64, now: Duration) {
+        (self.bound, self.changed, self.epoch, self.trial) = (bound, now, Epoch::default(), None);
+    }
+
+    fn rest(&mut self, now: Duration) {
+        self.rests_until = now + self.wait;
+        self.wait = (self.wait * 2).min(WAIT_MOST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A line, the queue before it, and the time that a byte is on it when the queue is empty.
+    struct Line {
+        bytes_per_second: f64,
+        queue: u64,
+        round_trip: Duration,
+    }
+
+    impl Line {
+        /// Reads of 4 MiB, one after the other, for so many seconds; bytes a second, and losses.
+        fn read(&self, state: &mut State, now: &mut Duration, seconds: u64) -> (f64, u32) {
+            let (start, mut bytes, mut losses) = (*now, 0_u64, 0);
+            let end = start + Duration::from_secs(seconds);
+            while *now < end {
+                let begun = *now;
+                let share = u64::from(state.begin(4, begun).unwrap_or(u32::MAX)).min(1 << 30);
+                let window = 4 * share;
+                let alone = window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
+                let rate = alone.min(self.bytes_per_second);
+                let in_line = (self.bytes_per_second * self.round_trip.as_secs_f64()) as u64;
+                let lost = window > self.queue + in_line;
+                let stall = if lost { 0.2 } else { 0.0 };
+                *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
+                bytes += 4 << 20;
+                losses += u32::from(lost);
+                state.end(4, (begun, *now), Received { bytes: 4 << 20, lost, round_trip: self.round_trip });
+            }
+            (bytes as f64 / (*now - start).as_secs_f64(), losses)
+        }
+    }
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    #[test]
+    fn a_small_switch_loses_nothing_and_its_line_is_full() {
+        let line = Line { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100) };
+        let mut state = State::default();
+        let (rate, losses) = line.read(&mut state, &mut us(0), 15);
+        assert_eq!(losses, 0);
+        assert!(rate > 0.95 * 117e6, "{rate}");
+        assert_eq!(state.bound, FIRST_BYTES);
+    }
+
+    #[test]
+    fn a_smaller_queue_is_found_and_seldom_tried_beyond() {
+        let line = Line { bytes_per_second: 117e6, queue: 24 << 10, round_trip: us(100) };
+        let (mut state, mut now) = (State::default(), Duration::ZERO);
+        line.read(&mut state, &mut now, 3);
+        let (rate, losses) = line.read(&mut state, &mut now, 10);
+        assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
+        assert!(rate > 0.9 * 117e6, "{rate}");
+    }
+
+    #[test]
+    fn fast_and_long_lines_are_filled() {
+        let lines = [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
+        for (bytes_per_second, queue, round_trip) in lines {
+            let line = Line { bytes_per_second, queue, round_trip };
+            let (mut state, mut now) = (State::default(), Duration::ZERO);
+            line.read(&mut state, &mut now, 20);
+            let (rate, losses) = line.read(&mut state, &mut now, 3);
+            assert_eq!(losses, 0, "{bytes_per_second}");
+            assert!(rate > 0.9 * bytes_per_second, "{rate} of {bytes_per_second}, bound {}", state.bound);
+        }
+    }
+
+    #[test]
+    fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
+        // The client itself is the bound: 300 MB/s, whatever is on the way.
+        let mut state = State::default();
+        let (mut now, mut trials) = (Duration::ZERO, 0);
+        while now < Duration::from_secs(120) {
+            let begun = now;
+            state.begin(4, now);
+            now += Duration::from_secs_f64((4 << 20) as f64 / 300e6);
+            let before = state.bound;
+            state.end(4, (begun, now), Received { bytes: 4 << 20, lost: false, round_trip: us(50) });
+            trials += u32::from(state.bound > before);
+        }
+        assert!((1..=8).contains(&trials), "{trials}");
+        assert!(state.bound <= 2 * FIRST_BYTES);
+    }
+
+    #[test]
+    fn many_connections_share_it_and_one_that_went_on_alone_has_it_all_again() {
+        let mut state = State::default();
+        assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
+        assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));
+        state.leave(17, us(10));
+        assert_eq!(state.begin(1, us(20)), Some(SHARE_LEAST_BYTES as u32), "the sixteen are not forgotten at once");
+        state.leave(1, us(30));
+        assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));
+    }
+
+    #[test]
+    fn a_turn_that_was_not_ended_receives_no_more() {
+        let intake = Intake::new();
+        drop(intake.begin(3));
+        intake.begin(2).end(Received::default());
+        assert_eq!(intake.state().receiving, 0);
+    }
+}

@@ -1,0 +1,226 @@
+//! The receive window of a connection: what its peer may have on the way.
+//!
+//! ```text
+//!   before connecting: a small buffer, so that the first answers find the window small; the window's scale is the usual one
+//!   with a share:      the buffer is fixed, at three times the share, which holds it however it is packed; and the window is
+//!                      clamped to the share. When the first full segment comes the kernel takes what the buffer can hold for
+//!                      the clamp: so the buffer is half as large until an answer was there, and the clamp is set each time
+//!   without:           the system's own way (it grows both as it sees fit)
+//! ```
+//!
+//! Source: tcp(7), `TCP_WINDOW_CLAMP`, `TCP_INFO`; socket(7), `SO_RCVBUF`; Linux's net/ipv4/tcp_input.c.
+#![allow(unsafe_code)] // options that no safe wrapper has
+
+use std::{
+    io,
+    net::{SocketAddr, TcpStream},
+    time::Duration,
+};
+
+use crate::{
+    intake::Received,
+    transport::{Transport, is_loopback},
+};
+
+/// Shares up to this are set. A buffer that holds more may be larger than the system lets everybody ask for.
+#[cfg(target_os = "linux")]
+const SHARE_BYTES_MAX: u32 = 128 << 10;
+/// Before a connection is there: the kernel makes a window of about so many bytes of it.
+#[cfg(target_os = "linux")]
+const FIRST_BYTES: i32 = 8 << 10;
+
+/// What was seen of the way here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Seen {
+    /// The shortest round trip of late; zero where none is known.
+    pub(crate) round_trip: Duration,
+    /// Segments that came before one that was sent earlier: what stood between was lost, or took another way.
+    pub(crate) out_of_order: u32,
+}
+
+/// The window of one connection that is not on loopback.
+#[derive(Debug)]
+pub(crate) struct Window {
+    /// What is set.
+    share: Option<u32>,
+    /// No answer was there yet.
+    is_new: bool,
+    out_of_order: u32,
+}
+
+impl Window {
+    /// `None` on loopback, and where the system does not tell what it sees.
+    pub(crate) fn of(transport: &Transport) -> Option<Self> {
+        if transport.is_loopback() {
+            return None;
+        }
+        sys::seen(transport.socket()).map(|seen| Self { share: None, is_new: true, out_of_order: seen.out_of_order })
+    }
+
+    /// Before the connection receives.
+    pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
+        let share = share.filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+        // What cannot be set leaves the system's own way.
+        let _ = match share {
+            Some(bytes) => {
+                // The kernel doubles it.
+                let buffer = if self.is_new { bytes * 3 / 4 } else { bytes * 3 / 2 };
+                let changed = self.share != share || self.is_new;
+                let fixed = if changed { sys::fix_buffer(socket, buffer) } else { Ok(()) };
+                fixed.and_then(|()| sys::clamp(socket, bytes))
+            }
+            None if self.share.is_some() => sys::release(socket),
+            None => Ok(()),
+        };
+        self.share = share;
+    }
+
+    /// After it: what was seen is added.
+    pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut Received) {
+        // Its next share is set anew, with the whole buffer.
+        if std::mem::take(&mut self.is_new) {
+            self.share = None;
+        }
+        if let Some(seen) = sys::seen(socket) {
+            received.lost |= std::mem::replace(&mut self.out_of_order, seen.out_of_order) != seen.out_of_order;
+            received.round_trip = received.round_trip.max(seen.round_trip);
+        }
+    }
+}
+
+/// Connects within `left`. The first answers find a small window, unless the peer is on loopback.
+pub(crate) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
+    if is_loopback(address) { TcpStream::connect_timeout(address, left) } else { sys::connect(address, left) }
+}
+
+#[cfg(target_os = "linux")]
+mod sys {
+    use std::{
+        io,
+        mem::{MaybeUninit, offset_of, size_of},
+        net::{SocketAddr, TcpStream},
+        os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+        time::{Duration, Instant},
+    };
+
+    use rustix::{
+        event::{PollFd, PollFlags, poll},
+        io::Errno,
+        net::{AddressFamily, SocketFlags, SocketType, connect as begin_connect, socket_with, sockopt::socket_error},
+    };
+
+    pub(super) use super::SHARE_BYTES_MAX;
+    use super::{FIRST_BYTES, Seen};
+    use crate::transport::timespec;
+
+    /// `SO_BUF_LOCK`'s value for buffers whose size is the system's affair; since Linux 5.14.
+    const UNLOCKED: i32 = 0;
+
+    pub(super) fn seen(socket: &TcpStream) -> Option<Seen> {
+        let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+        let mut bytes = size_of::<libc::tcp_info>() as libc::socklen_t;
+        let (level, option) = (libc::IPPROTO_TCP, libc::TCP_INFO);
+        // SAFETY: the descriptor is open for the borrow; the kernel writes at most `bytes` bytes to `info`, which has as many.
+        let failed =
+            unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, info.as_mut_ptr().cast(), &raw mut bytes) };
+        if failed != 0 || (bytes as usize) < offset_of!(libc::tcp_info, tcpi_rcv_ooopack) + size_of::<u32>() {
+            return None;
+        }
+        // SAFETY: plain numbers, of which all bytes are set: by the kernel, or to zero.
+        let info = unsafe { info.assume_init() };
+        // The kernel has u32::MAX for "none yet".
+        let round_trip = if info.tcpi_min_rtt == u32::MAX { 0 } else { info.tcpi_min_rtt };
+        Some(Seen { round_trip: Duration::from_micros(round_trip.into()), out_of_order: info.tcpi_rcv_ooopack })
+    }
+
+    pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
+        let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
+        // An older system has the window as it has it.
+        let _ = begin_small(socket.as_fd());
+        match begin_connect(&socket, address) {
+            Ok(()) => {}
+            Err(Errno::INPROGRESS) => wait_connected(&socket, left)?,
+            Err(error) => return Err(error.into()),
+        }
+        let stream = TcpStream::from(socket);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
+    }
+
+    fn wait_connected(socket: &OwnedFd, left: Duration) -> io::Result<()> {
+        let until = Instant::now() + left;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&timespec(left))) {
+                Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
+                Ok(_) => return socket_error(socket)?.map_err(io::Error::from),
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Before it is connected.
+    fn begin_small(socket: BorrowedFd<'_>) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, FIRST_BYTES)?;
+        // Else the kernel takes it for all that there will ever be, and scales the window by it.
+        set(socket, libc::SOL_SOCKET, libc::SO_BUF_LOCK, UNLOCKED)
+    }
+
+    /// Sets the buffer's size, and takes it out of the system's hands.
+    pub(super) fn fix_buffer(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+        set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as i32)
+    }
+
+    /// What was allowed is not taken back.
+    pub(super) fn clamp(socket: &TcpStream, bytes: u32) -> io::Result<()> {
+        set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes as i32)
+    }
+
+    /// Gives buffer and window to the system again.
+    pub(super) fn release(socket: &TcpStream) -> io::Result<()> {
+        set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, UNLOCKED)?;
+        set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, i32::MAX)
+    }
+
+    fn set(socket: BorrowedFd<'_>, level: i32, option: i32, value: i32) -> io::Result<()> {
+        let bytes = size_of::<i32>() as libc::socklen_t;
+        // SAFETY: the descriptor is open for the borrow; the kernel reads `bytes` bytes of `value`.
+        let done = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), bytes) };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod sys {
+    use std::{
+        io,
+        net::{SocketAddr, TcpStream},
+        time::Duration,
+    };
+
+    use super::Seen;
+
+    pub(super) const SHARE_BYTES_MAX: u32 = 0;
+
+    pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
+        TcpStream::connect_timeout(address, left)
+    }
+
+    pub(super) fn seen(_: &TcpStream) -> Option<Seen> {
+        None
+    }
+
+    pub(super) fn fix_buffer(_: &TcpStream, _: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn clamp(_: &TcpStream, _: u32) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(super) fn release(_: &TcpStream) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
