@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_line_has_ours_beside_the_limit_and_theirs() {
-        let sample = Sample { mb_per_second: 99.0, retransmits: 7.0, timeouts: 1.0 };
+        let sample = Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
         let measures: Vec<Measure> = against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ");
         let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &measures)).unwrap();
         let mut rows = Map::new();
