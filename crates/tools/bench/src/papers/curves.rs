@@ -1,6 +1,6 @@
 //! Curves of the paper of 1996, one client at 100 Mbit/s: by size of request, by daemons, by size of stripe (figures 8 to 10).
 //!
-//! A point takes half as long as a sample of other rows. Writes are there where the paper's text speaks of them: with one daemon.
+//! A point takes half as long as a sample of other rows. The paper measures reads; what it says of writes is with one daemon here.
 
 use anyhow::Result;
 use braid_netlab::Spec;

@@ -14,6 +14,7 @@ mod one_client;
 mod over_tls;
 mod partition;
 mod patterns;
+mod plots;
 mod references;
 mod slow_lines;
 mod small_calls;

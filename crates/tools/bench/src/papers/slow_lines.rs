@@ -7,12 +7,14 @@ use super::{
     Papers, Sample, beside,
     curves::FAST_ETHERNET,
     line,
-    tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
+    tasks::{Task, WAYS, Way, fill, together},
 };
 use crate::measure::Measure;
 
 const DAEMONS: usize = 6;
 const CLIENTS: [usize; 4] = [1, 2, 4, 8];
+/// The paper's large blocks.
+const CALL_BYTES: u64 = 2 << 20;
 
 /// `slow_lines`: the limit is the clients' lines, or the daemons' where these are fewer.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
@@ -24,9 +26,10 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut all = Vec::new();
     for clients in CLIENTS {
         let lines = clients.min(DAEMONS);
-        let bytes = papers.bytes(rate * lines as u64 / clients as u64, CALL_BYTES);
-        let tasks: Vec<Task> =
-            (0..clients).map(|client| Task::new(client, format!("/{client}of{clients}"), 0, bytes)).collect();
+        // Half as long as others: there are many points.
+        let bytes = papers.bytes(rate * lines as u64 / clients as u64 / 2, CALL_BYTES);
+        let task = |client| Task::new(client, format!("/{client}of{clients}"), 0, bytes).in_calls_of(CALL_BYTES);
+        let tasks: Vec<Task> = (0..clients).map(task).collect();
         fill(papers, &sized.lab, &tasks, None)?;
         let (mut write, mut read) =
             (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
