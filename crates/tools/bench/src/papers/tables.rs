@@ -12,7 +12,7 @@ const PAGE: &str = "docs/performance.md";
 const BEGIN: &str = "<!-- papers: made by cargo xtask bench papers --tables, do not edit -->\n";
 const END: &str = "<!-- papers: end -->\n";
 const HEAD: &str = "\
-| measure | MB/s | of the limit | limit | bar | TLS: MB/s | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | theirs |
+| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | theirs |
 |---|---|---|---|---|---|---|---|---|
 ";
 
