@@ -1,6 +1,7 @@
 /* Ranks that share a file by MPI-IO, timed: share FILE SHAPE BYTES HOW READ_SEED WRITE_SEED [HINT=VALUE]...
  *
- * HOW is `collective` or `independent`. With a READ_SEED that is not 0 the ranks read their parts and look whether they are what a run with this
+ * HOW is `collective`, `independent`, or `calls`: independent, and in calls of 4 MiB, of which the first is made once before the clock runs, so
+ * that connections are there. With a READ_SEED that is not 0 the ranks read their parts and look whether they are what a run with this
  * WRITE_SEED wrote; with a WRITE_SEED they write them. Rank 0 prints {"bytes": of all ranks, "read": seconds, "write": seconds}.
  *
  * 1. What is in a part is worked out piece by piece from the shape, without datatypes: a view that is wrong is found.
@@ -14,9 +15,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { RANKS = 4, GRID = 2, NUMBER = 8, DEALT = 32, TURN = 4096 };
+enum { GRID = 2, NUMBER = 8, DEALT = 32, TURN = 4096, CALL = 4 << 20 };
 
-static int rank;
+static int rank, ranks;
 
 static void must(int code, const char *what) {
     char why[MPI_MAX_ERROR_STRING + 1] = "";
@@ -43,8 +44,8 @@ struct part {
 
 static int64_t total, rows, columns;
 
-static int64_t in_turn_at(int64_t piece) { return (piece * RANKS + rank) * TURN; }
-static int64_t block_at(int64_t piece) { return rank * (total / RANKS) + piece; }
+static int64_t in_turn_at(int64_t piece) { return (piece * ranks + rank) * TURN; }
+static int64_t block_at(int64_t piece) { return rank * (total / ranks) + piece; }
 static int64_t start_at(int64_t piece) { return piece; }
 static int64_t tile_at(int64_t piece) {
     return ((rank / GRID * (rows / GRID) + piece) * columns + rank % GRID * (columns / GRID)) * NUMBER;
@@ -56,19 +57,24 @@ static int64_t dealt_at(int64_t piece) {
 }
 
 static struct part in_turn(void) {
-    struct part part = {TURN, total / RANKS / TURN, in_turn_at, (MPI_Offset)rank * TURN, MPI_BYTE};
-    OK(MPI_Type_vector((int)part.count, TURN, RANKS * TURN, MPI_BYTE, &part.view));
+    struct part part = {TURN, total / ranks / TURN, in_turn_at, (MPI_Offset)rank * TURN, MPI_BYTE};
+    OK(MPI_Type_vector((int)part.count, TURN, ranks * TURN, MPI_BYTE, &part.view));
     return part;
 }
 
 static struct part contiguous(void) {
-    return (struct part){total / RANKS, 1, block_at, rank * (total / RANKS), MPI_BYTE};
+    return (struct part){total / ranks, 1, block_at, rank * (total / ranks), MPI_BYTE};
 }
 
-static struct part one_rank(void) { return (struct part){total / RANKS, rank == 0, start_at, 0, MPI_BYTE}; }
-static struct part same_bytes(void) { return (struct part){total / RANKS, 1, start_at, 0, MPI_BYTE}; }
+static struct part one_rank(void) { return (struct part){total / ranks, rank == 0, start_at, 0, MPI_BYTE}; }
+static struct part same_bytes(void) { return (struct part){total / ranks, 1, start_at, 0, MPI_BYTE}; }
+
+static void grid(void) {
+    if (ranks != GRID * GRID) wrong("tiles are of 4 ranks");
+}
 
 static struct part tiles(void) {
+    grid();
     int sizes[2] = {(int)rows, (int)columns}, tile[2] = {(int)rows / GRID, (int)columns / GRID};
     int starts[2] = {rank / GRID * tile[0], rank % GRID * tile[1]};
     struct part part = {tile[1] * NUMBER, tile[0], tile_at, 0, MPI_DOUBLE};
@@ -77,10 +83,11 @@ static struct part tiles(void) {
 }
 
 static struct part block_cyclic(void) {
+    grid();
     int sizes[2] = {(int)rows, (int)columns}, how[2] = {MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_CYCLIC};
     int blocks[2] = {DEALT, DEALT}, grid[2] = {GRID, GRID};
     struct part part = {DEALT * NUMBER, rows / GRID * (columns / GRID / DEALT), dealt_at, 0, MPI_DOUBLE};
-    OK(MPI_Type_create_darray(RANKS, rank, 2, sizes, how, blocks, grid, MPI_ORDER_C, MPI_DOUBLE, &part.view));
+    OK(MPI_Type_create_darray(ranks, rank, 2, sizes, how, blocks, grid, MPI_ORDER_C, MPI_DOUBLE, &part.view));
     return part;
 }
 
@@ -151,6 +158,36 @@ static double took(double begin) {
     return all;
 }
 
+/* A rank's bytes in memory, and how they move: `call` at a time. */
+struct transfer {
+    MPI_File file;
+    char *memory;
+    int bytes, call, is_collective;
+};
+
+static void read_at(const struct transfer *the, int at, int bytes) {
+    MPI_Status status;
+    int got;
+    OK((the->is_collective ? MPI_File_read_at_all : MPI_File_read_at)(the->file, at, the->memory + at, bytes, MPI_BYTE, &status));
+    MPI_Get_count(&status, MPI_BYTE, &got);
+    if (got != bytes) wrong("a short read");
+}
+
+static void write_at(const struct transfer *the, int at, int bytes) {
+    MPI_Status status;
+    OK((the->is_collective ? MPI_File_write_at_all : MPI_File_write_at)(the->file, at, the->memory + at, bytes, MPI_BYTE, &status));
+}
+
+static double timed(const struct transfer *the, void (*move)(const struct transfer *, int, int)) {
+    if (the->call < the->bytes) move(the, 0, the->call);
+    double begin = begin_together();
+    int at = 0;
+    /* Who has nothing takes part in a call of all. */
+    do move(the, at, the->bytes - at < the->call ? the->bytes - at : the->call);
+    while ((at += the->call) < the->bytes);
+    return took(begin);
+}
+
 static MPI_Info hints_of(int count, char **hints) {
     MPI_Info info;
     OK(MPI_Info_create(&info));
@@ -164,11 +201,10 @@ static MPI_Info hints_of(int count, char **hints) {
 }
 
 int main(int argc, char **argv) {
-    int ranks;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    if (argc < 7 || ranks != RANKS) wrong("share FILE SHAPE BYTES collective|independent READ_SEED WRITE_SEED [HINT=VALUE]..., on 4 ranks");
+    if (argc < 7) wrong("share FILE SHAPE BYTES collective|independent|calls READ_SEED WRITE_SEED [HINT=VALUE]...");
     total = atoll(argv[3]);
     /* An array of as many numbers, as wide as it is high or twice as wide. */
     for (rows = 1; rows * rows * 4 <= total / NUMBER; rows *= 2) {}
@@ -176,31 +212,24 @@ int main(int argc, char **argv) {
     int is_collective = !strcmp(argv[4], "collective");
     uint64_t read_seed = strtoull(argv[5], NULL, 10), write_seed = strtoull(argv[6], NULL, 10);
     struct part part = part_of(argv[2]);
-    int bytes = (int)(part.piece * part.count), got;
+    int bytes = (int)(part.piece * part.count), call = !strcmp(argv[4], "calls") && bytes > CALL ? CALL : bytes;
     uint64_t *memory = malloc((size_t)bytes + NUMBER);
+    struct transfer transfer = {.memory = (char *)memory, .bytes = bytes, .call = call, .is_collective = is_collective};
     memset(memory, 0xee, (size_t)bytes + NUMBER);
     MPI_Info hints = hints_of(argc - 7, argv + 7);
-    MPI_File file;
-    MPI_Status status;
-    OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    OK(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &transfer.file));
     if (part.view != MPI_BYTE) OK(MPI_Type_commit(&part.view));
-    OK(MPI_File_set_view(file, part.displacement, MPI_BYTE, part.view, "native", hints));
+    OK(MPI_File_set_view(transfer.file, part.displacement, MPI_BYTE, part.view, "native", hints));
     double times[2] = {0, 0};
     if (read_seed) {
-        double begin = begin_together();
-        OK((is_collective ? MPI_File_read_at_all : MPI_File_read_at)(file, 0, memory, bytes, MPI_BYTE, &status));
-        times[0] = took(begin);
-        MPI_Get_count(&status, MPI_BYTE, &got);
-        if (got != bytes) wrong("a short read");
+        times[0] = timed(&transfer, read_at);
         check(&part, memory, read_seed);
     }
     if (write_seed) {
         fill(&part, memory, write_seed);
-        double begin = begin_together();
-        OK((is_collective ? MPI_File_write_at_all : MPI_File_write_at)(file, 0, memory, bytes, MPI_BYTE, &status));
-        times[1] = took(begin);
+        times[1] = timed(&transfer, write_at);
     }
-    OK(MPI_File_close(&file));
+    OK(MPI_File_close(&transfer.file));
     long long mine = bytes, all;
     OK(MPI_Reduce(&mine, &all, 1, MPI_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD));
     if (rank == 0) printf("{\"bytes\": %lld, \"read\": %.6f, \"write\": %.6f}\n", all, times[0], times[1]);

@@ -139,6 +139,9 @@ pub struct PapersArgs {
     /// Exit 1 and name each bar that does not hold
     #[arg(long)]
     pub check: bool,
+    /// Without measuring each row once more with encrypted connections
+    #[arg(long)]
+    pub no_tls: bool,
     /// Keep what was measured in this file, in place of what it has of the same rows
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,

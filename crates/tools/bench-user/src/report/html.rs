@@ -11,10 +11,10 @@ h1 { font-size: 1.6rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
 td.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums }
-svg { max-width: 100%; height: auto } svg text { font: 12px system-ui, sans-serif; fill: #1b1f23 }
-svg .label { text-anchor: end } svg .bar { fill: #3b7ea1 }
-svg .spread { stroke: #1b1f23; fill: none } svg .limit { stroke: #b5342b; stroke-width: 2; fill: none }
+svg { max-width: 100%; height: auto }
 .warn { border-left: 4px solid #b5342b; padding-left: .6rem }
+";
+const PRINTED: &str = "\
 @media print { body { margin: 0; max-width: none; font-size: 10.5pt } h2 { break-after: avoid } tr, svg { break-inside: avoid }
   svg .bar { fill: #888; print-color-adjust: exact; -webkit-print-color-adjust: exact } }
 ";
@@ -26,7 +26,11 @@ pub fn html(report: &Report) -> String {
     out.push_str("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n");
     let host = escaped(&report.host);
     // A String takes everything.
-    let _ = writeln!(out, "<title>braid bench on {host}</title>\n<style>{STYLE}</style></head><body>");
+    let _ = writeln!(
+        out,
+        "<title>braid bench on {host}</title>\n<style>{STYLE}{}{PRINTED}</style></head><body>",
+        svg::STYLE
+    );
     let _ = writeln!(out, "<h1>braid bench</h1>\n<p>{}</p>", escaped(&report.conditions()));
     if !report.leftovers.is_empty() {
         let _ = writeln!(
@@ -193,6 +197,16 @@ pub(super) mod tests {
         }
         assert!(page.contains("@media print"));
         assert!(page.contains("h&lt;1&gt;&amp;") && page.contains("/.braid-bench-&lt;1&gt;"));
+    }
+
+    #[test]
+    fn a_plot_by_itself_is_well_formed_and_has_its_style_and_its_name_space() {
+        let report = report();
+        let alone = svg::plot(&report.rows.iter().collect::<Vec<_>>());
+        let tags = well_formed(&format!("<!DOCTYPE html>{alone}")).unwrap();
+        assert_eq!((tags[0].as_str(), tags[1].as_str()), ("svg", "style"));
+        assert!(alone.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox="), "{alone}");
+        assert_eq!(alone.matches("class=\"bar\"").count(), 2);
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod text;
 
 pub use compare::{Comparison, compare};
 pub use html::html;
+pub use svg::plot;
 pub use text::{amount, bound_text, limit_cells, row_cells};
 
 pub use crate::bench::Told;

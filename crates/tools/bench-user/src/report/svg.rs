@@ -10,6 +10,12 @@ const NUMBER_WIDTH: f64 = 110.0;
 const BAR_HEIGHT: f64 = 16.0;
 const ROW_HEIGHT: f64 = 28.0;
 
+/// How a plot looks.
+pub(super) const STYLE: &str = "svg text { font: 12px system-ui, sans-serif; fill: #1b1f23 }
+svg .label { text-anchor: end } svg .bar { fill: #3b7ea1 }
+svg .spread { stroke: #1b1f23; fill: none } svg .limit { stroke: #b5342b; stroke-width: 2; fill: none }
+";
+
 /// `text` where text or a quoted attribute stands.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -31,13 +37,24 @@ pub(super) fn escaped(text: &str) -> String {
 /// A bar for each row: the median; a line from the least to the greatest sample; an upright stroke where the limit is.
 /// All rows count the same.
 pub(super) fn bars(rows: &[&Row]) -> String {
+    drawing(rows, "", "")
+}
+
+/// The same plot as a file of its own, black on white whatever page it stands on.
+#[must_use]
+pub fn plot(rows: &[&Row]) -> String {
+    let below = format!("<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
+    drawing(rows, "xmlns=\"http://www.w3.org/2000/svg\" ", &below)
+}
+
+fn drawing(rows: &[&Row], attributes: &str, below: &str) -> String {
     let far = |row: &&Row| row.bound.as_ref().map_or(0.0, |bound| bound.ceiling).max(row.summary.high);
     let most = rows.iter().map(far).fold(0.0, f64::max);
     let scale = if most > 0.0 { (WIDTH - LABEL_WIDTH - NUMBER_WIDTH) / most } else { 0.0 };
     let height = ROW_HEIGHT * rows.len() as f64;
     let mut out = format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"each row beside its limit\">\n"
+        "<svg {attributes}viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
+         aria-label=\"each row beside its limit\">\n{below}"
     );
     for (at, row) in rows.iter().enumerate() {
         bar(&mut out, row, at as f64 * ROW_HEIGHT, scale);

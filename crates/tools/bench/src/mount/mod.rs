@@ -17,7 +17,7 @@ mod data;
 mod gluster;
 mod moosefs;
 mod names;
-mod passthrough;
+pub mod passthrough;
 pub mod shell;
 pub mod subject;
 mod trees;

@@ -19,16 +19,14 @@ pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&spec, &pairs)?;
     let rate = sized.lab.spec().rate;
     let bytes = papers.bytes(rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
-    let separate: Vec<Task> =
-        (0..CLIENTS).map(|client| Task { client, path: format!("/own{client}"), start: 0, bytes }).collect();
-    let shared =
-        (0..CLIENTS).map(|client| Task { client, path: "/shared".to_owned(), start: client as u64 * bytes, bytes });
+    let separate: Vec<Task> = (0..CLIENTS).map(|client| Task::new(client, format!("/own{client}"), 0, bytes)).collect();
+    let shared = (0..CLIENTS).map(|client| Task::new(client, "/shared", client as u64 * bytes, bytes));
     let shared: Vec<Task> = shared.collect();
     let mut all = Vec::new();
     for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
-        fill(&sized.lab, tasks, None)?;
+        fill(papers, &sized.lab, tasks, None)?;
         let (mut write, mut read) =
-            (|| together(&sized.lab, tasks, Way::Write), || together(&sized.lab, tasks, Way::Read));
+            (|| together(papers, &sized.lab, tasks, Way::Write), || together(papers, &sized.lab, tasks, Way::Read));
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let what = format!("{DAEMONS} lines{}, ", sized.said());
@@ -52,11 +50,11 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
     // Four times as long as others: a task of 60 has a small part of the lines, and the last one ends the sample.
     let bytes = papers.bytes(4 * lines / TASKS as u64, CALL_BYTES);
-    let task = |at: usize| Task { client: at % HOSTS, path: format!("/task{at}"), start: 0, bytes };
+    let task = |at: usize| Task::new(at % HOSTS, format!("/task{at}"), 0, bytes);
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();
-    fill(&sized.lab, &tasks, None)?;
+    fill(papers, &sized.lab, &tasks, None)?;
     let (mut write, mut read) =
-        (|| together(&sized.lab, &tasks, Way::Write), || together(&sized.lab, &tasks, Way::Read));
+        (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
     let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
     let measures = WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| {
         let what = format!("8 lines{}, ", sized.said());

@@ -28,9 +28,9 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
             tasks
         });
         for (daemons, tasks) in DAEMONS.iter().zip(&tasks) {
-            fill(&sized.lab, tasks, Some(*daemons))?;
+            fill(papers, &sized.lab, tasks, Some(*daemons))?;
         }
-        let mut reads: Vec<_> = tasks.iter().map(|tasks| || together(&sized.lab, tasks, Way::Read)).collect();
+        let mut reads: Vec<_> = tasks.iter().map(|tasks| || together(papers, &sized.lab, tasks, Way::Read)).collect();
         let mut reads: Vec<&mut dyn FnMut() -> Result<Sample>> =
             reads.iter_mut().map(|read| read as &mut dyn FnMut() -> Result<Sample>).collect();
         let samples = papers.alternate(&mut reads)?;
@@ -42,7 +42,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
             all.extend(against(&format!("incast.{queue}KiB.{daemons}"), samples, 0.98, limit, &what));
         }
         let seconds = papers.seconds.ceil() as u32;
-        let streams = super::references::sample(&sized.lab, &pairs, true, seconds)?;
+        let streams = super::references::sample(papers, &sized.lab, &pairs, true, seconds)?;
         let (rate, more) = measures(&format!("incast.{queue}KiB.iperf3_16"), &[streams]);
         all.extend([rate].into_iter().chain(more));
     }

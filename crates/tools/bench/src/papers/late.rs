@@ -27,15 +27,15 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut on_all = on_others.clone();
     on_all.iter_mut().for_each(|task| task.path = "/all".to_owned());
     for lab in [&even.lab, &late.lab] {
-        fill(lab, &on_others, Some(OTHERS))?;
-        fill(lab, &on_all, None)?;
+        fill(papers, lab, &on_others, Some(OTHERS))?;
+        fill(papers, lab, &on_all, None)?;
     }
     let mut all = Vec::new();
     for way in WAYS {
         let (mut without, mut beside, mut with) = (
-            || together(&even.lab, &on_others, way),
-            || together(&late.lab, &on_others, way),
-            || together(&late.lab, &on_all, way),
+            || together(papers, &even.lab, &on_others, way),
+            || together(papers, &late.lab, &on_others, way),
+            || together(papers, &late.lab, &on_all, way),
         );
         let samples = papers.alternate::<Sample>(&mut [&mut without, &mut beside, &mut with])?;
         let word = way.word();

@@ -4,23 +4,36 @@
 //! bytes of each 1538 that a full frame takes on the wire. Daemons keep their objects in memory and write what was written before.
 
 mod clients;
+mod curves;
 mod incast;
 mod late;
 mod machine_use;
 mod mounted;
+mod mpi;
 mod one_client;
+mod over_tls;
+mod partition;
+mod patterns;
+mod plots;
 mod references;
+mod slow_lines;
+mod small_calls;
 mod store;
 mod tables;
+mod taking;
 mod tasks;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    cell::{Cell, RefCell},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 use anyhow::{Result, bail};
 use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
 
-use crate::{args::PapersArgs, daemons, machine, measure::Measure, report, stats::Summary};
+use crate::{args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, report, stats::Summary};
 
 /// The part of the machine that iperf3 may need; beyond it a row runs at a part of its rates.
 const MACHINE_MAX: f64 = 0.7;
@@ -44,10 +57,42 @@ const ROWS: &[Row] = &[
         run: one_client::fast_client,
     },
     Row { name: "mount", about: "both through the mount", run: mounted::run },
+    Row { name: "mpi", about: "both through MPI-IO: one rank with the shim, beside the library", run: mpi::run },
     Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
     Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },
+    Row {
+        name: "small_calls",
+        about: "8 clients, 6 daemons, calls of 8 KiB and of 2 MiB through mounts",
+        run: small_calls::run,
+    },
+    Row { name: "slow_lines", about: "1 to 8 clients, 6 daemons, 100 Mbit/s, separate files", run: slow_lines::run },
+    Row {
+        name: "patterns",
+        about: "ATLAS's writes, BTIO, OLTP, PostMark: braid bench with 8 tasks, 6 daemons",
+        run: patterns::run,
+    },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
+    Row {
+        name: "request_size",
+        about: "100 Mbit/s, 1 daemon, 16 KiB stripes: calls of 16 KiB to 4 MiB",
+        run: curves::request_size,
+    },
+    Row {
+        name: "daemon_count",
+        about: "100 Mbit/s, 1 to 8 daemons, 16 KiB stripes: calls of 16 KiB to 2 MiB",
+        run: curves::daemon_count,
+    },
+    Row {
+        name: "stripe_size",
+        about: "100 Mbit/s, 4 daemons, stripes of 4 to 256 KiB: calls of 64 KiB to 2 MiB",
+        run: curves::stripe_size,
+    },
+    Row {
+        name: "partition",
+        about: "100 Mbit/s, 4 tasks, 4 daemons: partitions of 4 to 64 KiB in stripes of 4 to 64 KiB",
+        run: partition::run,
+    },
 ];
 
 /// One run.
@@ -59,6 +104,11 @@ pub struct Papers {
     congestion: Option<String>,
     dir: PathBuf,
     braid: Braid,
+    cpu: CpuMeter,
+    /// Whether the row that runs now is measured with encrypted connections, once.
+    tls: Cell<bool>,
+    /// At which part of its rates each lab ran: with encrypted connections it is the same.
+    divides: RefCell<Vec<(Spec, u64)>>,
 }
 
 /// `cargo xtask bench papers`.
@@ -72,6 +122,8 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let chosen = chosen(&args.rows)?;
+    // Before any process is started.
+    let cpu = CpuMeter::start();
     braid_netlab::able()?;
     braid_netlab::need("iperf3", &["iperf3"])?;
     let papers = Papers {
@@ -81,6 +133,9 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         congestion: args.congestion.clone(),
         dir: args.dir.clone().unwrap_or_else(|| "/dev/shm".into()),
         braid: Braid::at(args.braid.clone().map_or_else(daemons::release_binary, Ok)?),
+        cpu,
+        tls: Cell::new(false),
+        divides: RefCell::default(),
     };
     let machine = machine::describe(&papers.dir);
     let control = papers.congestion.clone().unwrap_or_else(machine_use::congestion);
@@ -88,14 +143,15 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
         let command = format!("cargo xtask bench papers {}", row.name);
-        let measures: Vec<Measure> = (row.run)(&papers)?.into_iter().map(|measure| measure.made_by(&command)).collect();
+        let measures = papers.measured(row, !args.no_tls)?;
+        let measures: Vec<Measure> = measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
             let load = machine::load().map(|load| format!("; load average {load:.1}")).unwrap_or_default();
             store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
         }
         all.extend(measures);
     }
-    print!("{}", report::table::render(&machine, &[format!("TCP: {control}; plain connections")], &all));
+    print!("{}", report::table::render(&machine, &[format!("TCP: {control}"), papers.cpu.describe().to_owned()], &all));
     Ok(report::verdict(args.check, &all))
 }
 
@@ -108,9 +164,27 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
 }
 
 impl Papers {
+    /// A row with plain connections, and once more with encrypted ones.
+    fn measured(&self, row: &Row, with_tls: bool) -> Result<Vec<Measure>> {
+        let plain = (row.run)(self)?;
+        if !with_tls {
+            return Ok(plain);
+        }
+        eprintln!("bench: {}, with TLS", row.name);
+        self.tls.set(true);
+        let tls = (row.run)(self);
+        self.tls.set(false);
+        Ok(over_tls::beside(plain, &tls?))
+    }
+
+    fn repetitions(&self) -> u32 {
+        if self.tls.get() { 1 } else { self.repetitions }
+    }
+
     /// A lab like this one, at such a part of the rates that iperf3 between `pairs` of (client, daemon) leaves room on the machine.
     fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<Sized> {
-        if let Some(divide) = self.divide {
+        let before = self.divides.borrow().iter().find(|(of, _)| of == spec).map(|(_, divide)| *divide);
+        if let Some(divide) = self.divide.or(before.filter(|_| self.tls.get())) {
             return self.lab_at(spec, divide);
         }
         for divide in DIVIDES {
@@ -118,11 +192,12 @@ impl Papers {
             let mut used: f64 = 0.0;
             for reverse in [false, true] {
                 let start = machine_use::Use::now()?;
-                references::sample(&sized.lab, pairs, reverse, 1)?;
+                references::sample(self, &sized.lab, pairs, reverse, 1)?;
                 used = used.max(machine_use::Use::now()?.since(start));
             }
             eprintln!("bench: at 1/{divide} of the rates iperf3 uses {:.0} % of the machine", used * 100.0);
             if used <= MACHINE_MAX {
+                self.divides.borrow_mut().push((spec.clone(), divide));
                 return Ok(sized);
             }
         }
@@ -134,6 +209,7 @@ impl Papers {
         let spec = Spec {
             dir: Some(self.dir.clone()),
             congestion: self.congestion.clone(),
+            tls: self.tls.get(),
             rate: spec.rate / divide,
             client_rate: spec.client_rate.map(|rate| rate / divide),
             ..spec.clone()
@@ -150,7 +226,7 @@ impl Papers {
     /// Runs the variants in turn: each sample's neighbours saw the same machine.
     fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
         let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        for _ in 0..self.repetitions {
+        for _ in 0..self.repetitions() {
             for (variant, taken) in variants.iter_mut().zip(&mut samples) {
                 taken.push(variant()?);
             }
@@ -177,28 +253,38 @@ fn line(bits_per_second: u64) -> f64 {
     bits_per_second as f64 / 8e6 * PAYLOAD
 }
 
-/// One sample: a rate, and what TCP sent again for it.
+/// One sample: a rate, what processors of all hosts did for it, and what TCP sent again.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     mb_per_second: f64,
+    /// Seconds.
+    cpu_per_gib: f64,
     retransmits: f64,
     timeouts: f64,
 }
 
-/// The measure of some samples, and two of TCP's.
-fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 2]) {
+/// The measure of some samples, and those of processors and TCP.
+fn measures(name: &str, samples: &[Sample]) -> (Measure, [Measure; 3]) {
     let of = |value: fn(&Sample) -> f64| Summary::of(samples.iter().map(value)).expect("there is a sample");
+    let cpu = Measure::new(format!("{name}.cpu"), "s/GiB", of(|sample| sample.cpu_per_gib));
     let retransmits = Measure::new(format!("{name}.retransmits"), "segments", of(|sample| sample.retransmits));
     let timeouts = Measure::new(format!("{name}.timeouts"), "times", of(|sample| sample.timeouts));
-    (Measure::new(name, "MB/s", of(|sample| sample.mb_per_second)), [retransmits, timeouts])
+    (Measure::new(name, "MB/s", of(|sample| sample.mb_per_second)), [cpu, retransmits, timeouts])
+}
+
+/// The same with a limit beside it and no bar.
+fn beside(name: &str, samples: &[Sample], limit: f64) -> Vec<Measure> {
+    let (measure, more) = measures(name, samples);
+    let limit = Measure::new(format!("{name}.limit"), "MB/s", Summary::once(limit));
+    [measure, limit].into_iter().chain(more).collect()
 }
 
 /// The same with a bar: a part of a limit, which stands beside it.
 fn against(name: &str, samples: &[Sample], part: f64, limit: f64, what: &str) -> Vec<Measure> {
-    let (measure, more) = measures(name, samples);
-    let measure = measure.at_least(part * limit, format!("{part} x {what}{limit:.1}"));
-    let limit = Measure::new(format!("{name}.limit"), "MB/s", Summary::once(limit));
-    [measure, limit].into_iter().chain(more).collect()
+    let mut all = beside(name, samples, limit);
+    let measure = all.remove(0).at_least(part * limit, format!("{part} x {what}{limit:.1}"));
+    all.insert(0, measure);
+    all
 }
 
 #[cfg(test)]
@@ -208,6 +294,12 @@ mod tests {
     #[test]
     fn a_gigabit_carries_117_megabytes_a_second() {
         assert!((line(1_000_000_000) - 117.7).abs() < 0.1);
+    }
+
+    #[test]
+    fn rows_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<&str> = ROWS.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), ROWS.len());
     }
 
     #[test]

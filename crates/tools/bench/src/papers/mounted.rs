@@ -1,6 +1,9 @@
 //! One client through the mount, with `dd`.
 
-use std::{path::PathBuf, process::Command, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::{Context, Result, ensure};
 use braid_netlab::{Host, Lab, Spec};
@@ -8,6 +11,7 @@ use braid_netlab::{Host, Lab, Spec};
 use super::{
     Papers, Sample, against, line,
     one_client::{DAEMONS, GIGABIT, alone, beside_one_stream},
+    taking::Taking,
     tasks::{CALL_BYTES, WAYS, Way, fill},
 };
 use crate::measure::Measure;
@@ -16,11 +20,12 @@ use crate::measure::Measure;
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let slow = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
     let tasks = alone(papers, slow.lab.spec().rate);
-    fill(&slow.lab, &tasks, None)?;
-    let mount = Mount::new(papers, &slow.lab)?;
+    fill(papers, &slow.lab, &tasks, None)?;
+    let mount = Mount::new(papers, &slow.lab, 0)?;
     let mut all = Vec::new();
     for way in WAYS {
-        let (limit, samples) = beside_one_stream(papers, &slow, way, || mount.sample(&slow.lab, tasks[0].bytes, way))?;
+        let (limit, samples) =
+            beside_one_stream(papers, &slow, way, || mount.sample(papers, &slow.lab, tasks[0].bytes, way))?;
         let what = format!("one iperf3 stream{}, ", slow.said());
         all.extend(against(&format!("mount.one_client.{}", way.word()), &samples, 0.93, limit, &what));
     }
@@ -29,9 +34,9 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let fast = papers.lab(&spec, &pairs)?;
     let tasks = alone(papers, DAEMONS as u64 * fast.lab.spec().rate);
-    fill(&fast.lab, &tasks, None)?;
-    let mount = Mount::new(papers, &fast.lab)?;
-    let sample = |way| mount.sample(&fast.lab, tasks[0].bytes, way);
+    fill(papers, &fast.lab, &tasks, None)?;
+    let mount = Mount::new(papers, &fast.lab, 0)?;
+    let sample = |way| mount.sample(papers, &fast.lab, tasks[0].bytes, way);
     let (mut write, mut read) = (|| sample(Way::Write), || sample(Way::Read));
     let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
     for (way, samples) in WAYS.into_iter().zip(&samples) {
@@ -42,8 +47,8 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     Ok(all)
 }
 
-/// A mount on the first client host; the lab unmounts what is below its directory.
-struct Mount {
+/// A mount on a client host; the lab unmounts what is below its directory.
+pub struct Mount {
     braid: PathBuf,
     host: Host,
     environment: Vec<(&'static str, String)>,
@@ -51,12 +56,13 @@ struct Mount {
 }
 
 impl Mount {
-    fn new(papers: &Papers, lab: &Lab) -> Result<Self> {
-        let point = lab.dir().join("mount");
+    /// A mount on this client.
+    pub fn new(papers: &Papers, lab: &Lab, client: usize) -> Result<Self> {
+        let point = lab.dir().join(format!("mount{client}"));
         std::fs::create_dir(&point)?;
         let environment = lab.environment().to_vec();
         let mount =
-            Self { braid: papers.braid.path().to_owned(), host: lab.client_host(0)?.clone(), environment, point };
+            Self { braid: papers.braid.path().to_owned(), host: lab.client_host(client)?.clone(), environment, point };
         mount.mount()?;
         Ok(mount)
     }
@@ -67,36 +73,40 @@ impl Mount {
         succeed(&mut command)
     }
 
-    /// A mount that has seen nothing of the file; `dd` with calls of 4 MiB, and `fsync` after writing.
-    fn sample(&self, lab: &Lab, bytes: u64, way: Way) -> Result<Sample> {
-        succeed(Command::new("umount").arg(&self.point))?;
-        self.mount()?;
-        let file = self.point.join("file").display().to_string();
-        ensure!(std::fs::metadata(&file)?.len() == bytes, "{file} is not what was written");
-        let (from, to, flags) = match way {
-            Way::Write => ("/dev/zero", file.as_str(), "conv=notrunc,fsync"),
-            Way::Read => (file.as_str(), "/dev/null", "conv=notrunc"),
-        };
-        let count = format!("count={}", bytes / CALL_BYTES);
-        let block = format!("bs={CALL_BYTES}");
-        let before = lab.counters()?;
-        let start = Instant::now();
-        succeed(Command::new("dd").args([
-            &format!("if={from}"),
-            &format!("of={to}"),
-            &block,
-            &count,
-            flags,
-            "status=none",
-        ]))?;
-        let time = start.elapsed().as_secs_f64();
-        let counted = lab.counters()? - before;
-        Ok(Sample {
-            mb_per_second: bytes as f64 / 1e6 / time,
-            retransmits: counted.retransmits as f64,
-            timeouts: counted.timeouts as f64,
-        })
+    /// A file that was made by the library.
+    pub fn file(&self, path: &str) -> PathBuf {
+        self.point.join(path.trim_start_matches('/'))
     }
+
+    /// Mounted anew: it has seen nothing of any file.
+    pub fn cold(&self) -> Result<()> {
+        succeed(Command::new("umount").arg(&self.point))?;
+        self.mount()
+    }
+
+    /// A mount that has seen nothing of the file; `dd` with calls of 4 MiB, and `fsync` after writing.
+    fn sample(&self, papers: &Papers, lab: &Lab, bytes: u64, way: Way) -> Result<Sample> {
+        self.cold()?;
+        let file = self.file("/file");
+        ensure!(std::fs::metadata(&file)?.len() == bytes, "{} is not what was written", file.display());
+        let taking = Taking::start(papers, lab)?;
+        succeed(&mut dd(&file, way, CALL_BYTES, 0, bytes))?;
+        taking.end(papers, lab, bytes)
+    }
+}
+
+/// `dd` of a part of a file, in blocks of which the part is a multiple and begins at one.
+pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command {
+    let file = file.display().to_string();
+    let (from, to, at, flags) = match way {
+        Way::Write => ("/dev/zero", file.as_str(), "seek", "conv=notrunc,fsync"),
+        Way::Read => (file.as_str(), "/dev/null", "skip", "conv=notrunc"),
+    };
+    let mut command = Command::new("dd");
+    command.args([format!("if={from}"), format!("of={to}"), format!("bs={block}")]);
+    command.args([format!("{at}={}", start / block), format!("count={}", bytes / block)]);
+    command.args([flags, "status=none"]);
+    command
 }
 
 impl Drop for Mount {

@@ -17,17 +17,17 @@ pub const DAEMONS: usize = 4;
 /// One task on the first client with a file that one line fills for the time of a sample.
 pub fn alone(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
     let bytes = papers.bytes(bits_per_second, CALL_BYTES);
-    vec![Task { client: 0, path: "/file".to_owned(), start: 0, bytes }]
+    vec![Task::new(0, "/file", 0, bytes)]
 }
 
 /// `one_client`: the client's line is the limit, as one stream of iperf3 finds it.
 pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
     let tasks = alone(papers, sized.lab.spec().rate);
-    fill(&sized.lab, &tasks, None)?;
+    fill(papers, &sized.lab, &tasks, None)?;
     let mut all = Vec::new();
     for way in WAYS {
-        let (limit, samples) = beside_one_stream(papers, &sized, way, || together(&sized.lab, &tasks, way))?;
+        let (limit, samples) = beside_one_stream(papers, &sized, way, || together(papers, &sized.lab, &tasks, way))?;
         let what = format!("one iperf3 stream{}, ", sized.said());
         all.extend(against(&format!("one_client.{}", way.word()), &samples, 0.97, limit, &what));
     }
@@ -42,7 +42,7 @@ pub fn beside_one_stream(
     mut subject: impl FnMut() -> Result<Sample>,
 ) -> Result<(f64, Vec<Sample>)> {
     let seconds = papers.seconds.ceil() as u32;
-    let mut stream = || references::sample(&sized.lab, &[(0, 0)], way == Way::Read, seconds);
+    let mut stream = || references::sample(papers, &sized.lab, &[(0, 0)], way == Way::Read, seconds);
     let mut samples = papers.alternate::<Sample>(&mut [&mut stream, &mut subject])?;
     let subject = samples.pop().unwrap_or_default();
     let mut rates: Vec<f64> = samples.concat().iter().map(|sample| sample.mb_per_second).collect();
@@ -58,15 +58,16 @@ pub fn fast_client(papers: &Papers) -> Result<Vec<Measure>> {
         let sized = papers.lab(&spec, &pairs)?;
         let lines = daemons as f64 * line(sized.lab.spec().rate);
         let tasks = alone(papers, daemons as u64 * sized.lab.spec().rate);
-        fill(&sized.lab, &tasks, None)?;
+        fill(papers, &sized.lab, &tasks, None)?;
         let (mut write, mut read) =
-            (|| together(&sized.lab, &tasks, Way::Write), || together(&sized.lab, &tasks, Way::Read));
+            (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
         let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let name = format!("fast_client.{daemons}.{}", way.word());
             let what = format!("{daemons} lines{}, ", sized.said());
             all.extend(against(&name, samples, 0.95, lines, &what));
-            let streams = references::sample(&sized.lab, &pairs, way == Way::Read, papers.seconds.ceil() as u32)?;
+            let streams =
+                references::sample(papers, &sized.lab, &pairs, way == Way::Read, papers.seconds.ceil() as u32)?;
             all.push(super::measures(&format!("{name}.iperf3"), &[streams]).0);
         }
     }

@@ -10,20 +10,20 @@ use anyhow::{Context, Result, anyhow, bail};
 use braid_netlab::{Host, Lab};
 use serde_json::Value;
 
-use super::Sample;
+use super::{Papers, Sample, taking::Taking};
 
 const PORT: &str = "5201";
 /// How often a client tries to reach a server, which needs a moment to listen.
 const TRIES_MAX: u32 = 100;
 
 /// What one stream between each of these (client, daemon) carries at the same time, in all. `reverse`: from daemons to clients.
-pub fn sample(lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) -> Result<Sample> {
+pub fn sample(papers: &Papers, lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) -> Result<Sample> {
     let hosts = |(client, daemon): &(usize, usize)| -> Result<(Host, Host)> {
         Ok((lab.client_host(*client)?.clone(), lab.network().host(&format!("iod{daemon}"))?.clone()))
     };
     let hosts = pairs.iter().map(hosts).collect::<Result<Vec<_>>>()?;
     let servers = hosts.iter().map(|(_, daemon)| Server::start(daemon)).collect::<Result<Vec<_>>>()?;
-    let before = lab.counters()?;
+    let taking = Taking::start(papers, lab)?;
     let rates = thread::scope(|scope| {
         let started: Vec<_> =
             hosts.iter().map(|(client, daemon)| scope.spawn(|| stream(client, daemon, reverse, seconds))).collect();
@@ -32,13 +32,10 @@ pub fn sample(lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) 
             .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
             .collect::<Result<Vec<f64>>>()
     })?;
-    let counted = lab.counters()? - before;
+    let mb_per_second: f64 = rates.iter().sum();
+    let taken = taking.end(papers, lab, (mb_per_second * 1e6 * f64::from(seconds)) as u64)?;
     drop(servers);
-    Ok(Sample {
-        mb_per_second: rates.iter().sum(),
-        retransmits: counted.retransmits as f64,
-        timeouts: counted.timeouts as f64,
-    })
+    Ok(Sample { mb_per_second, ..taken })
 }
 
 fn stream(client: &Host, daemon: &Host, reverse: bool, seconds: u32) -> Result<f64> {

@@ -5,12 +5,16 @@ use std::{fmt::Write as _, fs, path::Path};
 use anyhow::{Context, Result, ensure};
 use serde_json::{Map, Value as Json};
 
-use super::{ROWS, store};
+use super::{ROWS, plots, store};
 use crate::report::short;
 
 const PAGE: &str = "docs/performance.md";
 const BEGIN: &str = "<!-- papers: made by cargo xtask bench papers --tables, do not edit -->\n";
 const END: &str = "<!-- papers: end -->\n";
+const HEAD: &str = "\
+| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | theirs |
+|---|---|---|---|---|---|---|---|---|
+";
 
 /// What the papers have, by the beginning of a measure's name; the longest counts.
 const THEIRS: &[(&str, &str)] = &[
@@ -25,6 +29,14 @@ const THEIRS: &[(&str, &str)] = &[
     ("cards.write", "505.9 MB/s, 0.69 of its measured NIC rate (CIFS 2007)"),
     ("cards.read", "431.8 MB/s, 0.56 of its measured NIC rate (CIFS 2007)"),
     ("late", "at the pace of the slowest"),
+    ("mpi", "about the library's (2008)"),
+    ("small_calls.separate.write.8KiB", "PVFS2 39.4 MB/s at most (Direct-pNFS 2007)"),
+    ("small_calls.one_file.write.8KiB", "PVFS2 39.4 MB/s at most (Direct-pNFS 2007)"),
+    ("small_calls.separate.read.8KiB", "PVFS2 51 MB/s at most (Direct-pNFS 2007)"),
+    ("small_calls.one_file.read.8KiB", "PVFS2 51 MB/s at most (Direct-pNFS 2007)"),
+    ("patterns.atlas", "102.5 MB/s, 8 clients, disks (Direct-pNFS 2007)"),
+    ("patterns.oltp", "26 MB/s, PVFS2 6 MB/s, 8 clients, disks (Direct-pNFS 2007)"),
+    ("request_size.512KiB", "a drop, unexplained (1996)"),
 ];
 
 /// Puts the tables of a file into the page, between two marks.
@@ -33,7 +45,23 @@ pub fn write(file: &Path) -> Result<()> {
     ensure!(!rows.is_empty(), "{} has no rows; try: cargo xtask bench papers --json FILE", file.display());
     let page = fs::read_to_string(PAGE).with_context(|| format!("reading {PAGE}; try: in the root of the project"))?;
     let page = with(&page, &render(&rows)).with_context(|| format!("{PAGE} has no place for the tables"))?;
-    fs::write(PAGE, page).with_context(|| format!("writing {PAGE}"))
+    fs::write(PAGE, page).with_context(|| format!("writing {PAGE}"))?;
+    plots::write(&rows)
+}
+
+/// The measures that have a line, or a bar in a plot: not what stands beside others.
+pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
+    let measures = row["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let named = measures.iter().map(|measure| (measure["name"].as_str().unwrap_or_default(), measure));
+    named.filter(|(name, measure)| {
+        let has_line = measure["unit"].as_str().is_some_and(|unit| !["s/GiB", "segments", "times"].contains(&unit));
+        has_line && !name.ends_with(".limit") && !name.ends_with(".tls")
+    })
+}
+
+/// What is kept as a measure of its own, and stands beside this one.
+pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
+    row["measures"].as_array()?.iter().find(|other| other["name"] == format!("{name}.{what}").as_str())
 }
 
 /// The page with this between the marks.
@@ -51,26 +79,25 @@ fn render(rows: &Map<String, Json>) -> String {
         let machine = kept["machine"].as_str().unwrap_or_default();
         let _ = write!(
             text,
-            "\n**{}**: {}  \n{machine}; plain connections; `cargo xtask bench papers {}`\n\n",
+            "\n**{}**: {}  \n{machine}; plain connections, and TLS in its column; `cargo xtask bench papers {}`\n\n",
             row.name, row.about, row.name
         );
-        text += "| measure | MB/s | of the limit | limit | bar | TCP: sent again, time-outs | theirs |\n|---|---|---|---|---|---|---|\n";
-        let measures = kept["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
-        for measure in measures.iter().filter(|measure| measure["unit"] == "MB/s") {
-            let name = measure["name"].as_str().unwrap_or_default();
-            if !name.ends_with(".limit") {
-                text += &line(name, measure, measures);
-            }
+        if plots::of(row.name, kept).is_some() {
+            let _ =
+                writeln!(text, "![{}: bars beside their limits]({}/{}.svg)\n", row.name, plots::BELOW_PAGE, row.name);
         }
+        text += HEAD;
+        lines(kept).for_each(|(name, measure)| text += &line(name, measure, kept));
     }
     text + "\n"
 }
 
-fn line(name: &str, measure: &Json, all: &[Json]) -> String {
-    let number = |json: &Json| json.as_f64().map(short).unwrap_or_default();
-    let beside = |what: &str| all.iter().find(|other| other["name"] == format!("{name}.{what}").as_str());
+fn line(name: &str, measure: &Json, row: &Json) -> String {
+    let beside = |what: &str| beside(row, name, what);
+    let unit =
+        measure["unit"].as_str().filter(|unit| *unit != "MB/s").map(|unit| format!(" {unit}")).unwrap_or_default();
     let spread = format!(
-        "{} [{} – {}]",
+        "{}{unit} [{} – {}]",
         number(&measure["value"]),
         number(&measure["spread"][0]),
         number(&measure["spread"][1])
@@ -88,11 +115,27 @@ fn line(name: &str, measure: &Json, all: &[Json]) -> String {
     let again = beside("retransmits").zip(beside("timeouts"));
     let again =
         again.map(|(sent, late)| format!("{}, {}", number(&sent["value"]), number(&late["value"]))).unwrap_or_default();
-    let theirs = if bar.is_null() { "" } else { theirs(name) };
+    let theirs = if bar.is_null() && limit.is_none() { "" } else { theirs(name) };
+    let tls = beside("tls").map(|tls| number(&tls["value"])).unwrap_or_default();
     format!(
-        "| {name} | {spread} | {part} | {} | {reason} | {again} | {theirs} |\n",
-        limit.map(short).unwrap_or_default()
+        "| {name} | {spread} | {part} | {} | {reason} | {tls} | {} | {again} | {theirs} |\n",
+        limit.map(short).unwrap_or_default(),
+        cpu(beside("cpu"), beside("cpu.tls"))
     )
+}
+
+fn number(json: &Json) -> String {
+    json.as_f64().map(short).unwrap_or_default()
+}
+
+/// `2.00, 4.00 (2.0)`, and whether that is too much.
+fn cpu(plain: Option<&Json>, tls: Option<&Json>) -> String {
+    let Some(plain) = plain else { return String::new() };
+    let alone = number(&plain["value"]);
+    let Some(tls) = tls else { return alone };
+    let times = tls["value"].as_f64().zip(plain["value"].as_f64()).map(|(tls, plain)| format!(" ({:.1})", tls / plain));
+    let verdict = if tls["holds"] == false { " DOES NOT HOLD" } else { "" };
+    format!("{alone}, {}{}{verdict}", number(&tls["value"]), times.unwrap_or_default())
 }
 
 fn theirs(name: &str) -> &'static str {
@@ -110,15 +153,19 @@ mod tests {
 
     #[test]
     fn a_line_has_ours_beside_the_limit_and_theirs() {
-        let sample = Sample { mb_per_second: 99.0, retransmits: 7.0, timeouts: 1.0 };
-        let measures: Vec<Measure> = against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, ");
+        let sample = Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
+        let over_tls = Sample { mb_per_second: 88.0, cpu_per_gib: 6.0, ..sample };
+        let [plain, tls] =
+            [sample, over_tls].map(|sample| against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, "));
+        let measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
         let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &measures)).unwrap();
         let mut rows = Map::new();
         rows.insert("one_client".to_owned(), report);
         let text = render(&rows);
-        let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 stream, 100.0: holds | 7.00, 1.00 | \
-                      0.60 of the line (2008) |";
+        let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 stream, 100.0: holds | 88.0 | \
+                      2.00, 6.00 (3.0) DOES NOT HOLD | 7.00, 1.00 | 0.60 of the line (2008) |";
         assert!(text.contains(wanted), "{text}");
+        assert!(!text.contains("plots/"), "one point is no plot: {text}");
         let page = format!("above\n{BEGIN}old\n{END}below\n");
         assert_eq!(with(&page, "new\n").unwrap(), format!("above\n{BEGIN}new\n{END}below\n"));
         assert_eq!(with("no marks", ""), None);

@@ -3,14 +3,14 @@
 use std::{
     sync::mpsc::{Receiver, Sender, channel},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
-use braid_client::{File, OpenOptions};
+use braid_client::{File, OpenOptions, View};
 use braid_netlab::Lab;
 
-use super::Sample;
+use super::{Papers, Sample, taking::Taking};
 
 /// Stripes of the papers.
 pub const STRIPE_BYTES: u64 = 64 << 10;
@@ -30,6 +30,22 @@ pub struct Task {
     pub start: u64,
     /// Bytes of its part, in whole calls.
     pub bytes: u64,
+    /// Bytes of a call.
+    pub call: u64,
+    /// What it sees of the file, in which `start` then is a position; `None`: all.
+    pub view: Option<View>,
+}
+
+impl Task {
+    /// Calls of 4 MiB, no view.
+    pub fn new(client: usize, path: impl Into<String>, start: u64, bytes: u64) -> Self {
+        Self { client, path: path.into(), start, bytes, call: CALL_BYTES, view: None }
+    }
+
+    /// The same with calls of so many bytes.
+    pub fn in_calls_of(&self, call: u64) -> Self {
+        Self { call, ..self.clone() }
+    }
 }
 
 /// Which way.
@@ -52,11 +68,16 @@ impl Way {
 pub const WAYS: [Way; 2] = [Way::Write, Way::Read];
 
 /// Makes the files, on all daemons or on the first so many: what is measured is written a second time.
-pub fn fill(lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
+pub fn fill(papers: &Papers, lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
+    fill_striped(papers, lab, tasks, STRIPE_BYTES, on)
+}
+
+/// The same with stripes of so many bytes.
+pub fn fill_striped(papers: &Papers, lab: &Lab, tasks: &[Task], stripe: u64, on: Option<u16>) -> Result<()> {
     lab.client_host(0)?.inside(|| {
         let client = lab.connect(TIMEOUT)?;
         for task in tasks {
-            let mut options = options().create(true).stripe_size(STRIPE_BYTES);
+            let mut options = options().create(true).stripe_size(stripe);
             if let Some(count) = on {
                 options = options.first_iod(0).iod_count(count);
             }
@@ -64,11 +85,11 @@ pub fn fill(lab: &Lab, tasks: &[Task], on: Option<u16>) -> Result<()> {
         }
         Ok(())
     })?;
-    together(lab, tasks, Way::Write).map(drop)
+    together(papers, lab, tasks, Way::Write).map(drop)
 }
 
 /// What all tasks carry together, from when all are ready to when the last is done.
-pub fn together(lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
+pub fn together(papers: &Papers, lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
     thread::scope(|scope| {
         let (tell, told) = channel();
         let started: Vec<(Sender<()>, _)> = tasks
@@ -80,30 +101,21 @@ pub fn together(lab: &Lab, tasks: &[Task], way: Way) -> Result<Sample> {
             .collect();
         drop(tell);
         let (go, threads): (Vec<_>, Vec<_>) = started.into_iter().unzip();
-        let mut counted = None;
         // A task that cannot begin is told by its thread below, and the others end when nobody lets them go.
         let ready = told.iter().take(tasks.len()).count() == tasks.len();
-        if ready {
-            counted = Some(lab.counters()?);
-        }
-        let start = Instant::now();
+        let taking = ready.then(|| Taking::start(papers, lab)).transpose()?;
         if ready {
             go.iter().try_for_each(|go| go.send(())).context("a task ended")?;
         }
         drop(go);
         let done = told.iter().take(tasks.len()).count();
-        let time = start.elapsed().as_secs_f64();
+        let bytes = tasks.iter().map(|task| task.bytes).sum();
+        let sample = taking.map(|taking| taking.end(papers, lab, bytes));
         for thread in threads {
             thread.join().map_err(|_| anyhow!("a task panicked"))??;
         }
         ensure!(done == tasks.len(), "a task ended early");
-        let counted = lab.counters()? - counted.context("no task was ready")?;
-        let bytes: u64 = tasks.iter().map(|task| task.bytes).sum();
-        Ok(Sample {
-            mb_per_second: bytes as f64 / 1e6 / time,
-            retransmits: counted.retransmits as f64,
-            timeouts: counted.timeouts as f64,
-        })
+        sample.context("no task was ready")?
     })
 }
 
@@ -115,8 +127,10 @@ fn options() -> OpenOptions {
 fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -> Result<()> {
     lab.client_host(task.client)?.enter()?;
     let client = lab.connect(TIMEOUT)?;
-    let file = client.open(&task.path, &options())?;
-    let call = usize::try_from(CALL_BYTES.min(task.bytes))?;
+    let whole = client.open(&task.path, &options())?;
+    let seen = task.view.clone().map(|view| whole.with_view(view)).transpose()?;
+    let file = seen.as_ref().unwrap_or(&whole);
+    let call = usize::try_from(task.call.min(task.bytes))?;
     let mut buffer = vec![0xa5; call];
     // Connections are there before the clock runs, and what they know of the line too.
     if way == Way::Read {
@@ -128,9 +142,10 @@ fn one(lab: &Lab, task: &Task, way: Way, go: &Receiver<()>, tell: &Sender<()>) -
     if go.recv().is_err() {
         return Ok(());
     }
-    work(&file, task, way, &mut buffer)?;
+    work(file, task, way, &mut buffer)?;
     tell.send(()).context("nobody listens")?;
-    Ok(file.close()?)
+    drop(seen);
+    Ok(whole.close()?)
 }
 
 fn work(file: &File, task: &Task, way: Way, buffer: &mut [u8]) -> Result<()> {

@@ -4,7 +4,7 @@
 mod collective;
 mod lists;
 mod mounted;
-mod mpi;
+pub mod mpi;
 mod partition;
 mod strided;
 mod tasks;

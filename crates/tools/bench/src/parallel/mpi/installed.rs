@@ -9,9 +9,8 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    daemons::{Cluster, release_build},
+    daemons::release_build,
     mount::shell::{need, sh},
-    parallel::tasks::TASKS,
 };
 
 /// The longest that one run may take, in seconds.
@@ -75,6 +74,37 @@ pub struct Times {
     pub write: f64,
 }
 
+/// By which calls a rank moves its part.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum How {
+    /// One call of all ranks.
+    Collective,
+    /// One call, each rank by itself.
+    Independent,
+    /// Calls of 4 MiB, each rank by itself; connections are there before the clock runs.
+    Calls,
+}
+
+impl How {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Collective => "collective",
+            Self::Independent => "independent",
+            Self::Calls => "calls",
+        }
+    }
+}
+
+/// Where a run is, and of how many ranks.
+pub struct Place<'a> {
+    /// What stands before the command: what enters a host.
+    pub before: &'a [String],
+    /// How it finds the cluster.
+    pub environment: &'a [(&'a str, String)],
+    /// Processes.
+    pub ranks: usize,
+}
+
 /// What a run does with a file.
 pub struct Ask<'a> {
     /// Its name, as the MPI is given it.
@@ -83,8 +113,8 @@ pub struct Ask<'a> {
     pub shape: &'static str,
     /// Of the whole file.
     pub bytes: u64,
-    /// Or each rank by itself.
-    pub is_collective: bool,
+    /// By which calls.
+    pub how: How,
     /// What the file has, to be read; 0: nothing is read.
     pub read_seed: u64,
     /// What is to be written then; 0: nothing.
@@ -115,22 +145,20 @@ impl Installed {
         Ok(Self { mpi, program, shim: shims.join("libbraid_mpiio.so"), libraries: prefix.join("lib") })
     }
 
-    /// Runs the program on four ranks: with the shim, or with the MPI's own MPI-IO alone.
+    /// Runs the program: with the shim, or with the MPI's own MPI-IO alone.
     ///
     /// # Errors
     /// When it fails, with what it said.
-    pub fn run(&self, cluster: &Cluster, with_shim: bool, ask: &Ask<'_>) -> Result<Times> {
+    pub fn run(&self, place: &Place<'_>, with_shim: bool, ask: &Ask<'_>) -> Result<Times> {
         let mut command = Command::new("timeout");
-        command.args(["--kill-after=10", LIMIT_SECONDS, self.mpi.mpirun]).args(self.mpi.flags);
-        command.args(["-n", &TASKS.to_string(), "env"]);
+        command.args(["--kill-after=10", LIMIT_SECONDS]).args(place.before).arg(self.mpi.mpirun).args(self.mpi.flags);
+        command.args(["-n", &place.ranks.to_string(), "env"]);
         if with_shim {
             command.arg(format!("LD_PRELOAD={}", self.shim.display()));
             command.arg(format!("LD_LIBRARY_PATH={}", self.libraries.display()));
         }
-        command.arg(format!("BRAID_MDS={}", cluster.mds_address));
-        command.arg(format!("BRAID_KEY={}", cluster.key.display())).arg(&self.program);
-        command.args([ask.file, ask.shape, &ask.bytes.to_string()]);
-        command.arg(if ask.is_collective { "collective" } else { "independent" });
+        command.args(place.environment.iter().map(|(name, value)| format!("{name}={value}"))).arg(&self.program);
+        command.args([ask.file, ask.shape, &ask.bytes.to_string(), ask.how.word()]);
         command.args([ask.read_seed.to_string(), ask.write_seed.to_string()]).args(ask.hints);
         command.envs(self.mpi.environment.iter().copied()).stdin(Stdio::null());
         let output = command.output().with_context(|| format!("running {}", self.mpi.mpirun))?;

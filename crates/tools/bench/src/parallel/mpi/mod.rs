@@ -9,12 +9,12 @@
 //! another subject wrote; (3) reads on the mount find nothing in the client's memory, writes find what was just read; (4) a write is over
 //! when the call returns: nobody waits for a disk, and what a mount still holds back is its gain.
 
-mod installed;
+pub mod installed;
 
 use anyhow::{Context, Result, ensure};
 use braid_client::{OpenOptions, TlsPolicy};
 
-use self::installed::{Ask, Installed, MPICH, Mpi, OPEN_MPI, Times};
+use self::installed::{Ask, How, Installed, MPICH, Mpi, OPEN_MPI, Place, Times};
 use super::{
     mounted::Mounted,
     tasks::{TASKS, Tasks, together},
@@ -186,12 +186,16 @@ impl<'b> SharedFile<'b> {
             file: &file,
             shape: self.shape.shape,
             bytes: self.bytes,
-            is_collective: self.shape.is_collective,
+            how: if self.shape.is_collective { How::Collective } else { How::Independent },
             read_seed: self.seed,
             write_seed: self.seed + 1,
             hints: if mounted.is_some() { self.shape.hints } else { &[] },
         };
-        let times = mpi.run(self.bench.cluster()?, mounted.is_none(), &ask).context(self.shape.name)?;
+        let cluster = self.bench.cluster()?;
+        let key = cluster.key.display().to_string();
+        let environment = [("BRAID_MDS", cluster.mds_address.clone()), ("BRAID_KEY", key)];
+        let place = Place { before: &[], environment: &environment, ranks: TASKS };
+        let times = mpi.run(&place, mounted.is_none(), &ask).context(self.shape.name)?;
         ensure!(times.write > 0.0 && (self.seed == 0 || times.read > 0.0), "{}: nothing was measured", self.shape.name);
         self.seed += 1;
         Ok(times)
