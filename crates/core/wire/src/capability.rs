@@ -10,6 +10,8 @@ use crate::{
 
 const PURPOSE: &str = "braid capability";
 const VERSION: u8 = 1;
+/// Room that most signed capabilities fit in.
+const SIGNED_BYTES_USUAL: usize = 512;
 
 /// What a capability allows, as bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -73,7 +75,8 @@ impl Capability {
 
     /// The capability as it travels: version, body, tag under a key derived from the server key.
     pub fn sign(&self, server_key: &Secret) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = Vec::with_capacity(SIGNED_BYTES_USUAL);
+        VERSION.encode(&mut out);
         self.encode(&mut out);
         let tag = server_key.mac(PURPOSE, &[&out]);
         out.extend_from_slice(&tag);

@@ -78,6 +78,9 @@ impl<'a> Decoder<'a> {
     }
 }
 
+/// What most messages fit into: grown from nothing, one of 700 bytes would be copied eight times.
+const BYTES_USUAL: usize = 256;
+
 /// A value with a fixed place in the native protocol.
 pub trait Wire: Sized {
     /// The fewest bytes that an encoding takes; bounds list counts before memory is taken.
@@ -92,9 +95,22 @@ pub trait Wire: Sized {
     /// [`WireError`] for anything that `encode` does not produce.
     fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError>;
 
+    /// Appends one after the other; for [`Vec`].
+    fn encode_all(items: &[Self], out: &mut Vec<u8>) {
+        items.iter().for_each(|item| item.encode(out));
+    }
+
+    /// Reads `count` values, which [`Decoder::count`] has allowed; for [`Vec`].
+    ///
+    /// # Errors
+    /// As [`Wire::decode`].
+    fn decode_all(count: usize, from: &mut Decoder<'_>) -> Result<Vec<Self>, WireError> {
+        (0..count).map(|_| Self::decode(from)).collect()
+    }
+
     /// The encoding as a fresh vector.
     fn to_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(BYTES_USUAL);
         self.encode(&mut out);
         out
     }
@@ -124,7 +140,23 @@ macro_rules! integers {
         }
     )*};
 }
-integers!(u8, u16, u32, u64, i64);
+integers!(u16, u32, u64, i64);
+
+impl Wire for u8 {
+    const BYTES_MIN: usize = 1;
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.push(*self);
+    }
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
+        from.array().map(|[byte]| byte)
+    }
+    fn encode_all(items: &[Self], out: &mut Vec<u8>) {
+        out.extend_from_slice(items);
+    }
+    fn decode_all(count: usize, from: &mut Decoder<'_>) -> Result<Vec<Self>, WireError> {
+        from.take(count).map(<[u8]>::to_vec)
+    }
+}
 
 macro_rules! newtypes {
     ($($name:ident($int:ty)),* $(,)?) => {$(
@@ -187,11 +219,11 @@ impl<T: Wire> Wire for Vec<T> {
     const BYTES_MIN: usize = 4;
     fn encode(&self, out: &mut Vec<u8>) {
         (self.len() as u32).encode(out);
-        self.iter().for_each(|item| item.encode(out));
+        T::encode_all(self, out);
     }
     fn decode(from: &mut Decoder<'_>) -> Result<Self, WireError> {
         let count = from.count(T::BYTES_MIN)?;
-        (0..count).map(|_| T::decode(from)).collect()
+        T::decode_all(count, from)
     }
 }
 

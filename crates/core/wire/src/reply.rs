@@ -4,8 +4,8 @@ use braid_types::{Failure, Status};
 
 use crate::codec::{Decoder, Wire, WireError};
 
-/// Room that most replies fit in: attributes with a path's worth of names. A reply that grew byte by byte would be copied five times.
-const REPLY_BYTES_USUAL: usize = 256;
+/// Room that most replies fit in, also that to an open: attributes, layout and capability, 700 bytes. One that grew would be copied each time.
+const REPLY_BYTES_USUAL: usize = 768;
 
 /// The body of a final frame that carries `reply`.
 pub fn encode_success<R: Wire>(reply: &R) -> Vec<u8> {

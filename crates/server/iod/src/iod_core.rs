@@ -323,9 +323,16 @@ impl<S: ObjectStore> IodCore<S> {
     /// # Errors
     /// As [`IodCore::open`], and the disk's.
     pub(crate) fn open_or_create(&self, grant: &Grant, place: &Place) -> Result<Arc<dyn Object>, Failure> {
+        let new = grant.new_object(place.object);
+        // What is not on record is rarely there: the first write makes it.
+        if !place.recorded
+            && let Some(object) = self.warned(self.store.make(&new))?
+        {
+            return Ok(object);
+        }
         match self.open(grant, place)? {
             Some(Opened { object, .. }) => Ok(object),
-            None => self.warned(self.store.create(&grant.new_object(place.object))),
+            None => self.warned(self.store.create(&new)),
         }
     }
 

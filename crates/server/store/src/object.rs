@@ -25,6 +25,15 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// The object, made with its record if it is not there. An existing one keeps its record.
     fn create(&self, new: &NewObject) -> Result<Arc<dyn Object>>;
 
+    /// The object, if it was not there and is made now. Where it most likely is not, that is cheaper than to look for it first.
+    fn make(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
+        match self.open(new.id) {
+            Ok(_) => Ok(None),
+            Err(error) if error.is_no_object() => self.create(new).map(Some),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Does `change` under `generation` on an object that may not exist yet. An absent one is made (of `new`, at the
     /// generation before), so that a late writer of an older generation finds its refusal here (I5).
     fn change_size(&self, new: &NewObject, change: SizeChange, generation: SizeGeneration) -> Result<()> {

@@ -6,6 +6,8 @@ use crate::fault::{DiskOp, Fault, FaultPlan};
 use crate::verifier::{self, VERIFIER_FILE};
 use crate::{DeviceId, Result, StoreError};
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, WriteVerifier, limits};
+use std::ffi::OsString;
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -13,6 +15,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(super) const OBJECTS: &str = "objects";
+/// What an object's path is longer than the store's, about.
+const OBJECT_NAME_BYTES_MAX: usize = 64;
 pub(super) const TEMPORARY: &str = "tmp";
 pub(super) const LOST_AND_FOUND: &str = "braid-lost+found";
 pub(super) const LOCK_FILE: &str = "lock";
@@ -84,11 +88,17 @@ impl Directory {
     }
 
     pub(super) fn object_directory(&self, file: FileIndex) -> PathBuf {
-        self.root.join(OBJECTS).join(format!("{:03x}", file.0 % limits::OBJECT_DIRECTORIES))
+        let mut path = OsString::from(&self.root);
+        // Writing to it does not fail.
+        let _ = write!(path, "/{OBJECTS}/{:03x}", file.0 % limits::OBJECT_DIRECTORIES);
+        path.into()
     }
 
     pub(super) fn object_path(&self, id: ObjectId) -> PathBuf {
-        self.object_directory(id.file).join(id.to_string())
+        let mut path = OsString::with_capacity(self.root.as_os_str().len() + OBJECT_NAME_BYTES_MAX);
+        path.push(&self.root);
+        let _ = write!(path, "/{OBJECTS}/{:03x}/{id}", id.file.0 % limits::OBJECT_DIRECTORIES);
+        path.into()
     }
 
     /// The error for a failed system call on an object. "Not found" is the object's only if its directory is there:

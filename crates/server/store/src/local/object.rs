@@ -47,15 +47,14 @@ impl LocalObject {
         if record.id != id {
             return Err(corrupted("its object record is another object's"));
         }
-        let object = Self { writable, ..Self::new(directory, record, file) };
+        let object = Self { writable, ..Self::new(directory, record, file, path) };
         object.settle()?;
         Ok(object)
     }
 
-    /// An object whose file is open and has this record.
-    pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File) -> Self {
-        let (id, directory) = (record.id, directory.clone());
-        let (path, record) = (directory.object_path(id), RwLock::new(record));
+    /// An object whose file is open, lies there and has this record.
+    pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File, path: PathBuf) -> Self {
+        let (id, directory, record) = (record.id, directory.clone(), RwLock::new(record));
         let (record_unsynced, dirt) = (Mutex::new(true), Arc::new(Dirt::unknown()));
         Self { id, path, file, writable: true, directory, record, record_unsynced, dirt }
     }

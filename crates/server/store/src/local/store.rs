@@ -130,9 +130,10 @@ impl LocalStore {
     }
 
     /// Makes an object; `None` when it is there. The caller holds the lock of its creation.
-    fn make(&self, new: &NewObject) -> Result<Option<Arc<LocalObject>>> {
+    fn make_new(&self, new: &NewObject) -> Result<Option<Arc<LocalObject>>> {
         let record = ObjectRecord::new(new)?;
-        let made = match self.make_nameless(&record) {
+        let path = self.directory.object_path(new.id);
+        let made = match self.make_nameless(&record, &path) {
             Ok(Made::Unsupported) => self.make_in_temporary(&record)?,
             made => made,
         };
@@ -143,26 +144,26 @@ impl LocalStore {
                 if error.kind() == io::ErrorKind::NotFound {
                     self.directory.present(new.id.file)?;
                 }
-                return Err(StoreError::from_io("make", self.directory.object_path(new.id), error));
+                return Err(StoreError::from_io("make", path, error));
             }
         };
         self.directory.name_changed(new.id.file);
-        Ok(Some(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file)))))
+        Ok(Some(self.cache.insert(Arc::new(LocalObject::new(&self.directory, record, file, path)))))
     }
 
     /// Without a name at first, with its record, then with its name (invariant 1). It is made in the directory where it will lie: a
     /// file system that keeps a directory's files together then spreads objects as it spreads directories, and has
     /// not all that are made and deleted in one place to search (ext4: 0.7 ms each after 9,000 deletions).
-    fn make_nameless(&self, record: &ObjectRecord) -> io::Result<Made> {
+    fn make_nameless(&self, record: &ObjectRecord, path: &Path) -> io::Result<Made> {
         self.directory.check(DiskOp::Create)?;
-        let Some(file) = platform::nameless(&self.directory.object_directory(record.id.file))? else {
+        let directory = path.parent().unwrap_or(&self.directory.root);
+        let Some(file) = platform::nameless(directory)? else {
             return Ok(Made::Unsupported);
         };
-        let path = self.directory.object_path(record.id);
         self.directory.check(DiskOp::SetRecord)?;
-        platform::write_record(&file, &path, &record.encode())?;
+        platform::write_record(&file, path, &record.encode())?;
         self.directory.check(DiskOp::Rename)?;
-        match platform::name(&file, &path) {
+        match platform::name(&file, path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(Made::Taken),
             // No /proc to name it by; if the directory is gone, the other way finds that out.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Made::Unsupported),
@@ -274,7 +275,7 @@ impl ObjectStore for LocalStore {
             return Ok(object);
         }
         loop {
-            if let Some(object) = self.make(new)? {
+            if let Some(object) = self.make_new(new)? {
                 return Ok(object);
             }
             match LocalObject::open(&self.directory, new.id) {
@@ -283,6 +284,15 @@ impl ObjectStore for LocalStore {
                 opened => return Ok(self.keep(opened?)),
             }
         }
+    }
+
+    fn make(&self, new: &NewObject) -> Result<Option<Arc<dyn Object>>> {
+        if self.cache.find(new.id).is_some() {
+            return Ok(None);
+        }
+        let _creating = lock(self.creation_of(new.id));
+        // Opened or made meanwhile: it has its name, so nothing is made.
+        Ok(self.make_new(new)?.map(|object| object as Arc<dyn Object>))
     }
 
     fn flush_all(&self) -> Result<WriteVerifier> {

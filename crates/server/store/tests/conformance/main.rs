@@ -20,6 +20,7 @@ conformance! {
     promises::an_absent_object_is_an_error_not_zeros,
     promises::what_is_written_is_read_back_with_zeros_between,
     promises::a_created_object_keeps_its_first_record,
+    promises::an_object_is_made_once,
     promises::a_layout_too_long_for_the_record_is_refused,
     promises::records_and_data_survive_a_restart,
     promises::an_older_size_generation_is_refused,

@@ -13,6 +13,17 @@ pub fn an_absent_object_is_an_error_not_zeros(h: &mut Harness) {
     assert_eq!(error.status(), Status::ObjectLost, "I11");
 }
 
+pub fn an_object_is_made_once(h: &mut Harness) {
+    let made = h.store().make(&new(id(1, 0))).unwrap().expect("it was not there");
+    made.write_at(b"first", AT(0), GEN(1)).unwrap();
+    assert!(h.store().make(&new(id(1, 0))).unwrap().is_none(), "it is there, and open");
+    drop(made);
+    h.store().flush_all().unwrap();
+    h.restart();
+    assert!(h.store().make(&new(id(1, 0))).unwrap().is_none(), "it is there, and not open");
+    assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"first");
+}
+
 pub fn what_is_written_is_read_back_with_zeros_between(h: &mut Harness) {
     let o = object(h.store(), id(1, 0), b"head");
     o.write_at(b"tail", AT(10_000), GEN(1)).unwrap();
