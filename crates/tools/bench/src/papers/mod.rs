@@ -10,7 +10,7 @@ mod machine_use;
 mod mounted;
 mod one_client;
 mod references;
-mod store;
+pub mod store;
 mod tables;
 mod tasks;
 
