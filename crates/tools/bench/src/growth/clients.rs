@@ -46,7 +46,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         ("write", Series::flat("write", "the same, written over", Unit::Each)),
         ("stat", Series::flat("stat", "of the client's own file by path", Unit::Each)),
     ];
-    let mut idle = Series::flat("idle", "nobody asks anything: of a client in a second", Unit::Each);
+    let mut idle = Series::flat("idle", "nobody asks anything: of a client", Unit::Second);
     for &size in sizes {
         let mut processes = Processes::start(&stage, size)?;
         let point = stage.once(size, Amount::Count(size), || processes.all("connect"))?;

@@ -8,15 +8,15 @@ use super::{
     Growth, Plan,
     series::{Series, Unit},
     stage::{Amount, Stage},
-    transfer::{Moved, STRIPE_BYTES, Transfer, small_point, small_series},
+    transfer::{Moved, Transfer, small_point, small_series},
 };
 
-/// Bytes of one call to each daemon: four stripes.
-const CALL_BYTES_EACH: u64 = 4 * STRIPE_BYTES;
-/// Bytes of the file on each daemon: 1 GiB on 64.
-const FILE_BYTES_EACH: u64 = 16 << 20;
-/// Bytes of a sample at least.
-const SAMPLE_BYTES: u64 = 512 << 20;
+/// Bytes of one call, 256 KiB of each of 64 daemons. With as many as the daemons' it would be the processor's cache that a curve shows.
+const CALL_BYTES: u64 = 16 << 20;
+/// Bytes of the file, which no cache holds.
+const FILE_BYTES: u64 = 512 << 20;
+/// What was done before is over by then: objects removed, sizes recorded.
+const SETTLE_SECONDS: u64 = 2;
 
 pub const PLAN: Plan = Plan {
     name: "daemons",
@@ -29,11 +29,11 @@ pub const PLAN: Plan = Plan {
 
 fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
     let mut transfer = Transfer::new(
-        Series::flat("read", "a file on all, calls of 256 KiB of each daemon", Unit::Gib),
+        Series::flat("read", "a file on all, calls of 16 MiB in stripes of 64 KiB", Unit::Gib),
         Series::flat("rewrite", "the same, written over", Unit::Gib),
     );
     let mut small = small_series();
-    let mut idle = Series::flat("idle", "nobody asks anything: of a daemon in a second", Unit::Each);
+    let mut idle = Series::flat("idle", "nobody asks anything: of a daemon", Unit::Second);
     let mut stage = Stage::start(growth, 0)?;
     for &size in sizes {
         stage.grow(size as usize)?;
@@ -42,13 +42,14 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         let moved = Moved {
             path: "/daemons",
             parts: size as u16,
-            bytes: growth.amount(FILE_BYTES_EACH / CALL_BYTES_EACH) * CALL_BYTES_EACH * size,
-            call_bytes: CALL_BYTES_EACH * size,
-            sample_bytes: growth.amount(SAMPLE_BYTES),
+            bytes: growth.amount(FILE_BYTES / CALL_BYTES) * CALL_BYTES,
+            call_bytes: CALL_BYTES,
+            sample_bytes: 0,
         };
         transfer.point(&stage, &client, size, &moved)?;
         small.push(small_point(growth, &stage, &client, size, None)?);
         drop(client);
+        thread::sleep(Duration::from_secs(SETTLE_SECONDS));
         idle.push(stage.once(size, Amount::Count(size), || {
             thread::sleep(Duration::from_secs(1));
             Ok(())

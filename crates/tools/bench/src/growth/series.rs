@@ -15,6 +15,8 @@ pub enum Unit {
     Gib,
     /// CPU in us for each, rates in as many a second.
     Each,
+    /// CPU in us a second for each, no rates.
+    Second,
 }
 
 impl Unit {
@@ -23,6 +25,7 @@ impl Unit {
         match self {
             Self::Gib => ["s/GiB", "MB/s"],
             Self::Each => ["us each", "per s"],
+            Self::Second => ["us/s each", ""],
         }
     }
 }

@@ -111,7 +111,11 @@ fn rows(series: &Json, sizes: &[u64]) -> String {
     };
     row(name(series), &unit("cpu_unit"), &fits.unwrap_or_default(), &|point| number(&point["cpu"][0]))
         + &row("", "client + mds + iods", "", &parts)
-        + &row("", &unit("rate_unit"), "", &|point| number(&point["rate"][0]))
+        + &if unit("rate_unit").is_empty() {
+            String::new()
+        } else {
+            row("", &unit("rate_unit"), "", &|point| number(&point["rate"][0]))
+        }
 }
 
 /// Of each size, nothing where it was not measured.

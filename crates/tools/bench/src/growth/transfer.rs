@@ -93,5 +93,9 @@ pub fn small_point(
 
 /// The series of [`small_point`].
 pub fn small_series() -> Series {
-    Series::flat("small_file", "a file made, 4 KiB written, closed, removed", Unit::Each)
+    Series::linear(
+        "small_file",
+        "a file made, 4 KiB written, closed, removed: every part is asked to remove it",
+        Unit::Each,
+    )
 }
