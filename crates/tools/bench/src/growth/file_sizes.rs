@@ -64,7 +64,7 @@ fn whole_point(growth: &Growth, stage: &Stage<'_>, client: &Client, size: u64) -
     let mut buffer = vec![0x5a; CALL_BYTES.min(size) as usize];
     let options = OpenOptions::new().write(true).create_new(true);
     let calls = || (0..size).step_by(CALL_BYTES as usize);
-    stage.point(size, Amount::Bytes(files * size), CALL_BYTES, || {
+    stage.calls(size, Amount::Bytes(files * size), CALL_BYTES, || {
         for number in 0..files {
             let path = format!("/whole{number}");
             let file = client.open(path.as_str(), &options)?;
@@ -97,7 +97,7 @@ impl Sparse<'_> {
 
     fn stat(&self) -> Result<Point> {
         let count = self.growth.amount(OPERATIONS);
-        self.stage.point(self.size, Amount::Count(count), 0, || {
+        self.stage.calls(self.size, Amount::Count(count), 0, || {
             for _ in 0..count {
                 let bytes = self.client.stat("/sparse")?.bytes.0;
                 ensure!(bytes == self.size, "a stat says {bytes} bytes of {}", self.size);
@@ -110,7 +110,7 @@ impl Sparse<'_> {
         let file = self.client.open("/sparse", &OpenOptions::new().read(true))?;
         let mut buffer = vec![0; PIECE_BYTES.min(self.size) as usize];
         let count = self.growth.amount(OPERATIONS);
-        let point = self.stage.point(self.size, Amount::Count(count), 0, || {
+        let point = self.stage.calls(self.size, Amount::Count(count), 0, || {
             for at in places(count, self.size) {
                 ensure!(file.read_at(&mut buffer, at)? == buffer.len(), "at {at} it was read short");
             }
@@ -124,7 +124,7 @@ impl Sparse<'_> {
         let file = self.client.open("/sparse", &OpenOptions::new().write(true))?;
         let buffer = vec![0x5a; PIECE_BYTES.min(self.size) as usize];
         let count = self.growth.amount(OPERATIONS);
-        let point = self.stage.point(self.size, Amount::Count(count), 0, || {
+        let point = self.stage.calls(self.size, Amount::Count(count), 0, || {
             places(count, self.size).try_for_each(|at| file.write_at(&buffer, at).map(drop)).map_err(Into::into)
         })?;
         file.close()?;
@@ -133,7 +133,7 @@ impl Sparse<'_> {
 
     fn truncate(&self) -> Result<Point> {
         let count = self.growth.amount(CHANGES);
-        self.stage.point(self.size, Amount::Count(count), 0, || {
+        self.stage.calls(self.size, Amount::Count(count), 0, || {
             for _ in 0..count {
                 self.client.truncate("/sparse", self.size / 2)?;
                 self.client.truncate("/sparse", self.size)?;
@@ -144,7 +144,7 @@ impl Sparse<'_> {
 
     fn remove(&self) -> Result<Point> {
         let count = self.growth.amount(CHANGES);
-        self.stage.point(self.size, Amount::Count(count), 0, || {
+        self.stage.calls(self.size, Amount::Count(count), 0, || {
             for number in 0..count {
                 let path = format!("/removed{number}");
                 let file = self.client.open(path.as_str(), &OpenOptions::new().write(true).create_new(true))?;

@@ -48,15 +48,15 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         let mut buffer = vec![0; (size * PIECE_BYTES) as usize];
         let buffers = buffer.len() as u64;
         read.push(
-            stage.point(size, amount, buffers, || {
+            stage.calls(size, amount, buffers, || {
                 (0..calls).try_for_each(|_| read_list(&file, &offsets, &mut buffer))
             })?,
         );
         write.push(
-            stage.point(size, amount, buffers, || (0..calls).try_for_each(|_| write_list(&file, &offsets, &buffer)))?,
+            stage.calls(size, amount, buffers, || (0..calls).try_for_each(|_| write_list(&file, &offsets, &buffer)))?,
         );
         view.push(
-            stage.point(size, amount, buffers, || (0..calls).try_for_each(|_| read_view(&formula, &mut buffer)))?,
+            stage.calls(size, amount, buffers, || (0..calls).try_for_each(|_| read_view(&formula, &mut buffer)))?,
         );
     }
     Ok(vec![read, write, view])

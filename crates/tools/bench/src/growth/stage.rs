@@ -12,7 +12,12 @@ use super::{
     memory::{self, Memory},
     series::Point,
 };
-use crate::{bench::Taken, daemons::Cluster, stats::Summary};
+use crate::{
+    bench::Taken,
+    daemons::Cluster,
+    pinning::{Pinning, pinned},
+    stats::Summary,
+};
 
 /// How often starting a cluster is tried: a port that was free may be taken when the daemon gets there.
 const START_TRIES: u32 = 3;
@@ -86,6 +91,12 @@ impl<'g> Stage<'g> {
         let count = self.growth.bench.repetitions;
         let samples = (0..count).map(|_| self.sample(&mut work)).collect::<Result<Vec<_>>>()?;
         Ok(summed(size, amount, &samples, memory::now(&self.cluster, buffers)?))
+    }
+
+    /// The same on one processor: of calls one after the other it depends on where the system puts who answers whether a call costs 6 us of
+    /// CPU or 25, and a curve would show that.
+    pub fn calls(&self, size: u64, amount: Amount, buffers: u64, work: impl FnMut() -> Result<()>) -> Result<Point> {
+        pinned(Pinning::OneCpu, &self.cluster.pids(), || self.point(size, amount, buffers, work))
     }
 
     /// The same of work that can be done only once.

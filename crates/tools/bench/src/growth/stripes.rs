@@ -47,7 +47,7 @@ fn run(growth: &Growth, sizes: &[u64]) -> Result<Vec<Series>> {
         small.push(small_point(growth, &stage, &client, size, Some(size as u16))?);
         let files = growth.amount(2000).div_ceil(size).max(growth.amount(100));
         wide.push(
-            stage.point(size, Amount::Count(files * size), size * STRIPE_BYTES, || wide_files(&client, size, files))?,
+            stage.calls(size, Amount::Count(files * size), size * STRIPE_BYTES, || wide_files(&client, size, files))?,
         );
         stat.push(stat_point(growth, &stage, &client, size)?);
     }
@@ -75,7 +75,7 @@ fn stat_point(growth: &Growth, stage: &Stage<'_>, client: &Client, parts: u64) -
     let writer = client.open("/written", &options(parts))?;
     writer.write_at(&vec![0x5a; bytes as usize], 0)?;
     let (other, count) = (stage.client()?, growth.amount((24_000 / parts).clamp(500, 3000)));
-    let point = stage.point(parts, Amount::Count(count), 0, || {
+    let point = stage.calls(parts, Amount::Count(count), 0, || {
         for _ in 0..count {
             let found = other.stat("/written")?.bytes.0;
             ensure!(found == bytes, "a stat says {found} bytes of {bytes}");

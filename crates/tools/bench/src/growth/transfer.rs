@@ -88,7 +88,7 @@ pub fn small_point(
     parts: Option<u16>,
 ) -> Result<Point> {
     let count = growth.amount(3000);
-    stage.point(size, Amount::Count(count), 0, || small_files(client, parts, count))
+    stage.calls(size, Amount::Count(count), 0, || small_files(client, parts, count))
 }
 
 /// The series of [`small_point`].
