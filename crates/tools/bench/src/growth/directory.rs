@@ -108,8 +108,8 @@ fn add_names(client: &Client, kind: &str, mut numbers: Range<u64>) -> Result<()>
 
 /// For names all over the directory.
 fn ask(client: &Client, size: u64, count: u64) -> Result<()> {
-    let some = (1..=count).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % size);
-    some.map(|at| client.stat(name("f", at).as_str()).map(drop)).collect::<Result<(), _>>().map_err(Into::into)
+    let mut some = (1..=count).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20) % size);
+    some.try_for_each(|at| client.stat(name("f", at).as_str()).map(drop)).map_err(Into::into)
 }
 
 fn entries(client: &Client, size: u64) -> Result<()> {

@@ -13,7 +13,7 @@ pub fn curve(plan: &Plan, kept: &Json) -> String {
     let cost = Panel {
         title: "CPU for a unit, times the cheapest".to_owned(),
         across: plan.size.to_owned(),
-        lines: all.iter().map(|series| line(series)).collect(),
+        lines: all.iter().map(line).collect(),
     };
     let memory = |(kind, name): (&str, &str)| Line {
         name: name.to_owned(),
