@@ -24,6 +24,11 @@ pub enum Command {
     Parallel(CoreArgs),
     /// The papers' figures on a cluster of hosts whose links have the papers' rates (root)
     Papers(PapersArgs),
+    /// What grows with daemons, clients, files, directories, stripes and requests: CPU, memory, rates, as curves
+    Growth(GrowthArgs),
+    /// Many clients of one process
+    #[command(hide = true)]
+    Clients(ClientsArgs),
     /// Answers each byte with a byte
     #[command(hide = true)]
     Echo,
@@ -163,6 +168,54 @@ pub struct PapersArgs {
     /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// `cargo xtask bench growth`.
+#[derive(ClapArgs, Debug, Clone, Default)]
+pub struct GrowthArgs {
+    /// Curves to measure [default: all]
+    #[arg(value_name = "CURVE")]
+    pub curves: Vec<String>,
+    /// Print the curves and what each measures
+    #[arg(long)]
+    pub list: bool,
+    /// Fewer points and repetitions: for trying, not for publishing
+    #[arg(long)]
+    pub quick: bool,
+    /// The first point of each curve, with a hundredth of its work: for tests
+    #[arg(long, hide = true)]
+    pub smallest: bool,
+    /// Exit 1 and name what grows faster than it may
+    #[arg(long)]
+    pub check: bool,
+    /// Keep what was measured in this file, in place of what it has of the same curves
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Measure nothing: write the tables of this file into `docs/performance.md`, and its plots into `docs/plots`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["curves", "json", "check"])]
+    pub tables: Option<PathBuf>,
+    /// Repetitions of which the median is taken [default: 3, with --quick 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub repetitions: Option<u32>,
+    /// The `braid` binary [default: the one that `cargo build --release` makes, which is built]
+    #[arg(long, value_name = "FILE")]
+    pub braid: Option<PathBuf>,
+    /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+/// What a process of many clients is told.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct ClientsArgs {
+    /// Address of the metadata server.
+    pub mds: String,
+    /// The client key.
+    pub key: PathBuf,
+    /// The number of the first client's file.
+    pub first: u32,
+    /// How many clients.
+    pub count: u32,
 }
 
 /// What a creating process is told.

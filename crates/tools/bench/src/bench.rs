@@ -2,7 +2,7 @@
 
 use std::{
     cell::{OnceCell, RefCell},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -11,10 +11,12 @@ use tempfile::TempDir;
 
 use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster};
 
-/// When this program was killed: its daemons died with it, its mount and its files did not.
+/// When this program was killed: its daemons died with it; its mount, its files and its control group did not.
 const REMOVE: &str = r#"
 umount -l "$1/scratch/braid"
+test -z "$2" || echo $$ >"$2/../cgroup.procs"
 for try in $(seq 100); do rm -rf --one-file-system "$1"; test -e "$1" || break; sleep 0.1; done
+for try in $(seq 50); do test -d "$2" || break; rmdir "$2"/* "$2"; sleep 0.1; done &
 "#;
 
 /// One run.
@@ -77,7 +79,8 @@ impl Bench {
         let scratch = dir.path().join("scratch");
         std::fs::create_dir(&scratch)?;
         let meter = CpuMeter::start();
-        let cleanup = Cleanup::new(REMOVE, &[&dir.path().display().to_string()])?;
+        let group = meter.group_path().map(|path| path.display().to_string()).unwrap_or_default();
+        let cleanup = Cleanup::new(REMOVE, &[&dir.path().display().to_string(), &group])?;
         let quick =
             if args.quick { vec!["quick: smaller sizes, for trying; not to be published".to_owned()] } else { vec![] };
         let notes = [meter.describe().to_owned()].into_iter().chain(quick).collect();
@@ -107,6 +110,16 @@ impl Bench {
             assert!(self.cluster.set(cluster).is_ok(), "there is one thread");
         }
         Ok(self.cluster.get().expect("it was set above"))
+    }
+
+    /// The `braid` that was asked for.
+    pub fn braid(&self) -> Option<&Path> {
+        self.braid.as_deref()
+    }
+
+    /// What counts the CPU of all processes.
+    pub fn meter(&self) -> &CpuMeter {
+        &self.meter
     }
 
     /// Time and CPU of `work`.

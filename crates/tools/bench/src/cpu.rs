@@ -59,10 +59,22 @@ impl CpuMeter {
         }
     }
 
+    /// The group, if it counts so: for groups below it, whose time counts here as well.
+    pub fn group_path(&self) -> Option<&Path> {
+        match self {
+            Self::Group { group, .. } => Some(group),
+            Self::Processes => None,
+        }
+    }
+
     /// CPU time so far.
     pub fn now(&self) -> Result<Duration> {
         match self {
-            Self::Group { group, .. } => group_time(group),
+            Self::Group { group, .. } => {
+                // What this thread used since it was last taken off its processor, up to 10 ms, is counted when it is again.
+                std::thread::sleep(Duration::from_micros(1));
+                group_time(group)
+            }
             Self::Processes => tree_time(),
         }
     }
@@ -78,7 +90,8 @@ impl Drop for CpuMeter {
     }
 }
 
-fn group_time(group: &Path) -> Result<Duration> {
+/// CPU time of a group's processes so far.
+pub fn group_time(group: &Path) -> Result<Duration> {
     if let Ok(text) = fs::read_to_string(group.join("cpuacct.usage")) {
         return Ok(Duration::from_nanos(text.trim().parse()?));
     }
@@ -88,6 +101,13 @@ fn group_time(group: &Path) -> Result<Duration> {
 fn usage_of_cpu_stat(text: &str) -> Result<Duration> {
     let line = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
     Ok(Duration::from_micros(line.context("cpu.stat has no usage_usec")?.trim().parse()?))
+}
+
+/// CPU time of living processes so far.
+pub fn time_of(pids: &[u32]) -> Result<Duration> {
+    let stat = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|text| Stat::parse(&text));
+    let ticks: u64 = pids.iter().filter_map(stat).map(|stat| stat.ticks).sum();
+    Ok(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
 /// This process with children that ended, and all its living descendants.

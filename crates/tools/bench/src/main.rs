@@ -4,6 +4,7 @@
 //! ```text
 //!   main ── mount/        a mount as users drive it, and its rivals
 //!     ├──── papers/       the papers' figures, on hosts and links of a lab
+//!     ├──── growth/       what each grows with: curves, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
@@ -21,6 +22,7 @@ mod bench;
 mod cleanup;
 mod cpu;
 mod daemons;
+mod growth;
 mod machine;
 mod measure;
 mod mount;
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
         Command::Parallel(args) => run("parallel", parallel::ROWS, &args),
         Command::Mount(args) => mount::run(&args),
         Command::Papers(args) => papers::run(&args),
+        Command::Growth(args) => growth::run(&args),
+        Command::Clients(args) => workers::clients::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
     };

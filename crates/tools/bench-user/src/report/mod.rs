@@ -2,6 +2,7 @@
 
 mod compare;
 mod html;
+pub mod plot;
 mod svg;
 mod text;
 

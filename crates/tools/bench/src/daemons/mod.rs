@@ -34,12 +34,22 @@ pub struct Cluster {
     mds_metrics: String,
     mds: RefCell<Daemon>,
     iods: Vec<Daemon>,
-    iod_metrics: Vec<String>,
+    /// Of no daemon where nobody is to ask for them.
+    iod_metrics: Option<Vec<String>>,
+    dir: PathBuf,
 }
 
 impl Cluster {
     /// Makes a cluster under `dir` and waits until it is ready.
     pub fn start(dir: &Path, braid: Option<&Path>) -> Result<Self> {
+        let mut started = Self::start_mds_only(dir, braid)?;
+        started.iod_metrics = Some(Vec::new());
+        started.grow(IODS)?;
+        Ok(started)
+    }
+
+    /// Without an I/O daemon yet, and with no metrics of those that [`Self::grow`] adds.
+    pub fn start_mds_only(dir: &Path, braid: Option<&Path>) -> Result<Self> {
         let braid = braid.map_or_else(release_binary, |given| Ok(given.to_path_buf()))?;
         let (cluster, key) = (dir.join("cluster"), dir.join("bench.key"));
         let mds_address = free_address()?;
@@ -47,14 +57,18 @@ impl Cluster {
         let config = cluster.join("braid.toml");
         let mds_metrics = free_address()?;
         let mds = RefCell::new(start_mds(&braid, &config, &mds_metrics)?);
-        let (iods, iod_metrics) = (Vec::new(), Vec::new());
-        let mut started = Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics };
+        let (iods, iod_metrics, dir) = (Vec::new(), None, dir.to_owned());
+        let started = Self { mds_address, key, braid, config, mds_metrics, mds, iods, iod_metrics, dir };
         started.add_key()?;
-        for ordinal in 0..IODS {
-            started.add_iod(&dir.join(format!("iod{ordinal}")))?;
-        }
-        started.wait_until_up()?;
         Ok(started)
+    }
+
+    /// Adds I/O daemons until there are so many, and waits until all are up.
+    pub fn grow(&mut self, iods: usize) -> Result<()> {
+        for ordinal in self.iods.len()..iods {
+            self.add_iod(&self.dir.join(format!("iod{ordinal}")))?;
+        }
+        self.wait_until_up()
     }
 
     /// The `braid` that runs it.
@@ -84,7 +98,7 @@ impl Cluster {
 
     /// A counter of each I/O daemon, by the name of its metric.
     pub fn iod_metric(&self, name: &str) -> Result<Vec<u64>> {
-        self.iod_metrics.iter().map(|address| metric(address, name)).collect()
+        self.iod_metrics.iter().flatten().map(|address| metric(address, name)).collect()
     }
 
     /// A counter of the metadata server.
@@ -113,12 +127,15 @@ impl Cluster {
     }
 
     fn add_iod(&mut self, dir: &Path) -> Result<()> {
-        let metrics = free_address()?;
         let mut command = Daemon::command(&self.braid);
         command.arg("iod").arg("--config").arg(&self.config).arg("--dir").arg(dir);
-        command.args(["--init", "--listen", "127.0.0.1:0", "--metrics", &metrics]);
+        command.args(["--init", "--listen", "127.0.0.1:0"]);
+        if let Some(all) = &mut self.iod_metrics {
+            let metrics = free_address()?;
+            command.args(["--metrics", &metrics]);
+            all.push(metrics);
+        }
         self.iods.push(Daemon::start(command, &dir.with_extension("log"))?);
-        self.iod_metrics.push(metrics);
         Ok(())
     }
 
@@ -128,11 +145,12 @@ impl Cluster {
         let client = self.client(TlsPolicy::default())?;
         loop {
             let up = client.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count();
-            if up == IODS {
+            let all = self.iods.len();
+            if up == all {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("after {READY_SECONDS_MAX} s only {up} of {IODS} I/O daemons are up; try: read the logs");
+                bail!("after {READY_SECONDS_MAX} s only {up} of {all} I/O daemons are up; try: read the logs");
             }
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -91,7 +91,7 @@ impl Drop for Daemon {
 pub struct Resident {
     /// What the process allocated.
     pub own: u64,
-    /// Pages of files that the system keeps mapped for it: page cache, which goes when others need the memory.
+    /// Pages of files that the system keeps mapped for it: page cache, which goes when others need the memory; also of those in `/dev/shm`.
     pub mapped: u64,
 }
 
@@ -103,7 +103,8 @@ pub fn resident_bytes(pid: u32) -> Result<Resident> {
 }
 
 fn resident_of(status: &str) -> Option<Resident> {
-    Some(Resident { own: field(status, "RssAnon:")? + field(status, "RssShmem:")?, mapped: field(status, "RssFile:")? })
+    let mapped = field(status, "RssFile:")? + field(status, "RssShmem:")?;
+    Some(Resident { own: field(status, "RssAnon:")?, mapped })
 }
 
 fn field(status: &str, name: &str) -> Option<u64> {
@@ -138,8 +139,8 @@ mod tests {
 
     #[test]
     fn resident_memory_is_in_bytes() {
-        let status = "VmRSS:\t 1026 kB\nRssAnon:\t    1020 kB\nRssFile:\t  2 kB\nRssShmem:\t  4 kB\n";
-        assert_eq!(resident_of(status), Some(Resident { own: 1 << 20, mapped: 2048 }));
+        let status = "VmRSS:\t 1030 kB\nRssAnon:\t    1024 kB\nRssFile:\t  2 kB\nRssShmem:\t  4 kB\n";
+        assert_eq!(resident_of(status), Some(Resident { own: 1 << 20, mapped: 6144 }));
         assert!(resident_bytes(std::process::id()).unwrap().own > 0);
     }
 }

@@ -18,7 +18,7 @@ mod plots;
 mod references;
 mod slow_lines;
 mod small_calls;
-mod store;
+pub mod store;
 mod tables;
 mod taking;
 mod tasks;

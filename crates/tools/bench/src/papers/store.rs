@@ -9,11 +9,15 @@ use crate::{measure::Measure, report};
 
 /// Puts a row into the file, in place of what it has of that name. What was only tried is not kept.
 pub fn keep(file: &Path, row: &str, machine: &str, quick: bool, measures: &[Measure]) -> Result<()> {
+    put(file, row, serde_json::from_str(&report::json::render(machine, &[], measures))?, quick)
+}
+
+/// The same of any report.
+pub fn put(file: &Path, row: &str, report: Json, quick: bool) -> Result<()> {
     if quick {
         bail!("--quick is for trying, and is not kept; try: without --json or without --quick");
     }
     let mut rows = read(file)?;
-    let report: Json = serde_json::from_str(&report::json::render(machine, &[], measures))?;
     rows.insert(row.to_owned(), report);
     fs::write(file, format!("{:#}\n", json!(rows))).with_context(|| format!("writing {}", file.display()))
 }

@@ -1,4 +1,5 @@
 //! This program again, as other processes of a row.
 
+pub mod clients;
 pub mod create;
 pub mod echo;

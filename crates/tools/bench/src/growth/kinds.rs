@@ -1,0 +1,64 @@
+//! CPU of the servers by kind; what is left of all processes is the clients'.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+
+use crate::cpu::{CpuMeter, group_time, time_of};
+
+/// CPU of some daemons: from a control group below the run's, or in hundredths of a second from the process table.
+#[derive(Debug)]
+pub struct Kind {
+    group: Option<PathBuf>,
+    pids: Vec<u32>,
+}
+
+impl Kind {
+    /// Of none yet.
+    pub fn new(meter: &CpuMeter, name: &str) -> Result<Self> {
+        let group = meter.group_path().map(|above| above.join(name));
+        if let Some(group) = &group {
+            fs::create_dir(group).with_context(|| format!("making the control group {}", group.display()))?;
+        }
+        Ok(Self { group, pids: Vec::new() })
+    }
+
+    /// Those that are not in it yet.
+    pub fn add(&mut self, pids: &[u32]) -> Result<()> {
+        for pid in pids {
+            if !self.pids.contains(pid) {
+                self.pids.push(*pid);
+                if let Some(group) = &self.group {
+                    enter(group, *pid)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// CPU so far, since they were added.
+    pub fn now(&self) -> Result<Duration> {
+        match &self.group {
+            Some(group) => group_time(group),
+            None => time_of(&self.pids),
+        }
+    }
+}
+
+fn enter(group: &Path, pid: u32) -> Result<()> {
+    fs::write(group.join("cgroup.procs"), pid.to_string())
+        .with_context(|| format!("putting process {pid} into {}", group.display()))
+}
+
+impl Drop for Kind {
+    fn drop(&mut self) {
+        // What cannot be removed now goes with the group above it.
+        if let Some(group) = &self.group {
+            let _ = fs::remove_dir(group);
+        }
+    }
+}
