@@ -10,6 +10,7 @@ mod machine_use;
 mod mounted;
 mod one_client;
 mod references;
+mod rivals;
 mod store;
 mod tables;
 mod tasks;
@@ -47,6 +48,7 @@ const ROWS: &[Row] = &[
     Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
     Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
 ];
 
