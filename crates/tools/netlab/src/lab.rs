@@ -53,6 +53,9 @@ pub struct Lab {
 }
 
 impl Lab {
+    /// Where each daemon listens: it is alone on its host.
+    pub const PORT: u16 = PORT;
+
     /// Makes hosts and cluster, and waits until every I/O daemon is up.
     pub fn start(braid: &Braid, spec: &Spec) -> Result<Self> {
         let parent = spec.dir.clone().unwrap_or_else(std::env::temp_dir);

@@ -15,6 +15,7 @@
 
 mod able;
 mod counters;
+mod detour;
 mod host;
 mod lab;
 mod leftovers;
@@ -26,6 +27,7 @@ mod switch;
 
 pub use able::{able, need};
 pub use counters::Counters;
+pub use detour::Detour;
 pub use host::Host;
 pub use lab::{Contact, Lab};
 pub use reaper::Reaper;

@@ -16,6 +16,7 @@ use std::{
 };
 
 use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::host::Host;
 
@@ -70,7 +71,10 @@ fn accept(listener: &TcpListener, to: &str, each_way: Duration, stop: &AtomicBoo
                 // A daemon that is dead refuses, and so does the relay: it closes.
                 let _ = join(near, to, each_way);
             }
-            Err(error) if error.kind() == ErrorKind::WouldBlock => thread::sleep(LOOK_EVERY.min(each_way)),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                let look = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY.subsec_nanos().into() };
+                let _ = poll(&mut [PollFd::new(listener, PollFlags::IN)], Some(&look));
+            }
             Err(_) => return,
         }
     }

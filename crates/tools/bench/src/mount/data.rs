@@ -77,21 +77,26 @@ pub fn parallel(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
 
 /// One job that reads past the client's cache.
 pub fn random(bench: &Bench, subject: &Subject) -> Result<Vec<Sample>> {
-    need("fio", &["fio"])?;
     let (file, mib) = (subject.path("random"), bench.size(1024u64, 128));
     sh(WRITE, &[&file, &mib.to_string()])?;
     subject.cold()?;
-    let seconds = bench.size(RANDOM_SECONDS, 2).to_string();
+    let (mean, p99) = random_read(&file, mib, bench.size(RANDOM_SECONDS, 2))?;
+    sh("rm -f \"$1\"", &[&file])?;
+    Ok(vec![
+        Sample { name: "random.latency", unit: "us", value: mean },
+        Sample { name: "random.p99", unit: "us", value: p99 },
+    ])
+}
+
+/// Reads 4 KiB at a time for so many seconds within the first `mib` MiB of a file: mean and 99th percentile, in microseconds.
+pub fn random_read(file: &str, mib: u64, seconds: u32) -> Result<(f64, f64)> {
+    need("fio", &["fio"])?;
     let fio = "fio --name=r --filename=\"$1\" --size=$2m --rw=randread --bs=4k --ioengine=psync --direct=1 \
                --runtime=$3 --time_based --invalidate=0 --output-format=json 2>/dev/null";
-    let said = sh(fio, &[&file, &mib.to_string(), &seconds])?;
-    sh("rm -f \"$1\"", &[&file])?;
+    let said = sh(fio, &[file, &mib.to_string(), &seconds.to_string()])?;
     let report = said.find('{').map(|at| &said[at..]).context("fio printed no report")?;
     let report: serde_json::Value = serde_json::from_str(report).context("the report of fio")?;
     let latency = &report["jobs"][0]["read"]["clat_ns"];
     let us = |value: &serde_json::Value| value.as_f64().map(|ns| ns / 1e3).context("fio told no latency");
-    Ok(vec![
-        Sample { name: "random.latency", unit: "us", value: us(&latency["mean"])? },
-        Sample { name: "random.p99", unit: "us", value: us(&latency["percentile"]["99.000000"])? },
-    ])
+    Ok((us(&latency["mean"])?, us(&latency["percentile"]["99.000000"])?))
 }

@@ -13,7 +13,7 @@
 //! note says so; (6) whatever ends this program, also a signal, all that it started is stopped and removed.
 
 mod bars;
-mod data;
+pub mod data;
 mod gluster;
 mod moosefs;
 mod names;

@@ -16,6 +16,7 @@ mod partition;
 mod patterns;
 mod plots;
 mod references;
+mod rivals;
 mod slow_lines;
 mod small_calls;
 pub mod store;
@@ -72,6 +73,7 @@ const ROWS: &[Row] = &[
         run: patterns::run,
     },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
     Row {
         name: "request_size",

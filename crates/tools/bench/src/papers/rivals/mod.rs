@@ -1,0 +1,203 @@
+//! Other networked file systems on the same hosts, cards and lines, driven by the same commands.
+//!
+//! ```text
+//!   a lab ─┬─ mds      BraidFS's metadata server    MooseFS's master
+//!          ├─ iod0..3  an I/O daemon each           a chunk server each     a brick each of three GlusterFS volumes
+//!          └─ client0  a mount of each: dd, fio, files made and removed, one subject after the other
+//! ```
+//!
+//! Servers stand side by side: those that nobody asks anything are idle. Their data is in memory, as BraidFS's is here. Each is one
+//! copy of every byte, but for `gluster_disperse`, which holds 3 + 1. What a rival cannot do is said, and its lines are missing.
+
+mod gluster;
+mod loads;
+mod moosefs;
+mod subject;
+
+use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
+
+use anyhow::Result;
+use braid_netlab::{Detour, Lab, Spec};
+
+use self::subject::Subject;
+use super::{
+    Papers, line,
+    one_client::{DAEMONS, GIGABIT},
+    tasks::{CALL_BYTES, WAYS},
+};
+use crate::{measure::Measure, stats::Summary};
+
+/// What BraidFS is called here.
+const OURS: &str = "braid";
+/// How much later each byte comes, in each direction, where the hosts are said to be far.
+const FAR: Duration = Duration::from_micros(100);
+/// The part of a sample's bytes: a line is full for a second. Rivals that use one line of four take four.
+const PART: (u64, u64) = (2, 3);
+
+/// Subjects on which small files are not measured.
+const NO_NAMES: [&str; 2] = ["gluster_shard", "gluster_disperse"];
+
+/// Values by measure and subject, in the order in which they were first seen.
+#[derive(Default)]
+struct Samples {
+    order: Vec<(String, &'static str, Option<f64>)>,
+    values: BTreeMap<String, Vec<f64>>,
+}
+
+impl Samples {
+    /// One more; `limit` is what the lines carry.
+    fn add(&mut self, name: String, unit: &'static str, limit: Option<f64>, value: f64) {
+        if !self.values.contains_key(&name) {
+            self.order.push((name.clone(), unit, limit));
+        }
+        self.values.entry(name).or_default().push(value);
+    }
+
+    /// A line of each, and one of its limit.
+    fn measures(&self) -> Vec<Measure> {
+        let mut all = Vec::new();
+        for (name, unit, limit) in &self.order {
+            let summary = Summary::of(self.values[name].iter().copied()).expect("there is a sample");
+            all.push(Measure::new(format!("rivals.{name}"), unit, summary));
+            all.extend(limit.map(|limit| Measure::new(format!("rivals.{name}.limit"), unit, Summary::once(limit))));
+        }
+        all
+    }
+}
+
+/// `rivals`: a client of 1 Gbit/s, then one of 4 Gbit/s.
+pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
+    let mut samples = Samples::default();
+    let slow = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
+    if slow.lab.spec().tls {
+        // The rivals have nothing to be held against it; ours is in the row `mount`.
+        return Ok(Vec::new());
+    }
+    let rate = slow.lab.spec().rate;
+    let subjects = start(papers, &slow.lab)?;
+    sequential(papers, &subjects, "one_client", rate, &mut samples)?;
+    random(papers, &subjects, &mut samples)?;
+    names(papers, &subjects, "near", &mut samples)?;
+    let far = detours(&slow.lab)?;
+    names(papers, &subjects, "far", &mut samples)?;
+    drop((far, subjects, slow));
+    let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
+    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
+    let fast = papers.lab(&spec, &pairs)?;
+    let rate = DAEMONS as u64 * fast.lab.spec().rate;
+    let subjects = start(papers, &fast.lab)?;
+    sequential(papers, &subjects, "fast_client", rate, &mut samples)?;
+    Ok(samples.measures())
+}
+
+/// BraidFS's mount, and those of the rivals that can be had.
+fn start(papers: &Papers, lab: &Lab) -> Result<Vec<Subject>> {
+    let mut subjects = vec![Subject::of_braid(papers.braid.path(), lab)?];
+    for (name, rivals) in [("GlusterFS", gluster::start(lab)), ("MooseFS", moosefs::start(lab))] {
+        match rivals {
+            Ok(rivals) => subjects.extend(rivals),
+            Err(error) => eprintln!("bench: {name} is left out: {error:#}"),
+        }
+    }
+    Ok(subjects)
+}
+
+/// Runs `work` on every subject as often as asked, in turn. A rival that fails is left out from then on.
+fn each<S: Borrow<Subject>>(
+    papers: &Papers,
+    subjects: &[S],
+    what: &str,
+    mut work: impl FnMut(&Subject, bool) -> Result<()>,
+) -> Result<()> {
+    let mut failed = Vec::new();
+    for repetition in 0..papers.repetitions {
+        for subject in subjects.iter().map(Borrow::borrow) {
+            if failed.contains(&subject.name) {
+                continue;
+            }
+            eprintln!("bench: rivals, {what} on {}", subject.name);
+            match work(subject, repetition == 0) {
+                Err(error) if subject.name != OURS => {
+                    eprintln!("bench: {what} on {} failed: {error:#}", subject.name);
+                    failed.push(subject.name);
+                }
+                done => done?,
+            }
+        }
+    }
+    Ok(())
+}
+
+fn sequential(papers: &Papers, subjects: &[Subject], word: &str, rate: u64, samples: &mut Samples) -> Result<()> {
+    let bytes = papers.bytes(rate / PART.1 * PART.0, CALL_BYTES);
+    each(papers, subjects, word, |subject, first| {
+        if first {
+            // What is measured is written a second time.
+            subject.cold()?;
+            loads::fill(subject, bytes)?;
+        }
+        for way in WAYS {
+            subject.cold()?;
+            let value = loads::dd(subject, bytes, way)?;
+            samples.add(format!("{word}.{}.{}", way.word(), subject.name), "MB/s", Some(line(rate)), value);
+        }
+        Ok(())
+    })
+}
+
+/// On the file that `sequential` left.
+fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Result<()> {
+    let seconds = papers.seconds.ceil() as u32;
+    each(papers, subjects, "random", |subject, _| {
+        subject.cold()?;
+        for (what, value) in loads::random(subject, seconds)? {
+            samples.add(format!("random.{what}.{}", subject.name), "us", None, value);
+        }
+        Ok(())
+    })
+}
+
+/// Not on what has more to do for a name than another of its kind: that would take minutes.
+fn names(papers: &Papers, subjects: &[Subject], word: &str, samples: &mut Samples) -> Result<()> {
+    let subjects: Vec<&Subject> = subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
+    each(papers, &subjects, &format!("names, {word}"), |subject, _| {
+        subject.cold()?;
+        for (what, value) in loads::names(subject)? {
+            samples.add(format!("names_{word}.{what}.{}", subject.name), "per s", None, value);
+        }
+        Ok(())
+    })
+}
+
+/// Puts every server far from its clients, for connections that come from now on.
+fn detours(lab: &Lab) -> Result<Vec<Detour>> {
+    let detour = |host: &str, ports: &[u16]| Detour::start(lab.network().host(host)?, ports, FAR);
+    let mut detours = vec![detour("mds", &[Lab::PORT, moosefs::MASTER_PORT])?];
+    let ports: Vec<u16> = [Lab::PORT, moosefs::SERVER_PORT].into_iter().chain(gluster::ports()).collect();
+    for iod in 0..DAEMONS {
+        detours.push(detour(&format!("iod{iod}"), &ports)?);
+    }
+    Ok(detours)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_subject_has_a_line_beside_what_the_lines_carry() {
+        let mut samples = Samples::default();
+        for value in [100.0, 110.0, 90.0] {
+            samples.add("one_client.read.braid".to_owned(), "MB/s", Some(117.7), value);
+            samples.add("names_near.stat.braid".to_owned(), "per s", None, value);
+        }
+        let said: Vec<(String, f64)> =
+            samples.measures().iter().map(|one| (one.name.clone(), one.plain.summary.median)).collect();
+        let wanted = [
+            ("rivals.one_client.read.braid", 100.0),
+            ("rivals.one_client.read.braid.limit", 117.7),
+            ("rivals.names_near.stat.braid", 100.0),
+        ];
+        assert_eq!(said, wanted.map(|(name, value)| (name.to_owned(), value)));
+    }
+}

@@ -1,0 +1,125 @@
+//! One file system: how it is mounted on the client's host.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use braid_netlab::{Host, Lab};
+
+use super::OURS;
+
+/// A mount that can be made anew. Dropping it unmounts it; the lab ends its process, and its servers' if they still run.
+pub struct Subject {
+    /// As in the names of measures.
+    pub name: &'static str,
+    host: Host,
+    point: PathBuf,
+    log: PathBuf,
+    /// The command that mounts it, with the place where.
+    mount: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+    /// What ends with it.
+    _servers: Vec<Server>,
+}
+
+impl Subject {
+    /// On the first client of a lab, in a new directory; `mount` gets the place.
+    pub fn new(
+        name: &'static str,
+        lab: &Lab,
+        servers: Vec<Server>,
+        mount: impl FnOnce(String) -> Vec<String>,
+    ) -> Result<Self> {
+        let (point, log) = (lab.dir().join(format!("on-{name}")), lab.dir().join(format!("{name}.log")));
+        fs::create_dir(&point).with_context(|| point.display().to_string())?;
+        let mount = mount(point.display().to_string());
+        let host = lab.client_host(0)?.clone();
+        Ok(Self { name, host, point, log, mount, environment: Vec::new(), _servers: servers })
+    }
+
+    /// The lab's own cluster.
+    pub fn of_braid(braid: &Path, lab: &Lab) -> Result<Self> {
+        let mount = |point| vec![braid.display().to_string(), "mount".to_owned(), point];
+        let mut subject = Self::new(OURS, lab, Vec::new(), mount)?;
+        subject.environment = lab.environment().to_vec();
+        Ok(subject)
+    }
+
+    /// The path of a file, as text.
+    pub fn path(&self, name: &str) -> String {
+        self.point.join(name).display().to_string()
+    }
+
+    /// A client that has seen nothing; its servers stay as they are.
+    pub fn cold(&self) -> Result<()> {
+        if self.is_mounted()? {
+            let output = Command::new("umount").arg(&self.point).output().context("running umount")?;
+            ensure!(output.status.success(), "umount: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let [program, arguments @ ..] = self.mount.as_slice() else { return Ok(()) };
+        let log = fs::File::options().append(true).create(true).open(&self.log)?;
+        let mut command = self.host.command(program);
+        command.args(arguments).envs(self.environment.iter().cloned());
+        // A client that stays keeps what it was given open.
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let status = command.status().with_context(|| format!("running {program}"))?;
+        let said = || fs::read_to_string(&self.log).unwrap_or_default();
+        ensure!(status.success() && self.is_mounted()?, "{} is not mounted: {status}: {}", self.name, said().trim());
+        Ok(())
+    }
+
+    /// A command on the client's host that must succeed within some seconds.
+    pub fn on_its_host(&self, program: &str, arguments: &[&str]) -> Result<()> {
+        let output = self.host.command("timeout").args(["10", program]).args(arguments).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{program}: {}: {}", output.status, said.trim());
+        Ok(())
+    }
+
+    fn is_mounted(&self) -> Result<bool> {
+        let point = self.point.display().to_string();
+        Ok(fs::read_to_string("/proc/self/mounts")?.lines().any(|line| line.split(' ').nth(1) == Some(&point)))
+    }
+}
+
+impl Drop for Subject {
+    fn drop(&mut self) {
+        if self.is_mounted().unwrap_or(false) {
+            let _ = Command::new("umount").arg("-l").arg(&self.point).output();
+        }
+    }
+}
+
+/// A server in the foreground, which is killed when this is dropped.
+pub struct Server(std::process::Child);
+
+impl Server {
+    /// On a host; what it says goes to a file.
+    pub fn start(host: &Host, log: &Path, program: &str, arguments: &[&str]) -> Result<Self> {
+        let log = fs::File::create(log).with_context(|| log.display().to_string())?;
+        let mut command = host.command(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // Not in the terminal's group: a Ctrl-C must not take it from a client that this program waits for, which then could not end.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        Ok(Self(command.spawn().with_context(|| format!("starting {program}"))?))
+    }
+
+    /// An error if it has ended.
+    pub fn check(&mut self) -> Result<()> {
+        match self.0.try_wait()? {
+            Some(status) => anyhow::bail!("a server ended: {status}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,55 @@
+//! Servers of any kind that are made late.
+#![cfg(target_os = "linux")]
+
+use std::{
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_netlab::{Detour, Network, Spec};
+
+const PORT: u16 = 5000;
+const EACH_WAY: Duration = Duration::from_millis(40);
+
+/// The time that a byte takes there and back.
+fn round_trip(stream: &mut TcpStream) -> Duration {
+    let start = Instant::now();
+    stream.write_all(b"x").unwrap();
+    stream.read_exact(&mut [0]).unwrap();
+    start.elapsed()
+}
+
+#[test]
+fn connections_that_begin_are_late_those_that_stand_go_on_and_those_after_it_are_direct() {
+    if let Err(error) = braid_netlab::able() {
+        return println!("skipped: {error:#}");
+    }
+    let network = Network::new(&Spec { iods: 1, ..Spec::default() }, "").unwrap();
+    let (server, client) = (network.host("iod0").unwrap(), network.host("client0").unwrap());
+    let listener = server.inside(|| Ok(TcpListener::bind((server.address(), PORT))?)).unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            thread::spawn(move || {
+                let mut byte = [0];
+                while stream.read_exact(&mut byte).is_ok() && stream.write_all(&byte).is_ok() {}
+            });
+        }
+    });
+    let connect = || client.inside(|| Ok(TcpStream::connect((server.address(), PORT))?)).unwrap();
+    let mut before = connect();
+    round_trip(&mut before);
+    let detour = match Detour::start(server, &[PORT], EACH_WAY) {
+        Err(error) if format!("{error:#}").contains("nft") => return println!("skipped: {error:#}"),
+        detour => detour.unwrap(),
+    };
+    let mut late = connect();
+    assert!((0..3).all(|_| round_trip(&mut late) >= 2 * EACH_WAY));
+    // On a busy machine one round trip may take long all the same; not one of a hundred less is not busy.
+    assert!((0..100).any(|_| round_trip(&mut before) < 2 * EACH_WAY));
+    drop(detour);
+    let mut after = connect();
+    assert!((0..100).any(|_| round_trip(&mut after) < 2 * EACH_WAY));
+}
