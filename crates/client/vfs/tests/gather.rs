@@ -83,6 +83,22 @@ fn appended_records_are_gathered() {
 }
 
 #[test]
+fn what_was_gathered_is_data_to_a_mount_that_has_the_file_open() {
+    let cluster = Cluster::start(2);
+    let (one, two) = (gathering_mount(&cluster), cluster.serving_mount());
+    let (file, handle) = create(&one, b"f");
+    let opened = two.open(file, Access::READ).unwrap().handle;
+    for turn in 0..40 {
+        let end = (turn + 1) * 10;
+        write(&one, handle, turn * 10, &bytes(turn * 10, 10));
+        let found = if turn % 2 == 0 { two.next_data(opened, end - 1) } else { two.next_hole(opened, end - 1) };
+        assert_eq!(found.unwrap(), end - 1 + turn % 2);
+    }
+    two.release(opened, None).unwrap();
+    one.release(handle, None).unwrap();
+}
+
+#[test]
 fn what_was_gathered_is_seen_by_everybody_at_once() {
     let cluster = Cluster::start(2);
     let (one, two, plain) = (gathering_mount(&cluster), cluster.serving_mount(), cluster.client());

@@ -1,6 +1,7 @@
 //! Where data and holes begin.
 
 use crate::{
+    data::gate::Use,
     error::{Error, Result},
     handles::FileHandle,
     vfs::Vfs,
@@ -13,6 +14,7 @@ impl Vfs {
     /// [`Error::PastEnd`] when there is none; with the daemon that failed.
     pub fn next_data(&self, handle: FileHandle, offset: u64) -> Result<u64> {
         let open = self.file(handle)?;
+        open.bytes.begin(Use::Read)?;
         open.bytes.settle()?;
         open.file.get()?.next_data(offset)?.ok_or(Error::PastEnd)
     }
@@ -23,6 +25,7 @@ impl Vfs {
     /// [`Error::PastEnd`] at or past the end; with the daemon that failed.
     pub fn next_hole(&self, handle: FileHandle, offset: u64) -> Result<u64> {
         let open = self.file(handle)?;
+        open.bytes.begin(Use::Read)?;
         open.bytes.settle()?;
         open.file.get()?.next_hole(offset)?.ok_or(Error::PastEnd)
     }
