@@ -32,11 +32,11 @@ enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDE
 enum way { BY_RULE, BY_SERVER, BY_LIST };
 
 /* What a file type shows: a view, or the list of a type that shows a byte twice, or nothing; how long its pieces are on average, and
- * how many entries its lists have. */
+ * how many entries its lists have; and of what lies at most one copy can be shown, how many bytes that is, else the most. */
 struct shown {
     struct braid_view *view;
     struct listed *listed;
-    int64_t piece_bytes, entries;
+    int64_t piece_bytes, entries, once;
 };
 
 /* An open file. */
@@ -91,7 +91,7 @@ int failed(struct file *file, int code);
 int agreed(struct file *file, int code);
 
 /* types.c */
-int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown);
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown);
 int is_contiguous(MPI_Datatype type);
 
 /* listed.c: file types that show a byte twice, for reading only; positions in bytes of the view's stream. */

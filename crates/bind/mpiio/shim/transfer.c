@@ -114,7 +114,7 @@ struct staged {
     int64_t bytes;
 };
 
-static int stage(struct file *file, enum direction direction, struct staged *staged) {
+static int stage(struct file *file, enum direction direction, int64_t at, struct staged *staged) {
     int64_t bytes;
     int code = bytes_of(file, staged->count, staged->type, &bytes);
     if (code != MPI_SUCCESS || bytes == 0) return code;
@@ -124,6 +124,10 @@ static int stage(struct file *file, enum direction direction, struct staged *sta
         if (direction == READING) return MPI_SUCCESS;
         return error_of(MPI_ERR_ARG, file->path, "a write through a view that shows nothing");
     }
+    int64_t once = file->shown.once;
+    if (once < INT64_MAX && (bytes > once || at > once - bytes))
+        return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path,
+                        "copies of the file type lie among each other: its extent is less than what it spans, and the call goes past the first");
     if (direction == WRITING) file->dirty = 1;
     if (staged->buffer && file->representation == NATIVE && is_contiguous(staged->type)) {
         staged->memory = staged->buffer;
@@ -155,7 +159,7 @@ int transfer(struct file *file, enum direction direction, int64_t at, void *buff
              int64_t *moved) {
     struct staged staged = {buffer, count, type, MPI_DATATYPE_NULL, NULL, NULL, 0};
     *moved = 0;
-    int code = stage(file, direction, &staged);
+    int code = stage(file, direction, at, &staged);
     if (code == MPI_SUCCESS && staged.bytes > 0) code = move(file, direction, at, staged.memory, staged.bytes, moved);
     return unstage(file, direction, &staged, code, *moved);
 }
@@ -164,7 +168,7 @@ int transfer_together(struct file *file, enum direction direction, int code, int
                       MPI_Datatype type, int64_t *moved) {
     struct staged staged = {buffer, count, type, MPI_DATATYPE_NULL, NULL, NULL, 0};
     *moved = 0;
-    if (code == MPI_SUCCESS) code = stage(file, direction, &staged);
+    if (code == MPI_SUCCESS) code = stage(file, direction, at, &staged);
     if (code == MPI_SUCCESS) code = move_together(file, direction, at, staged.memory, staged.bytes, moved);
     else refuse_together(file, code);
     return unstage(file, direction, &staged, code, *moved);

@@ -324,10 +324,11 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
     return code;
 }
 
-int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
+/* `once`: where its copies lie among each other the first is shown, and nothing after it. */
+int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown) {
     struct shape shape = {0};
     MPI_Count first, extent;
-    *shown = (struct shown){NULL, NULL, INT64_MAX, 0};
+    *shown = (struct shown){NULL, NULL, INT64_MAX, 0, INT64_MAX};
     int code = shape_of(filetype, &shape);
     if (code != MPI_SUCCESS) return code;
     MPI_Type_get_extent_x(filetype, &first, &extent);
@@ -336,10 +337,14 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown)
         /* It shows nothing. */
     } else if (__builtin_add_overflow((int64_t)displacement, shape.first, &begin) || begin < 0) {
         code = refused("it begins before the file");
-    } else if (extent < shape.span) {
+    } else if (extent < shape.span && !once) {
         code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its copies overlap: the extent is less than what it spans");
     } else {
         struct braid_pattern *pattern = pattern_of(&shape);
+        if (extent < shape.span) {
+            shown->once = shape.bytes;
+            extent = shape.span;
+        }
         shown->view = pattern ? braid_view_nested(begin, extent, pattern) : NULL;
         braid_pattern_free(pattern);
         if (!shown->view) code = error_of_errno("file type");

@@ -41,15 +41,20 @@ int place_of(const struct file *file, int64_t at, int64_t *place) {
 
 int64_t bytes_below(const struct file *file, int64_t offset) {
     if (shows_nothing(file)) return 0;
-    return file->shown.listed ? listed_bytes_below(file->shown.listed, offset) : braid_view_bytes_below(file->shown.view, offset);
+    if (file->shown.listed) return listed_bytes_below(file->shown.listed, offset);
+    int64_t bytes = braid_view_bytes_below(file->shown.view, offset);
+    return bytes < file->shown.once ? bytes : file->shown.once;
 }
 
 /* MPI-4.1 14.1.1: what is opened for reading only may be seen through types that show a byte twice. */
 static int shown_of(struct file *file, MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
-    int code = view_of(displacement, filetype, shown);
-    if (code == MPI_SUCCESS || !(file->amode & MPI_MODE_RDONLY)) return code;
-    *shown = (struct shown){NULL, NULL, INT64_MAX, INT32_MAX}; /* too many entries for a call of all ranks */
-    return listed_of(displacement, filetype, &shown->listed);
+    int code = view_of(displacement, filetype, 0, shown);
+    if (code != MPI_SUCCESS && file->amode & MPI_MODE_RDONLY) {
+        *shown = (struct shown){NULL, NULL, INT64_MAX, INT32_MAX, INT64_MAX}; /* too many entries for a call of all ranks */
+        if (listed_of(displacement, filetype, &shown->listed) == MPI_SUCCESS) return MPI_SUCCESS;
+    }
+    /* Programs set types whose bounds are less than what they span (PnetCDF does), and never go past the first copy. */
+    return code == MPI_SUCCESS ? code : view_of(displacement, filetype, 1, shown);
 }
 
 int set_view(struct file *file, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,

@@ -53,6 +53,7 @@ tests! {
     sizes_are_set_reserved_and_told = "sizes";
     views_and_pointers_are_in_elementary_types_and_what_makes_no_sense_is_refused = "positions";
     what_is_only_read_may_be_seen_through_a_type_that_shows_a_byte_twice = "twice";
+    a_type_whose_copies_lie_among_each_other_shows_the_first = "header_and_array";
     memory_of_any_type_in_any_order = "memory";
     nonblocking_calls_of_every_kind = "nonblocking";
     split_collective_calls = "split";

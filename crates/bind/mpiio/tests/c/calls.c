@@ -167,6 +167,33 @@ static void positions(void) {
     OK(MPI_File_close(&file));
 }
 
+/* As PnetCDF has it: a header, and after it a part of an array. On Open MPI its bounds are those of the array alone, as MPI 4.1 5.1.7
+ * has it, so that copies lie among each other; nobody goes past the first. */
+static void header_and_array(void) {
+    MPI_File file = fresh();
+    MPI_Datatype part, filetype;
+    MPI_Status status;
+    int whole = 10, some = 5, start = rank * 5, out[10], in[10];
+    OK(MPI_Type_create_subarray(1, &whole, &some, &start, MPI_ORDER_C, MPI_INT, &part));
+    int lengths[2] = {rank == 0 ? 20 : 0, 1};
+    MPI_Aint places[2] = {0, 40};
+    MPI_Datatype types[2] = {MPI_BYTE, part};
+    OK(MPI_Type_create_struct(2, lengths, places, types, &filetype));
+    OK(MPI_Type_commit(&filetype));
+    int count = rank == 0 ? 10 : 5;
+    for (int i = 0; i < count; i++) out[i] = 100 * rank + i;
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, filetype, "native", MPI_INFO_NULL));
+    OK(MPI_File_write_at_all(file, 0, out, count, MPI_INT, &status));
+    OK(MPI_File_read_at_all(file, 0, in, count, MPI_INT, &status));
+    for (int i = 0; i < count; i++) SAME(in[i], out[i]);
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 10, in, 10, MPI_INT, &status));
+    for (int i = 0; i < 5; i++) SAME(in[i] == 5 + i && in[5 + i] == 100 + i, 1);
+    OK(MPI_File_close(&file));
+    MPI_Type_free(&part);
+    MPI_Type_free(&filetype);
+}
+
 /* A file type that shows a byte twice: legal where a file is opened for reading only. */
 static void twice(void) {
     MPI_File file = fresh();
@@ -192,7 +219,15 @@ static void twice(void) {
     OK(MPI_File_close(&file));
     file = opened(MPI_MODE_RDONLY);
     CLASS(MPI_File_set_view(file, 0, MPI_INT, falling, "native", MPI_INFO_NULL), MPI_ERR_IO);
-    CLASS(MPI_File_set_view(file, 0, MPI_INT, columns, "native", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_OPERATION);
+    /* Columns of one int of 4 x 4: their copies lie among each other. The first can be read, and no more. */
+    OK(MPI_File_set_view(file, 0, MPI_INT, columns, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 1, in, 3, MPI_INT, &status));
+    SAME(in[0] == 4 && in[1] == 8 && in[2] == 12, 1);
+    CLASS(MPI_File_read_at(file, 1, in, 4, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+    CLASS(MPI_File_read_at_all(file, 4, in, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION);
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    OK(MPI_File_get_position(file, &at));
+    SAME(at, 4);
     /* 0 1 2 1 2, then 3 ints on: 3 4 5 4 5. From 4 bytes times rank on. */
     OK(MPI_File_set_view(file, 4 * rank, MPI_INT, overlapping, "native", MPI_INFO_NULL));
     static const int shown[5] = {0, 1, 2, 1, 2};
@@ -672,6 +707,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"twice", twice}, {"memory", memory},
+                 {"header_and_array", header_and_array},
                  {"nonblocking", nonblocking}, {"split", split}, {"shared", shared},       {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
