@@ -29,6 +29,9 @@ const SHARE_BYTES_MAX: u32 = 128 << 10;
 #[cfg(target_os = "linux")]
 const FIRST_BYTES: i32 = 8 << 10;
 
+/// Two full segments with what the kernel needs itself, half of which it adds.
+const BUFFER_BYTES_MIN: u32 = 4 << 10;
+
 /// What was seen of the way here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Seen {
@@ -41,8 +44,8 @@ pub(crate) struct Seen {
 /// The window of one connection that is not on loopback.
 #[derive(Debug)]
 pub(crate) struct Window {
-    /// What is set.
-    share: Option<u32>,
+    /// The size that its buffer is fixed at; 0: as the system has it.
+    buffer: u32,
     /// No answer was there yet.
     is_new: bool,
     out_of_order: u32,
@@ -54,33 +57,28 @@ impl Window {
         if transport.is_loopback() {
             return None;
         }
-        sys::seen(transport.socket()).map(|seen| Self { share: None, is_new: true, out_of_order: seen.out_of_order })
+        sys::seen(transport.socket()).map(|seen| Self { buffer: 0, is_new: true, out_of_order: seen.out_of_order })
     }
 
     /// Before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
         let share = share.filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+        // The kernel doubles it.
+        let buffer =
+            share.map_or(0, |bytes| if self.is_new { bytes * 3 / 4 } else { bytes * 3 / 2 }.max(BUFFER_BYTES_MIN));
+        let changed = std::mem::replace(&mut self.buffer, buffer) != buffer;
         // What cannot be set leaves the system's own way.
         let _ = match share {
-            Some(bytes) => {
-                // The kernel doubles it.
-                let buffer = if self.is_new { bytes * 3 / 4 } else { bytes * 3 / 2 };
-                let changed = self.share != share || self.is_new;
-                let fixed = if changed { sys::fix_buffer(socket, buffer) } else { Ok(()) };
-                fixed.and_then(|()| sys::clamp(socket, bytes))
-            }
-            None if self.share.is_some() => sys::release(socket),
+            Some(bytes) if changed => sys::fix_buffer(socket, buffer).and_then(|()| sys::clamp(socket, bytes)),
+            Some(bytes) => sys::clamp(socket, bytes),
+            None if changed => sys::release(socket),
             None => Ok(()),
         };
-        self.share = share;
     }
 
     /// After it: what was seen is added.
     pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut Received) {
-        // Its next share is set anew, with the whole buffer.
-        if std::mem::take(&mut self.is_new) {
-            self.share = None;
-        }
+        self.is_new = false;
         if let Some(seen) = sys::seen(socket) {
             received.lost |= std::mem::replace(&mut self.out_of_order, seen.out_of_order) != seen.out_of_order;
             received.round_trip = received.round_trip.max(seen.round_trip);
