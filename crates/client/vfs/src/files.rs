@@ -163,6 +163,8 @@ impl Bytes {
     pub(crate) fn written(&self, under: Option<&Under>, offset: u64, bytes: u64) {
         if let Some(data) = &self.data {
             data.written_to(offset + bytes);
+            // A page that comes after the dropping is not cut at the end that was known before.
+            self.holder.cache.change(&[data.file()]);
         }
         self.holder.drop_written(under, offset, bytes);
     }

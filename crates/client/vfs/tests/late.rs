@@ -99,3 +99,41 @@ fn a_file_that_is_not_known_costs_one_call_of_the_metadata_server() {
     let calls = cluster.calls() - before;
     assert!(calls < FILES + FILES / 3, "{calls} calls for {FILES} files");
 }
+
+#[test]
+fn a_page_that_goes_past_the_end_of_a_known_file_is_asked_of_one_daemon() {
+    const PAGES: u64 = 300;
+    let cluster = Cluster::start(4);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let opened = open(&two, known(&one, &two, b"f"));
+    let (_, before) = cluster.written();
+    for _ in 0..PAGES {
+        assert_eq!(page(&two, opened.handle), b"what it was");
+    }
+    // Where the end is not known, all four are asked for their objects.
+    let (_, after) = cluster.written();
+    assert!((PAGES..PAGES + PAGES / 3).contains(&(after - before)), "{} calls for {PAGES} pages", after - before);
+}
+
+#[test]
+fn a_page_goes_to_the_end_that_this_mount_or_another_has_written() {
+    let cluster = Cluster::start(4);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount());
+    let file = known(&one, &two, b"f");
+    let opened = open(&two, file);
+    let mut text = b"what it was".to_vec();
+    for writer in [&two, &one, &two, &one] {
+        assert_eq!(page(&two, opened.handle), text);
+        let longer = writer.open(file, OpenAs::from(Access::WRITE)).unwrap();
+        writer.write(longer.handle, text.len() as u64, b" and is", WriteAs::default()).unwrap();
+        text.extend(b" and is");
+        assert_eq!(page(&two, opened.handle), text, "gathered, or just written");
+        writer.release(longer.handle, None).unwrap();
+        assert_eq!(page(&two, opened.handle), text);
+        // Known again, as it is now.
+        support::wait_for(|| {
+            let Looked::Found(found) = two.look_up(ROOT, b"f").unwrap() else { panic!("it is there") };
+            two.hand_out(&found.keep, |kept| kept.attributes)
+        });
+    }
+}

@@ -2,7 +2,7 @@
 
 use braid_client::Pipe;
 
-use crate::{data::gate::Use, error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{consistency::Consistency, data::gate::Use, error::Result, files::OpenFile, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
     /// Reads at an offset, straight from the sockets into `buffer`. Returns how many bytes: fewer than there is room
@@ -33,8 +33,13 @@ impl Vfs {
         let open = self.file(handle)?;
         let _under = open.bytes.begin(Use::Page)?;
         open.bytes.settle()?;
+        let asked = buffer.len();
+        let buffer = self.before_the_end(&open, offset, buffer);
+        if buffer.is_empty() {
+            return Ok(give(Page::Bytes(buffer)));
+        }
         let file = open.file.get()?;
-        let Some(pipe) = pipe else {
+        let Some(pipe) = pipe.filter(|_| buffer.len() == asked) else {
             let got = file.read_at(buffer, offset)?;
             return Ok(give(Page::Bytes(&buffer[..got])));
         };
@@ -43,6 +48,19 @@ impl Vfs {
             0 => give(Page::Bytes(&buffer[..got])),
             _ => give(Page::Piped(pipe)),
         })
+    }
+
+    /// The part of a page that lies before the end of the file, where that is known under the leases that pages are read under: of a
+    /// read that goes past it only the daemons together know where it ends, and each would be asked.
+    fn before_the_end<'b>(&self, open: &OpenFile, offset: u64, buffer: &'b mut [u8]) -> &'b mut [u8] {
+        if self.consistency() != Consistency::Posix {
+            return buffer;
+        }
+        let known = self.holder.cache.attributes(open.file.index(), |promise| self.holder.holds(promise));
+        let Some(known) = known else { return buffer };
+        let left = known.attributes.bytes.0.saturating_sub(offset);
+        let before = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        &mut buffer[..before]
     }
 }
 

@@ -31,7 +31,9 @@ impl Vfs {
         if resizes {
             self.holder.resized(file);
         }
-        self.changed_since(file, attributes?, promise, mark)
+        // Whether a change that failed was made is not known.
+        let attributes = attributes.inspect_err(|_| self.changed(file))?;
+        self.changed_since(file, attributes, promise, mark)
     }
 
     /// What the change answered is what is known of the file, unless somebody changed it meanwhile.
