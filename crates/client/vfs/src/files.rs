@@ -174,6 +174,11 @@ impl Bytes {
         self.data.as_ref()?.end()
     }
 
+    /// Where the file ends, if its attributes are remembered and nobody else uses it. What this mount has gathered of it must be settled.
+    pub(crate) fn end_alone(&self, under: Option<&Under>) -> Option<u64> {
+        under.filter(|under| under.is_alone()).and_then(|under| self.holder.end_known(under.file()))
+    }
+
     /// Notes where the file ends now; `None`: nobody knows.
     pub(crate) fn ends_at(&self, end: Option<u64>) {
         if let Some(data) = &self.data {

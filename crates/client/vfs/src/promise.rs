@@ -138,6 +138,12 @@ impl Holder {
         !promise.ended.load(Ordering::Acquire) && self.leases.still(&promise.ticket)
     }
 
+    /// Where a file ends, as its attributes that are remembered have it.
+    pub(crate) fn end_known(&self, file: FileIndex) -> Option<u64> {
+        let known = self.cache.attributes(file, |promise| self.holds(promise))?;
+        Some(known.attributes.bytes.0)
+    }
+
     /// The promise for a directory's names, if there is one or one is to be had.
     pub(crate) fn promise(&self, directory: FileIndex) -> Option<Arc<Promise>> {
         self.keeper.get()?;

@@ -83,6 +83,73 @@ fn appended_records_are_gathered() {
 }
 
 #[test]
+fn an_append_to_a_file_whose_attributes_are_known_asks_no_daemon_where_it_ends() {
+    const FILES: u64 = 100;
+    let cluster = Cluster::start(4);
+    let vfs = gathering_mount(&cluster);
+    let name = |number| format!("f{number}").into_bytes();
+    for number in 0..FILES {
+        let (_, handle) = create(&vfs, &name(number));
+        write(&vfs, handle, 0, b"what it was");
+        vfs.release(handle, None).unwrap();
+    }
+    let known = |number| {
+        let Looked::Found(found) = vfs.look_up(ROOT, &name(number)).unwrap() else { panic!("it is there") };
+        let kept = vfs.hand_out(&found.keep, |kept| kept.attributes);
+        kept.then_some(found.attributes.file)
+    };
+    let files: Vec<FileIndex> = (0..FILES)
+        .map(|number| {
+            wait_for(|| known(number).is_some());
+            known(number).unwrap()
+        })
+        .collect();
+    let (_, before) = cluster.written();
+    for file in &files {
+        let opened = vfs.open(*file, Access::WRITE).unwrap().handle;
+        append(&vfs, opened, b" and is");
+        vfs.release(opened, None).unwrap();
+    }
+    // One to write each; all four would be asked where it ends.
+    let calls = cluster.written().1 - before;
+    assert!(calls < 3 * FILES, "{calls} calls of I/O daemons for {FILES} appends");
+    for file in files {
+        let opened = vfs.open(file, Access::READ).unwrap().handle;
+        assert_eq!(read(&vfs, opened, 0, 64), b"what it was and is");
+    }
+}
+
+#[test]
+fn lines_that_two_mounts_and_a_client_without_leases_append_in_turn_are_all_there() {
+    let cluster = Cluster::start(4);
+    let mounts = [cluster.serving_mount(), cluster.serving_mount()];
+    let (file, handle) = create(&mounts[0], b"log");
+    mounts[0].release(handle, None).unwrap();
+    let library = cluster.client();
+    let mut text = Vec::new();
+    for turn in 0..60_u64 {
+        let line = format!("line {turn}\n").into_bytes();
+        if turn % 3 == 2 {
+            let opened = library.open(file, &OpenOptions::new().read(true).write(true)).unwrap();
+            opened.write_at(&line, text.len() as u64).unwrap();
+            opened.close().unwrap();
+        } else {
+            let vfs = &mounts[turn as usize % 3];
+            // What is remembered of it from now on is what others change.
+            assert_eq!(size(vfs, file), text.len() as u64);
+            let opened = vfs.open(file, Access::WRITE).unwrap().handle;
+            append(vfs, opened, &line);
+            vfs.release(opened, None).unwrap();
+        }
+        text.extend(line);
+        let all = mounts.each_ref().map(|vfs| size(vfs, file));
+        assert_eq!(all, [text.len() as u64; 2]);
+    }
+    let opened = mounts[1].open(file, Access::READ).unwrap().handle;
+    assert_eq!(read(&mounts[1], opened, 0, text.len() + 1), text);
+}
+
+#[test]
 fn what_was_gathered_is_data_to_a_mount_that_has_the_file_open() {
     let cluster = Cluster::start(2);
     let (one, two) = (gathering_mount(&cluster), cluster.serving_mount());

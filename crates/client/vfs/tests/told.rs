@@ -3,7 +3,7 @@
 mod support;
 
 use braid_client::{AttributeChanges, Attributes, SetTime};
-use braid_vfs::{FileIndex, Vfs, WriteAs};
+use braid_vfs::{Access, FileIndex, Vfs, WriteAs};
 use support::{Cluster, create};
 
 const FILES: u64 = 300;
@@ -45,6 +45,23 @@ fn a_file_that_is_made_written_and_looked_at_costs_the_daemons_one_call() {
         assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
         assert!(made.iter().all(|one| one.bytes.0 == 100 && !one.shared));
     }
+}
+
+#[test]
+fn a_file_that_is_opened_again_before_the_server_knows_of_its_close_is_told_with_the_open() {
+    let cluster = Cluster::start(4);
+    let vfs = cluster.serving_mount();
+    let (_, before) = cluster.written();
+    for number in 0..FILES {
+        let (file, handle) = create(&vfs, format!("f{number}").as_bytes());
+        vfs.write(handle, 0, &[7; 100], WriteAs::default()).unwrap();
+        vfs.release(handle, None).unwrap();
+        let again = vfs.open(file, Access::READ).unwrap();
+        assert_eq!(again.known.attributes.bytes.0, 100);
+        vfs.release(again.handle, None).unwrap();
+    }
+    let calls = cluster.written().1 - before;
+    assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use braid_types::{Failure, SessionId, Status};
 use braid_wire::{
     Call, decode_outcome,
     message::{
-        mds::{Envelope, SetAttributes, Stat, ToldSize},
+        mds::{Envelope, Open, SetAttributes, Stat, ToldSize},
         types::At,
     },
 };
@@ -79,7 +79,7 @@ impl<D: Driver> Caller<D> {
     {
         let engine = &self.engine;
         // The file whose size the answer has.
-        let sized = at.path.is_empty() && (C::OP == Stat::OP || C::OP == SetAttributes::OP);
+        let sized = at.path.is_empty() && [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
         let told = if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
         let asker = Asker { identity: self.identity, told };
         let reply = engine.call_as(&asker, &call, kind, engine.deadline()).await;

@@ -145,6 +145,17 @@ pub(crate) struct Under {
     gathers: bool,
 }
 
+impl Under {
+    /// Whether nobody else uses the file, also no client without leases.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.gathers
+    }
+
+    pub(crate) fn file(&self) -> FileIndex {
+        self.data.file
+    }
+}
+
 impl Drop for Under {
     fn drop(&mut self) {
         self.data.change(|gate| gate.end(self.what));

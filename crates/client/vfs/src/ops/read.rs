@@ -56,9 +56,8 @@ impl Vfs {
         if self.consistency() != Consistency::Posix {
             return buffer;
         }
-        let known = self.holder.cache.attributes(open.file.index(), |promise| self.holder.holds(promise));
-        let Some(known) = known else { return buffer };
-        let left = known.attributes.bytes.0.saturating_sub(offset);
+        let Some(end) = self.holder.end_known(open.file.index()) else { return buffer };
+        let left = end.saturating_sub(offset);
         let before = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
         &mut buffer[..before]
     }

@@ -79,12 +79,14 @@ fn write_at(open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), owner: Option<u
 fn append(open: &Arc<OpenFile>, bytes: &[u8], owner: Option<u64>) -> Result<()> {
     let _alone_here = open.shared.append_lock();
     let under = open.bytes.begin_write(None, bytes.len())?;
-    let known = open.bytes.end();
-    let end = match known {
+    let end = match open.bytes.end() {
         Some(end) => end,
         None => {
             open.bytes.settle()?;
-            open.file.get()?.size()?
+            match open.bytes.end_alone(under.as_ref()) {
+                Some(end) => end,
+                None => open.file.get()?.size()?,
+            }
         }
     };
     open.bytes.ends_at(None);
