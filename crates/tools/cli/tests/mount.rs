@@ -39,8 +39,13 @@ struct Foreground(Child);
 
 impl Foreground {
     fn start(config: &str, point: &Path) -> Self {
+        Self::start_with(config, point, &[])
+    }
+
+    fn start_with(config: &str, point: &Path, arguments: &[&str]) -> Self {
         let mut command = braid();
-        command.args(["--json", "--config", config, "--timeout", "3s", "mount", "--foreground"]).arg(point);
+        command.args(["--json", "--config", config, "--timeout", "3s", "mount", "--foreground"]);
+        command.args(arguments).arg(point);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.as_mut().unwrap()), &mut line).unwrap();
@@ -246,6 +251,29 @@ fn umount_works_while_servers_are_dead() {
     servers.iods[0].0.kill().unwrap();
     let output = unmount(&point, false);
     assert!(output.status.success(), "{}", text(&output));
+    assert!(mount.ended().is_some_and(|status| status.success()));
+}
+
+#[test]
+fn a_call_that_a_dead_daemon_does_not_answer_fails_in_time_and_the_log_names_the_daemon() {
+    if !can_mount() {
+        return;
+    }
+    let (mut servers, point) = servers();
+    let log = servers.dir.path().join("log");
+    let mount = Foreground::start_with(&servers.config, &point, &["--log", log.to_str().unwrap()]);
+    let mut file = fs::File::create(point.join("file")).unwrap();
+    std::io::Write::write_all(&mut file, &noise(1 << 20)).unwrap();
+    file.sync_all().unwrap();
+    servers.iods[0].0.kill().unwrap();
+    let began = std::time::Instant::now();
+    assert!(std::io::Write::write_all(&mut file, &noise(1 << 20)).and_then(|()| file.sync_all()).is_err());
+    // Two calls, 3 s each.
+    assert!(began.elapsed() < LONG, "{:?}", began.elapsed());
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("I/O daemon 1"), "{said}");
+    drop(file);
+    mount.signal(Signal::TERM);
     assert!(mount.ended().is_some_and(|status| status.success()));
 }
 
