@@ -22,6 +22,7 @@ use braid_netlab::{Detour, Lab, Spec};
 use self::subject::Subject;
 use super::{
     Papers, line,
+    mounted::fuse_cpu,
     one_client::{DAEMONS, GIGABIT},
     tasks::{CALL_BYTES, WAYS},
 };
@@ -68,11 +69,13 @@ impl Samples {
 /// `rivals`: a client of 1 Gbit/s, then one of 4 Gbit/s.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut samples = Samples::default();
-    let slow = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
-    if slow.lab.spec().tls {
+    if papers.tls.get() {
         // The rivals have nothing to be held against it; ours is in the row `mount`.
         return Ok(Vec::new());
     }
+    let local = || fuse_cpu(papers, CALL_BYTES);
+    let spec = Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() };
+    let slow = papers.lab_that_writes(&spec, &[(0, 0)], local)?;
     let rate = slow.lab.spec().rate;
     let subjects = start(papers, &slow.lab)?;
     sequential(papers, &subjects, "one_client", rate, &mut samples)?;
@@ -83,7 +86,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     drop((far, subjects, slow));
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
-    let fast = papers.lab(&spec, &pairs)?;
+    let fast = papers.lab_that_writes(&spec, &pairs, local)?;
     let rate = DAEMONS as u64 * fast.lab.spec().rate;
     let subjects = start(papers, &fast.lab)?;
     sequential(papers, &subjects, "fast_client", rate, &mut samples)?;
