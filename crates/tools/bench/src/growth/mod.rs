@@ -18,6 +18,7 @@ mod kinds;
 mod memory;
 mod pieces;
 mod plots;
+mod reasons;
 mod series;
 mod stage;
 mod stripes;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{PLANS, Plan, plots};
+use super::{PLANS, Plan, plots, reasons};
 use crate::{
     page::{Kept, PLOTS_BELOW_PAGE, Plot},
     report::short,
@@ -134,12 +134,13 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1})",
+                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1}); {}",
                 name(series),
                 size("from"),
                 size("to"),
                 number("exponent"),
                 number("limit"),
+                reasons::of(plan.name, name(series)),
             );
         }
     }
@@ -170,7 +171,8 @@ mod tests {
             "|  | client + mds + iods |  | 1.00 + 0 + 1.00 | 2.00 + 0 + 2.00 |",
             "|  | MB/s |  | 9.00 | 9.00 |",
             "| memory: metadata server | MiB |  | 2.00 | 2.00 |",
-            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1)",
+            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
+             and each daemon a process more: below linear in the requests",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
         }

@@ -145,6 +145,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
         let command = format!("cargo xtask bench papers {}", row.name);
+        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
         let measures = match papers.measured(row, !args.no_tls) {
             Ok(measures) => measures,
             Err(error) => {
@@ -156,12 +157,14 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         };
         let measures: Vec<Measure> = measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
-            let load = machine::load().map(|load| format!("; load average {load:.1}")).unwrap_or_default();
             store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
         }
         all.extend(measures);
     }
     print!("{}", report::table::render(&machine, &[format!("TCP: {control}"), papers.cpu.describe().to_owned()], &all));
+    if let Ok(report) = serde_json::from_str(&report::json::render(&machine, &[], &all)) {
+        rivals::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
+    }
     ensure!(
         failed.is_empty(),
         "could not be measured: {}; try: cargo xtask bench papers {}",

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{ROWS, plots, rates};
+use super::{ROWS, plots, rates, rivals};
 use crate::{
     page::{self, Kept, PLOTS_BELOW_PAGE},
     report::short,
@@ -72,6 +72,10 @@ pub fn render(rows: &Kept) -> String {
         if plots::of(row.name, kept).is_some() {
             let _ =
                 writeln!(text, "![{}: bars beside their limits]({}/{}.svg)\n", row.name, PLOTS_BELOW_PAGE, row.name);
+        }
+        if row.name == "rivals" {
+            text += &rivals::table::render(kept);
+            continue;
         }
         text += HEAD;
         lines(kept).for_each(|(name, measure)| text += &line(name, measure, kept));

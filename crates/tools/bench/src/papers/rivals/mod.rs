@@ -13,6 +13,7 @@ mod gluster;
 mod loads;
 mod moosefs;
 mod subject;
+pub mod table;
 
 use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
 
@@ -35,6 +36,8 @@ const FAR: Duration = Duration::from_micros(100);
 /// The part of a sample's bytes: a line is full for a second. Rivals that use one line of four take four.
 const PART: (u64, u64) = (2, 3);
 
+/// All that are measured.
+const NAMES: [&str; 5] = [OURS, "gluster_distribute", "gluster_shard", "gluster_disperse", "moosefs"];
 /// Subjects on which small files are not measured.
 const NO_NAMES: [&str; 2] = ["gluster_shard", "gluster_disperse"];
 
