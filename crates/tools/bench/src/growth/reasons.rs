@@ -54,7 +54,7 @@ const REASONS: &[(&str, &str, &str)] = &[
     (
         "directory",
         "mount_stat_again",
-        "a step, not a slope: a mount remembers 294,912 names at most, and asks for each of the others twice",
+        "steps, not a slope: more names than the processor's caches hold; and a mount remembers 262,144 at most, and asks for each of the others twice",
     ),
     (
         "pieces",

@@ -21,6 +21,7 @@ mod rivals;
 mod slow_lines;
 mod small_calls;
 pub mod store;
+mod streams;
 pub mod tables;
 mod taking;
 mod tasks;
@@ -70,6 +71,7 @@ const ROWS: &[Row] = &[
         run: patterns::run,
     },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row { name: "streams", about: "1 to 8 hosts with 1 or 4 tasks each, 4 servers of 2 x 1 Gbit/s", run: streams::run },
     Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
     Row {

@@ -27,6 +27,8 @@ const THEIRS: &[(&str, &str)] = &[
     ("clients.one_file.write", "bound by its disks (Direct-pNFS 2007)"),
     ("cards.write", "505.9 MB/s, 0.69 of its measured NIC rate (CIFS 2007)"),
     ("cards.read", "431.8 MB/s, 0.56 of its measured NIC rate (CIFS 2007)"),
+    ("streams.1x1.write", "85.9 MB/s (CIFS 2007, table 4)"),
+    ("streams.1x1.read", "48.9 MB/s (CIFS 2007, table 4)"),
     ("late", "at the pace of the slowest"),
     ("mpi", "about the library's (2008)"),
     ("small_calls.separate.write.8KiB", "PVFS2 39.4 MB/s at most (Direct-pNFS 2007)"),

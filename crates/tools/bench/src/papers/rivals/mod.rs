@@ -33,6 +33,9 @@ use crate::{measure::Measure, stats::Summary};
 const OURS: &str = "braid";
 /// How much later each byte comes, in each direction, where the hosts are said to be far.
 const FAR: Duration = Duration::from_micros(100);
+/// Small files: those that are far take some ms each.
+const NEAR_FILES: u32 = 2_000;
+const FAR_FILES: u32 = 500;
 /// The part of a sample's bytes: a line is full for a second. Rivals that use one line of four take four.
 const PART: (u64, u64) = (2, 3);
 
@@ -83,9 +86,9 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let subjects = start(papers, &slow.lab)?;
     sequential(papers, &subjects, "one_client", rate, &mut samples)?;
     random(papers, &subjects, &mut samples)?;
-    names(papers, &subjects, "near", &mut samples)?;
+    names(papers, &subjects, "near", NEAR_FILES, &mut samples)?;
     let far = detours(&slow.lab)?;
-    names(papers, &subjects, "far", &mut samples)?;
+    names(papers, &subjects, "far", FAR_FILES, &mut samples)?;
     drop((far, subjects, slow));
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
@@ -164,11 +167,11 @@ fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Resul
 }
 
 /// Not on what has more to do for a name than another of its kind: that would take minutes.
-fn names(papers: &Papers, subjects: &[Subject], word: &str, samples: &mut Samples) -> Result<()> {
+fn names(papers: &Papers, subjects: &[Subject], word: &str, count: u32, samples: &mut Samples) -> Result<()> {
     let subjects: Vec<&Subject> = subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
     each(papers, &subjects, &format!("names, {word}"), |subject, _| {
         subject.cold()?;
-        for (what, value) in loads::names(subject)? {
+        for (what, value) in loads::names(subject, count)? {
             samples.add(format!("names_{word}.{what}.{}", subject.name), "per s", None, value);
         }
         Ok(())
