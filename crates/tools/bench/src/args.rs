@@ -26,6 +26,8 @@ pub enum Command {
     Papers(PapersArgs),
     /// What grows with daemons, clients, files, directories, stripes and requests: CPU, memory, rates, as curves
     Growth(GrowthArgs),
+    /// Measure nothing: make the tables and plots of `docs/performance.md` of what runs kept
+    Tables(TablesArgs),
     /// Many clients of one process
     #[command(hide = true)]
     Clients(ClientsArgs),
@@ -52,6 +54,9 @@ pub struct CoreArgs {
     /// Print JSON: name, value, unit, spread, bar, holds
     #[arg(long)]
     pub json: bool,
+    /// Keep what was measured in this file, in place of what it has of the same rows
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    pub keep: Option<PathBuf>,
     /// Exit 1 and name each bar that does not hold
     #[arg(long)]
     pub check: bool,
@@ -104,6 +109,9 @@ pub struct MountArgs {
     /// Print JSON: name, value, unit, spread, bar, holds
     #[arg(long)]
     pub json: bool,
+    /// Keep what was measured in this file, in place of what it has of the same groups
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    pub keep: Option<PathBuf>,
     /// Exit 1 and name each bar that does not hold
     #[arg(long)]
     pub check: bool,
@@ -203,6 +211,14 @@ pub struct GrowthArgs {
     /// Where the daemons' directories are made, and removed [default: /dev/shm, so that no disk is measured]
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
+}
+
+/// `cargo xtask bench tables`.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct TablesArgs {
+    /// Change nothing: exit 1 and name each file that is not what was kept makes
+    #[arg(long)]
+    pub check: bool,
 }
 
 /// What a process of many clients is told.

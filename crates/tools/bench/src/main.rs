@@ -6,6 +6,7 @@
 //!     ├──── papers/       the papers' figures, on hosts and links of a lab
 //!     ├──── growth/       what each grows with: curves, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
+//!     ├──── page/         docs/performance.md, of what runs kept
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
 //!                   └── workers/      this program again, as a process that echoes or creates
@@ -26,6 +27,7 @@ mod growth;
 mod machine;
 mod measure;
 mod mount;
+mod page;
 mod papers;
 mod parallel;
 mod pinning;
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
         Command::Mount(args) => mount::run(&args),
         Command::Papers(args) => papers::run(&args),
         Command::Growth(args) => growth::run(&args),
+        Command::Tables(args) => page::run(&args),
         Command::Clients(args) => workers::clients::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
@@ -71,11 +74,17 @@ fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
     }
     let chosen = rows::chosen(rows, &args.rows)?;
     let bench = Bench::new(args)?;
+    let machine = machine::describe(&bench.scratch);
     let mut measures = Vec::new();
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
+        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
         let command = args.command_of(name, row.name);
-        measures.extend((row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)));
+        let own: Vec<Measure> = (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
+        if let Some(file) = &args.keep {
+            papers::store::keep(file, row.name, &format!("{machine}{load}"), args.quick, &own)?;
+        }
+        measures.extend(own);
     }
     print(args, &bench, &measures);
     Ok(report::verdict(args.check, &measures))

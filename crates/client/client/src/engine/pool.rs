@@ -162,7 +162,7 @@ impl<D: Driver> Pool<D> {
             node: NodeKind::Iod,
             node_id: self.iod.0,
             cluster: session.cluster,
-            addresses: self.rotated_addresses()?,
+            addresses: self.rotated_addresses(session.id)?,
             role: Role::Client,
             credential,
             secret,
@@ -173,13 +173,14 @@ impl<D: Driver> Pool<D> {
         Ok(Box::new(Pooled { connection, meta }))
     }
 
-    fn rotated_addresses(&self) -> Result<Vec<String>> {
+    /// All of them, beginning with the one whose turn it is.
+    fn rotated_addresses(&self, session: SessionId) -> Result<Vec<String>> {
         let known = Arc::clone(&lock(&self.addresses));
         if known.is_empty() {
             let why = "the cluster map has no address of it";
             return Err(Error::new(Status::Unreachable, why).at(self.server()));
         }
-        let first = self.next_address.fetch_add(1, Ordering::Relaxed) % known.len();
+        let first = first_address(session, self.iod, self.next_address.fetch_add(1, Ordering::Relaxed), known.len());
         Ok(known[first..].iter().chain(&known[..first]).cloned().collect())
     }
 
@@ -190,6 +191,13 @@ impl<D: Driver> Pool<D> {
         };
         Error::new(Status::Unreachable, why).at(self.server())
     }
+}
+
+/// Which of a daemon's addresses is tried first by the connection of this number. Most clients have one connection to a daemon, so that
+/// each begins with another address, and with another one at the next daemon.
+fn first_address(session: SessionId, iod: IodId, connection: usize, addresses: usize) -> usize {
+    let turn = session.0.wrapping_add(u64::from(iod.0)).wrapping_add(connection as u64);
+    (turn % addresses.max(1) as u64) as usize
 }
 
 impl<D: Driver> Lease<'_, D> {
@@ -210,5 +218,20 @@ impl<D: Driver> Lease<'_, D> {
         if self.permit.is_some() || idle.len() < CONNECTIONS_MAX {
             idle.push(pooled);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_are_spread_over_the_cards_of_a_daemon_and_daemons_over_those_of_a_client() {
+        let count = |of: &dyn Fn(u64) -> usize| (1..=60).filter(|number| of(*number) == 0).count();
+        assert_eq!(count(&|client| first_address(SessionId(client), IodId(3), 0, 2)), 30);
+        assert_eq!(count(&|daemon| first_address(SessionId(7), IodId(daemon as u32), 0, 2)), 30);
+        let turns: Vec<usize> = (0..4).map(|connection| first_address(SessionId(9), IodId(1), connection, 3)).collect();
+        assert_eq!(turns, [1, 2, 0, 1]);
+        assert_eq!(first_address(SessionId(u64::MAX), IodId(u32::MAX), usize::MAX, 1), 0);
     }
 }

@@ -18,10 +18,11 @@ mod kinds;
 mod memory;
 mod pieces;
 mod plots;
+mod reasons;
 mod series;
 mod stage;
 mod stripes;
-mod tables;
+pub mod tables;
 mod transfer;
 
 use std::{path::PathBuf, process::ExitCode};
@@ -31,7 +32,7 @@ use anyhow::{Result, bail};
 use crate::{
     args::{CoreArgs, GrowthArgs},
     bench::Bench,
-    machine,
+    machine, page,
     papers::store,
     report,
 };
@@ -86,7 +87,7 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(file) = &args.tables {
-        tables::write(file)?;
+        page::write_section("growth", file)?;
         return Ok(ExitCode::SUCCESS);
     }
     let plans = chosen(&args.curves)?;

@@ -5,6 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{
     fit::{self, Cost, STEP_ROOM, Steep, WHOLE_ROOM},
     memory::Memory,
+    reasons,
 };
 use crate::{measure::Measure, stats::Summary};
 
@@ -154,7 +155,8 @@ impl Curve {
 
     fn named(&self, series: &Series, steep: &Steep) -> Measure {
         let name = format!("growth.{}.{}.from_{}_to_{}", self.name, series.name, steep.sizes.0, steep.sizes.1);
-        Measure::new(name, "", Summary::once(steep.exponent)).at_most(steep.limit, "exponent between these sizes")
+        Measure::new(name, "", Summary::once(steep.exponent))
+            .at_most(steep.limit, format!("exponent between these sizes: {}", reasons::of(self.name, series.name)))
     }
 
     /// Between neighbours, the steepest: memory begins with a base that hides what comes on top in a fit of the whole.

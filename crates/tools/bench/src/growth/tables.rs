@@ -1,48 +1,32 @@
 //! The tables of `docs/performance.md`, made from what was kept, and its plots beside it.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use super::{PLANS, Plan, plots};
-use crate::{papers::store, report::short};
+use super::{PLANS, Plan, plots, reasons};
+use crate::{
+    page::{Kept, PLOTS_BELOW_PAGE, Plot},
+    report::short,
+};
 
-const PAGE: &str = "docs/performance.md";
-const PLOTS: &str = "docs/plots";
-const BEGIN: &str = "<!-- growth: made by cargo xtask bench growth --tables, do not edit -->\n";
-const END: &str = "<!-- growth: end -->\n";
 const MIB: f64 = 1_048_576.0;
 
-/// Puts the tables of a file into the page, between two marks, and the plots into their directory.
-pub fn write(file: &Path) -> Result<()> {
-    let curves = store::read(file)?;
-    ensure!(!curves.is_empty(), "{} has no curves; try: cargo xtask bench growth --json FILE", file.display());
-    let page = fs::read_to_string(PAGE).with_context(|| format!("reading {PAGE}; try: in the root of the project"))?;
-    let page = with(&page, &render(&curves)).with_context(|| format!("{PAGE} has no place for the tables"))?;
-    fs::create_dir_all(PLOTS)?;
-    for (plan, curve) in plans(&curves) {
-        fs::write(format!("{PLOTS}/growth-{}.svg", plan.name), plots::curve(plan, curve))?;
-    }
-    fs::write(PAGE, page).with_context(|| format!("writing {PAGE}"))
-}
-
-fn with(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{tables}{END}{after}"))
+/// The plot of each curve.
+pub fn all_plots(curves: &Kept) -> Vec<Plot> {
+    plans(curves).map(|(plan, curve)| (format!("growth-{}", plan.name), plots::curve(plan, curve))).collect()
 }
 
 /// Those that were kept, in the order of a whole run.
-fn plans(curves: &Map<String, Json>) -> impl Iterator<Item = (&'static Plan, &Json)> {
+fn plans(curves: &Kept) -> impl Iterator<Item = (&'static Plan, &Json)> {
     PLANS.iter().filter_map(|plan| Some((plan, curves.get(plan.name)?)))
 }
 
-fn render(curves: &Map<String, Json>) -> String {
+pub fn render(curves: &Kept) -> String {
     let mut text = String::new();
     for (plan, kept) in plans(curves) {
         text += &curve(plan, kept);
-        let _ = write!(text, "\n![{}](plots/growth-{}.svg)\n", plan.about, plan.name);
+        let _ = write!(text, "\n![{}]({PLOTS_BELOW_PAGE}/growth-{}.svg)\n", plan.about, plan.name);
     }
     text + "\n"
 }
@@ -150,12 +134,13 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1})",
+                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1}); {}",
                 name(series),
                 size("from"),
                 size("to"),
                 number("exponent"),
                 number("limit"),
+                reasons::of(plan.name, name(series)),
             );
         }
     }
@@ -186,7 +171,8 @@ mod tests {
             "|  | client + mds + iods |  | 1.00 + 0 + 1.00 | 2.00 + 0 + 2.00 |",
             "|  | MB/s |  | 9.00 | 9.00 |",
             "| memory: metadata server | MiB |  | 2.00 | 2.00 |",
-            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1)",
+            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
+             and each daemon a process more: below linear in the requests",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
         }
@@ -199,12 +185,5 @@ mod tests {
         assert_eq!(size_of(plan("file_sizes"), 16 << 10), "16 KiB");
         assert_eq!(size_of(plan("directory"), 1_000_000), "1,000,000");
         assert_eq!(size_of(plan("daemons"), 64), "64");
-    }
-
-    #[test]
-    fn the_tables_stand_between_the_marks_and_nothing_else_changes() {
-        let page = format!("before\n{BEGIN}old\n{END}after\n");
-        assert_eq!(with(&page, "new\n").unwrap(), format!("before\n{BEGIN}new\n{END}after\n"));
-        assert!(with("no marks", "").is_none());
     }
 }

@@ -32,6 +32,7 @@ use crate::{
     bench::Bench,
     machine,
     measure::Measure,
+    papers::store,
     report,
     stats::Summary,
 };
@@ -47,13 +48,13 @@ pub struct Sample {
 }
 
 /// Values that are measured one after the other on the same files.
-struct Group {
-    name: &'static str,
-    about: &'static str,
+pub struct Group {
+    pub name: &'static str,
+    pub about: &'static str,
     run: fn(&Bench, &Subject) -> Result<Vec<Sample>>,
 }
 
-const GROUPS: &[Group] = &[
+pub const GROUPS: &[Group] = &[
     Group {
         name: "sequential",
         about: "dd, 1 MiB: new file, rewritten, read with the client cold",
@@ -83,9 +84,18 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
     };
     let bench = Bench::new(&core)?;
     let subjects = subject::start(&bench, args)?;
+    let load = machine::load();
     let samples = measure(&bench, &groups, &subjects)?;
     let measures = judge(args, &bench, &samples);
     let machine = machine::describe(&bench.scratch);
+    if let Some(file) = &args.keep {
+        let load = load.map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
+        for group in &groups {
+            let of = |measure: &&Measure| measure.name.split('.').next() == Some(group.name);
+            let own: Vec<Measure> = measures.iter().filter(of).cloned().collect();
+            store::keep(file, group.name, &format!("{machine}{load}"), args.quick, &own)?;
+        }
+    }
     if args.json {
         println!("{}", report::json::render(&machine, &bench.notes(), &measures));
     } else {

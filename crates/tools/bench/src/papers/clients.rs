@@ -6,6 +6,7 @@ use braid_netlab::Spec;
 use super::{
     Papers, Sample, against, line,
     one_client::GIGABIT,
+    rates::between_all,
     tasks::{CALL_BYTES, Task, WAYS, Way, fill, together},
 };
 use crate::measure::Measure;
@@ -14,11 +15,11 @@ use crate::measure::Measure;
 pub fn eight(papers: &Papers) -> Result<Vec<Measure>> {
     const CLIENTS: usize = 8;
     const DAEMONS: usize = 6;
-    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|at| (at, at)).collect();
     let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
-    let sized = papers.lab(&spec, &pairs)?;
+    let sized = papers.lab(&spec, &between_all(CLIENTS, DAEMONS))?;
     let rate = sized.lab.spec().rate;
-    let bytes = papers.bytes(rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
+    // Four times as long as others, 500 MB of each at the whole rates as in the paper: the last client ends the sample.
+    let bytes = papers.bytes(4 * rate * DAEMONS as u64 / CLIENTS as u64, CALL_BYTES);
     let separate: Vec<Task> = (0..CLIENTS).map(|client| Task::new(client, format!("/own{client}"), 0, bytes)).collect();
     let shared = (0..CLIENTS).map(|client| Task::new(client, "/shared", client as u64 * bytes, bytes));
     let shared: Vec<Task> = shared.collect();
@@ -43,12 +44,10 @@ pub fn sixty(papers: &Papers) -> Result<Vec<Measure>> {
     const TASKS: usize = 60;
     const SERVERS: usize = 4;
     const CARDS: usize = 2;
-    // iperf3 here knows one address of a server: the lines of half the cards, so that the whole takes about twice as much.
-    let pairs: Vec<(usize, usize)> = (0..SERVERS).map(|at| (at, at)).collect();
     let spec = Spec { iods: SERVERS, clients: HOSTS, cards: CARDS, rate: GIGABIT, ..Spec::default() };
-    let sized = papers.lab(&spec, &pairs)?;
+    let sized = papers.lab(&spec, &between_all(HOSTS, SERVERS))?;
     let lines = (SERVERS * CARDS) as u64 * sized.lab.spec().rate;
-    // Four times as long as others: a task of 60 has a small part of the lines, and the last one ends the sample.
+    // Four times as long, too: a task of 60 has a small part of the lines.
     let bytes = papers.bytes(4 * lines / TASKS as u64, CALL_BYTES);
     let task = |at: usize| Task::new(at % HOSTS, format!("/task{at}"), 0, bytes);
     let tasks: Vec<Task> = (0..TASKS).map(task).collect();

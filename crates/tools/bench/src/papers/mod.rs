@@ -14,13 +14,15 @@ mod one_client;
 mod over_tls;
 mod partition;
 mod patterns;
-mod plots;
+pub mod plots;
+mod rates;
 mod references;
 mod rivals;
 mod slow_lines;
 mod small_calls;
 pub mod store;
-mod tables;
+mod streams;
+pub mod tables;
 mod taking;
 mod tasks;
 
@@ -30,16 +32,12 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
 
-use crate::{args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, report, stats::Summary};
+use crate::{args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report, stats::Summary};
 
-/// The part of the machine that iperf3 may need; beyond it a row runs at a part of its rates.
-const MACHINE_MAX: f64 = 0.7;
-/// Parts of the rates.
-const DIVIDES: [u64; 3] = [1, 4, 10];
 /// Of a full frame with 12 bytes of TCP options, and what the wire carries of it.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
 
@@ -73,6 +71,7 @@ const ROWS: &[Row] = &[
         run: patterns::run,
     },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
+    Row { name: "streams", about: "1 to 8 hosts with 1 or 4 tasks each, 4 servers of 2 x 1 Gbit/s", run: streams::run },
     Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
     Row {
@@ -109,8 +108,10 @@ pub struct Papers {
     cpu: CpuMeter,
     /// Whether the row that runs now is measured with encrypted connections, once.
     tls: Cell<bool>,
-    /// At which part of its rates each lab ran: with encrypted connections it is the same.
+    /// At which part of its rates each lab of the row ran: with encrypted connections it is the same.
     divides: RefCell<Vec<(Spec, u64)>>,
+    /// What the traffic of these labs needed of the machine.
+    needs: RefCell<Vec<rates::Needs>>,
 }
 
 /// `cargo xtask bench papers`.
@@ -120,7 +121,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if let Some(file) = &args.tables {
-        tables::write(file)?;
+        page::write_section("papers", file)?;
         return Ok(ExitCode::SUCCESS);
     }
     let chosen = chosen(&args.rows)?;
@@ -138,22 +139,40 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         cpu,
         tls: Cell::new(false),
         divides: RefCell::default(),
+        needs: RefCell::default(),
     };
     let machine = machine::describe(&papers.dir);
     let control = papers.congestion.clone().unwrap_or_else(machine_use::congestion);
-    let mut all = Vec::new();
+    let (mut all, mut failed) = (Vec::new(), Vec::new());
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
         let command = format!("cargo xtask bench papers {}", row.name);
-        let measures = papers.measured(row, !args.no_tls)?;
+        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
+        let measures = match papers.measured(row, !args.no_tls) {
+            Ok(measures) => measures,
+            Err(error) => {
+                // The others are measured all the same.
+                eprintln!("bench: {} failed: {error:#}", row.name);
+                failed.push(row.name);
+                continue;
+            }
+        };
         let measures: Vec<Measure> = measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
-            let load = machine::load().map(|load| format!("; load average {load:.1}")).unwrap_or_default();
             store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
         }
         all.extend(measures);
     }
     print!("{}", report::table::render(&machine, &[format!("TCP: {control}"), papers.cpu.describe().to_owned()], &all));
+    if let Ok(report) = serde_json::from_str(&report::json::render(&machine, &[], &all)) {
+        rivals::table::losses(&report).iter().for_each(|loss| println!("ours loses: {loss}"));
+    }
+    ensure!(
+        failed.is_empty(),
+        "could not be measured: {}; try: cargo xtask bench papers {}",
+        failed.join(", "),
+        failed.join(" ")
+    );
     Ok(report::verdict(args.check, &all))
 }
 
@@ -168,7 +187,10 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Row>> {
 impl Papers {
     /// A row with plain connections, and once more with encrypted ones.
     fn measured(&self, row: &Row, with_tls: bool) -> Result<Vec<Measure>> {
-        let plain = (row.run)(self)?;
+        self.divides.borrow_mut().clear();
+        self.needs.borrow_mut().clear();
+        let mut plain = (row.run)(self)?;
+        plain.extend(rates::measures(row.name, &self.needs.borrow()));
         if !with_tls {
             return Ok(plain);
         }
@@ -181,29 +203,6 @@ impl Papers {
 
     fn repetitions(&self) -> u32 {
         if self.tls.get() { 1 } else { self.repetitions }
-    }
-
-    /// A lab like this one, at such a part of the rates that iperf3 between `pairs` of (client, daemon) leaves room on the machine.
-    fn lab(&self, spec: &Spec, pairs: &[(usize, usize)]) -> Result<Sized> {
-        let before = self.divides.borrow().iter().find(|(of, _)| of == spec).map(|(_, divide)| *divide);
-        if let Some(divide) = self.divide.or(before.filter(|_| self.tls.get())) {
-            return self.lab_at(spec, divide);
-        }
-        for divide in DIVIDES {
-            let sized = self.lab_at(spec, divide)?;
-            let mut used: f64 = 0.0;
-            for reverse in [false, true] {
-                let start = machine_use::Use::now()?;
-                references::sample(self, &sized.lab, pairs, reverse, 1)?;
-                used = used.max(machine_use::Use::now()?.since(start));
-            }
-            eprintln!("bench: at 1/{divide} of the rates iperf3 uses {:.0} % of the machine", used * 100.0);
-            if used <= MACHINE_MAX {
-                self.divides.borrow_mut().push((spec.clone(), divide));
-                return Ok(sized);
-            }
-        }
-        bail!("the machine is too busy for 1/{} of the rates; try: later, or --divide", DIVIDES[DIVIDES.len() - 1])
     }
 
     /// A lab like this one, at this part of the rates.

@@ -14,11 +14,13 @@ use super::{
     taking::Taking,
     tasks::{CALL_BYTES, WAYS, Way, fill},
 };
-use crate::measure::Measure;
+use crate::{measure::Measure, mount::passthrough::Passthrough};
 
 /// `mount`: with the client's line as the limit, then with the daemons'.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
-    let slow = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
+    let slow = papers.lab_that_writes(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)], || {
+        fuse_cpu(papers, CALL_BYTES)
+    })?;
     let tasks = alone(papers, slow.lab.spec().rate);
     fill(papers, &slow.lab, &tasks, None)?;
     let mount = Mount::new(papers, &slow.lab, 0)?;
@@ -32,7 +34,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     drop((mount, slow));
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
-    let fast = papers.lab(&spec, &pairs)?;
+    let fast = papers.lab_that_writes(&spec, &pairs, || fuse_cpu(papers, CALL_BYTES))?;
     let tasks = alone(papers, DAEMONS as u64 * fast.lab.spec().rate);
     fill(papers, &fast.lab, &tasks, None)?;
     let mount = Mount::new(papers, &fast.lab, 0)?;
@@ -107,6 +109,21 @@ pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command 
     command.args([format!("{at}={}", start / block), format!("count={}", bytes / block)]);
     command.args([flags, "status=none"]);
     command
+}
+
+/// Seconds of CPU for each GiB that `dd` writes over through libfuse's passthrough, with calls of so many bytes, where the daemons
+/// have their files.
+pub fn fuse_cpu(papers: &Papers, block: u64) -> Result<f64> {
+    const BYTES: u64 = 64 << 20;
+    let dir = tempfile::tempdir_in(&papers.dir)?;
+    let passthrough = Passthrough::start(dir.path())?;
+    let file = passthrough.point().join("file");
+    let write = || succeed(&mut dd(&file, Way::Write, block, 0, BYTES));
+    write()?;
+    let start = papers.cpu.now()?;
+    (0..2).try_for_each(|_| write())?;
+    let cpu = papers.cpu.now()?.saturating_sub(start);
+    Ok(cpu.as_secs_f64() / (2.0 * BYTES as f64 / f64::from(1 << 30)))
 }
 
 impl Drop for Mount {

@@ -13,6 +13,7 @@ use super::{
     Papers,
     curves::{FAST_ETHERNET, Point, bytes, measured, size},
     line,
+    rates::between_all,
     tasks::{Task, Way, fill_striped},
 };
 use crate::measure::Measure;
@@ -25,9 +26,8 @@ const STRIPES: [u64; 3] = GROUPS;
 
 /// `partition`: reads, as the paper's: each group size on each stripe size, and a file for each task instead; the limit is the daemons' lines.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
-    let pairs: Vec<(usize, usize)> = (0..TASKS).map(|at| (at, at)).collect();
     let spec = Spec { iods: TASKS, clients: TASKS, rate: FAST_ETHERNET, ..Spec::default() };
-    let sized = papers.lab(&spec, &pairs)?;
+    let sized = papers.lab(&spec, &between_all(TASKS, TASKS))?;
     let rate = sized.lab.spec().rate;
     let bytes = bytes(papers, rate);
     let mut points = Vec::new();

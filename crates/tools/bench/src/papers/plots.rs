@@ -1,33 +1,20 @@
 //! Plots of rows with more than two points, by the same code as those of `braid bench`'s pages.
 
-use std::{fs, path::Path};
-
-use anyhow::{Context, Result};
 use braid_bench_user::{
     report::{Bound, Row, Unit, plot},
     stats::Summary,
 };
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
 use super::tables::{beside, lines};
+use crate::page::{Kept, Plot};
 
-/// Where they are.
-const DIR: &str = "docs/plots";
-/// The same for the page that shows them.
-pub const BELOW_PAGE: &str = "plots";
 /// Fewer points are no curve.
 const POINTS_MIN: usize = 3;
 
-/// Writes the plot of each row that has one.
-pub fn write(rows: &Map<String, Json>) -> Result<()> {
-    fs::create_dir_all(DIR).with_context(|| format!("making {DIR}"))?;
-    for (name, row) in rows {
-        if let Some(text) = of(name, row) {
-            let file = Path::new(DIR).join(format!("{name}.svg"));
-            fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
-        }
-    }
-    Ok(())
+/// The plot of each row that has one.
+pub fn all(rows: &Kept) -> Vec<Plot> {
+    rows.iter().filter_map(|(name, row)| Some((name.clone(), of(name, row)?))).collect()
 }
 
 /// The plot of a kept row; `None` where it has too few rates.

@@ -10,52 +10,96 @@ use anyhow::{Context, Result, anyhow, bail};
 use braid_netlab::{Host, Lab};
 use serde_json::Value;
 
-use super::{Papers, Sample, taking::Taking};
+use super::{Papers, Sample, machine_use::Use, taking::Taking};
 
-const PORT: &str = "5201";
+/// A server for the first client listens here, for the next one a port further.
+const PORT: usize = 5201;
 /// How often a client tries to reach a server, which needs a moment to listen.
 const TRIES_MAX: u32 = 100;
 
+/// What streams carry first is not counted where the use of the machine is: they begin one after the other.
+const OMIT: Duration = Duration::from_secs(1);
+/// Between the last stream's start and the first one's there may be so much for each.
+const APART: Duration = Duration::from_millis(5);
+
 /// What one stream between each of these (client, daemon) carries at the same time, in all. `reverse`: from daemons to clients.
 pub fn sample(papers: &Papers, lab: &Lab, pairs: &[(usize, usize)], reverse: bool, seconds: u32) -> Result<Sample> {
-    let hosts = |(client, daemon): &(usize, usize)| -> Result<(Host, Host)> {
-        Ok((lab.client_host(*client)?.clone(), lab.network().host(&format!("iod{daemon}"))?.clone()))
-    };
-    let hosts = pairs.iter().map(hosts).collect::<Result<Vec<_>>>()?;
-    let servers = hosts.iter().map(|(_, daemon)| Server::start(daemon)).collect::<Result<Vec<_>>>()?;
+    let (streams, _servers) = streams(lab, pairs)?;
     let taking = Taking::start(papers, lab)?;
-    let rates = thread::scope(|scope| {
-        let started: Vec<_> =
-            hosts.iter().map(|(client, daemon)| scope.spawn(|| stream(client, daemon, reverse, seconds))).collect();
-        started
-            .into_iter()
-            .map(|thread| thread.join().map_err(|_| anyhow!("a thread panicked"))?)
-            .collect::<Result<Vec<f64>>>()
+    let mb_per_second = thread::scope(|scope| {
+        let started: Vec<_> = streams
+            .iter()
+            .map(|stream| scope.spawn(|| stream.run(reverse, &["--time", &seconds.to_string()])))
+            .collect();
+        carried(started)
     })?;
-    let mb_per_second: f64 = rates.iter().sum();
     let taken = taking.end(papers, lab, (mb_per_second * 1e6 * f64::from(seconds)) as u64)?;
-    drop(servers);
     Ok(Sample { mb_per_second, ..taken })
 }
 
-fn stream(client: &Host, daemon: &Host, reverse: bool, seconds: u32) -> Result<f64> {
-    let time = seconds.to_string();
-    for _ in 0..TRIES_MAX {
-        let mut command = client.command("iperf3");
-        command.args(["--client", daemon.address(), "--port", PORT, "--json", "--time", &time]);
-        if reverse {
-            command.arg("--reverse");
+/// The part of the machine that is busy while such streams run, and what they carry then in MB/s.
+pub fn used(lab: &Lab, pairs: &[(usize, usize)], reverse: bool) -> Result<(f64, f64)> {
+    let (streams, _servers) = streams(lab, pairs)?;
+    let seconds = 1 + pairs.len() as u64 / 32;
+    let arguments = ["--time".to_owned(), seconds.to_string(), "--omit".to_owned(), OMIT.as_secs().to_string()];
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    thread::scope(|scope| {
+        let started: Vec<_> = streams.iter().map(|stream| scope.spawn(|| stream.run(reverse, &arguments))).collect();
+        thread::sleep(OMIT + APART * u32::try_from(pairs.len())?);
+        let start = Use::now()?;
+        thread::sleep(Duration::from_millis(700) * u32::try_from(seconds)?);
+        let used = Use::now()?.since(start);
+        Ok((used, carried(started)?))
+    })
+}
+
+/// What all say together; all end before the first failure is told.
+fn carried(started: Vec<thread::ScopedJoinHandle<'_, Result<f64>>>) -> Result<f64> {
+    let ended: Vec<_> = started.into_iter().map(thread::ScopedJoinHandle::join).collect();
+    ended.into_iter().map(|ended| ended.map_err(|_| anyhow!("a thread panicked"))?).sum()
+}
+
+/// A stream for each pair, and their servers.
+fn streams(lab: &Lab, pairs: &[(usize, usize)]) -> Result<(Vec<Stream>, Vec<Server>)> {
+    let stream = |(client, daemon): &(usize, usize)| -> Result<Stream> {
+        let (host, daemon) = (lab.client_host(*client)?.clone(), lab.network().host(&format!("iod{daemon}"))?.clone());
+        // Clients take turns with the cards of a server.
+        let address = daemon.addresses.get(client % daemon.addresses.len().max(1)).context("a host has an address")?;
+        Ok(Stream { client: host, address: address.clone(), port: (PORT + client).to_string(), daemon })
+    };
+    let streams = pairs.iter().map(stream).collect::<Result<Vec<_>>>()?;
+    let servers = streams.iter().map(|stream| Server::start(&stream.daemon, &stream.port)).collect::<Result<_>>()?;
+    Ok((streams, servers))
+}
+
+/// From a client to a daemon's host.
+struct Stream {
+    client: Host,
+    daemon: Host,
+    address: String,
+    port: String,
+}
+
+impl Stream {
+    /// Millions of bytes a second.
+    fn run(&self, reverse: bool, arguments: &[&str]) -> Result<f64> {
+        for _ in 0..TRIES_MAX {
+            let mut command = self.client.command("iperf3");
+            command.args(["--client", &self.address, "--port", &self.port, "--json"]).args(arguments);
+            if reverse {
+                command.arg("--reverse");
+            }
+            let output = command.stdin(Stdio::null()).output().context("running iperf3")?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            match received(&text) {
+                Ok(rate) => return Ok(rate),
+                // It exits with 0 also when it reaches no server.
+                Err(_) if text.contains("unable to connect") => thread::sleep(Duration::from_millis(20)),
+                Err(error) => return Err(error.context(text)),
+            }
         }
-        let output = command.stdin(Stdio::null()).output().context("running iperf3")?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        match received(&text) {
-            Ok(rate) => return Ok(rate),
-            // It exits with 0 also when it reaches no server.
-            Err(_) if text.contains("unable to connect") => thread::sleep(Duration::from_millis(20)),
-            Err(error) => return Err(error.context(text)),
-        }
+        bail!("iperf3 on {} cannot be reached", self.daemon.name)
     }
-    bail!("iperf3 on {} cannot be reached", daemon.name)
 }
 
 /// Millions of bytes a second, as the receiver saw them.
@@ -69,9 +113,9 @@ fn received(report: &str) -> Result<f64> {
 struct Server(Child);
 
 impl Server {
-    fn start(host: &Host) -> Result<Self> {
+    fn start(host: &Host, port: &str) -> Result<Self> {
         let mut command: Command = host.command("iperf3");
-        command.args(["--server", "--one-off", "--port", PORT]).stdin(Stdio::null());
+        command.args(["--server", "--one-off", "--port", port]).stdin(Stdio::null());
         Ok(Self(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().context("starting iperf3")?))
     }
 }

@@ -7,6 +7,7 @@ use super::{
     Papers, Sample, beside,
     curves::FAST_ETHERNET,
     line,
+    rates::between_all,
     tasks::{Task, WAYS, Way, fill, together},
 };
 use crate::measure::Measure;
@@ -19,15 +20,14 @@ const CALL_BYTES: u64 = 2 << 20;
 /// `slow_lines`: the limit is the clients' lines, or the daemons' where these are fewer.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let most = CLIENTS.into_iter().max().unwrap_or_default();
-    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|at| (at, at)).collect();
     let spec = Spec { iods: DAEMONS, clients: most, rate: FAST_ETHERNET, ..Spec::default() };
-    let sized = papers.lab(&spec, &pairs)?;
+    let sized = papers.lab(&spec, &between_all(most, DAEMONS))?;
     let rate = sized.lab.spec().rate;
     let mut all = Vec::new();
     for clients in CLIENTS {
         let lines = clients.min(DAEMONS);
-        // Half as long as others: there are many points.
-        let bytes = papers.bytes(rate * lines as u64 / clients as u64 / 2, CALL_BYTES);
+        // Twice as long as others: a client of eight has few calls in it, and the last one ends the sample.
+        let bytes = papers.bytes(2 * rate * lines as u64 / clients as u64, CALL_BYTES);
         let task = |client| Task::new(client, format!("/{client}of{clients}"), 0, bytes).in_calls_of(CALL_BYTES);
         let tasks: Vec<Task> = (0..clients).map(task).collect();
         fill(papers, &sized.lab, &tasks, None)?;

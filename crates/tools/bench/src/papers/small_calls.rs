@@ -10,8 +10,9 @@ use braid_netlab::{Lab, Spec};
 
 use super::{
     Papers, Sample, against, line, measures,
-    mounted::{Mount, dd},
+    mounted::{Mount, dd, fuse_cpu},
     one_client::GIGABIT,
+    rates::between_all,
     taking::Taking,
     tasks::{Task, WAYS, Way, fill},
 };
@@ -26,9 +27,8 @@ const PART: f64 = 0.9;
 
 /// `small_calls`: a file for each client, then one of all.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
-    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|at| (at, at)).collect();
     let spec = Spec { iods: DAEMONS, clients: CLIENTS, rate: GIGABIT, ..Spec::default() };
-    let sized = papers.lab(&spec, &pairs)?;
+    let sized = papers.lab_that_writes(&spec, &between_all(CLIENTS, DAEMONS), || fuse_cpu(papers, SMALL_BYTES))?;
     let lab = &sized.lab;
     let rate = lab.spec().rate;
     // Two thirds as long as others: there are many samples.

@@ -1,16 +1,15 @@
 //! The tables of `docs/performance.md`, made from what was kept.
 
-use std::{fmt::Write as _, fs, path::Path};
+use std::fmt::Write as _;
 
-use anyhow::{Context, Result, ensure};
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 
-use super::{ROWS, plots, store};
-use crate::report::short;
+use super::{ROWS, plots, rates, rivals};
+use crate::{
+    page::{self, Kept, PLOTS_BELOW_PAGE},
+    report::short,
+};
 
-const PAGE: &str = "docs/performance.md";
-const BEGIN: &str = "<!-- papers: made by cargo xtask bench papers --tables, do not edit -->\n";
-const END: &str = "<!-- papers: end -->\n";
 const HEAD: &str = "\
 | measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | theirs |
 |---|---|---|---|---|---|---|---|---|
@@ -28,6 +27,8 @@ const THEIRS: &[(&str, &str)] = &[
     ("clients.one_file.write", "bound by its disks (Direct-pNFS 2007)"),
     ("cards.write", "505.9 MB/s, 0.69 of its measured NIC rate (CIFS 2007)"),
     ("cards.read", "431.8 MB/s, 0.56 of its measured NIC rate (CIFS 2007)"),
+    ("streams.1x1.write", "85.9 MB/s (CIFS 2007, table 4)"),
+    ("streams.1x1.read", "48.9 MB/s (CIFS 2007, table 4)"),
     ("late", "at the pace of the slowest"),
     ("mpi", "about the library's (2008)"),
     ("small_calls.separate.write.8KiB", "PVFS2 39.4 MB/s at most (Direct-pNFS 2007)"),
@@ -39,22 +40,11 @@ const THEIRS: &[(&str, &str)] = &[
     ("request_size.512KiB", "a drop, unexplained (1996)"),
 ];
 
-/// Puts the tables of a file into the page, between two marks.
-pub fn write(file: &Path) -> Result<()> {
-    let rows = store::read(file)?;
-    ensure!(!rows.is_empty(), "{} has no rows; try: cargo xtask bench papers --json FILE", file.display());
-    let page = fs::read_to_string(PAGE).with_context(|| format!("reading {PAGE}; try: in the root of the project"))?;
-    let page = with(&page, &render(&rows)).with_context(|| format!("{PAGE} has no place for the tables"))?;
-    fs::write(PAGE, page).with_context(|| format!("writing {PAGE}"))?;
-    plots::write(&rows)
-}
-
 /// The measures that have a line, or a bar in a plot: not what stands beside others.
 pub fn lines(row: &Json) -> impl Iterator<Item = (&str, &Json)> {
-    let measures = row["measures"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let named = measures.iter().map(|measure| (measure["name"].as_str().unwrap_or_default(), measure));
-    named.filter(|(name, measure)| {
-        let has_line = measure["unit"].as_str().is_some_and(|unit| !["s/GiB", "segments", "times"].contains(&unit));
+    page::measures(row).filter(|(name, measure)| {
+        let has_line =
+            measure["unit"].as_str().is_some_and(|unit| !["s/GiB", "segments", "times", rates::UNIT].contains(&unit));
         has_line && !name.ends_with(".limit") && !name.ends_with(".tls")
     })
 }
@@ -64,15 +54,8 @@ pub fn beside<'a>(row: &'a Json, name: &str, what: &str) -> Option<&'a Json> {
     row["measures"].as_array()?.iter().find(|other| other["name"] == format!("{name}.{what}").as_str())
 }
 
-/// The page with this between the marks.
-fn with(page: &str, tables: &str) -> Option<String> {
-    let (before, rest) = page.split_once(BEGIN)?;
-    let (_, after) = rest.split_once(END)?;
-    Some(format!("{before}{BEGIN}{tables}{END}{after}"))
-}
-
 /// A table of each row, in the order of a whole run.
-fn render(rows: &Map<String, Json>) -> String {
+pub fn render(rows: &Kept) -> String {
     let mut text = String::new();
     for row in ROWS {
         let Some(kept) = rows.get(row.name) else { continue };
@@ -82,14 +65,39 @@ fn render(rows: &Map<String, Json>) -> String {
             "\n**{}**: {}  \n{machine}; plain connections, and TLS in its column; `cargo xtask bench papers {}`\n\n",
             row.name, row.about, row.name
         );
+        if let Some(needs) = needs(kept) {
+            let _ = writeln!(
+                text,
+                "The same traffic by iperf3, with local writes, needs of the machine (70 % at most): {needs}.\n"
+            );
+        }
         if plots::of(row.name, kept).is_some() {
             let _ =
-                writeln!(text, "![{}: bars beside their limits]({}/{}.svg)\n", row.name, plots::BELOW_PAGE, row.name);
+                writeln!(text, "![{}: bars beside their limits]({}/{}.svg)\n", row.name, PLOTS_BELOW_PAGE, row.name);
+        }
+        if row.name == "rivals" {
+            text += &rivals::table::render(kept);
+            continue;
         }
         text += HEAD;
         lines(kept).for_each(|(name, measure)| text += &line(name, measure, kept));
     }
     text + "\n"
+}
+
+/// `84 % at 1/1, 22 % at 1/4`; of the next lab after a semicolon.
+fn needs(row: &Json) -> Option<String> {
+    let mut labs: Vec<(&str, Vec<String>)> = Vec::new();
+    for measure in row["measures"].as_array()?.iter().filter(|measure| measure["unit"] == rates::UNIT) {
+        let (lab, divide) = measure["name"].as_str()?.rsplit_once(".at")?;
+        let said = format!("{:.0} % at 1/{divide}", measure["value"].as_f64()? * 100.0);
+        match labs.last_mut().filter(|(last, _)| *last == lab) {
+            Some((_, all)) => all.push(said),
+            None => labs.push((lab, vec![said])),
+        }
+    }
+    let labs: Vec<String> = labs.iter().map(|(_, said)| said.join(", ")).collect();
+    (!labs.is_empty()).then(|| labs.join("; "))
 }
 
 fn line(name: &str, measure: &Json, row: &Json) -> String {
@@ -157,17 +165,22 @@ mod tests {
         let over_tls = Sample { mb_per_second: 88.0, cpu_per_gib: 6.0, ..sample };
         let [plain, tls] =
             [sample, over_tls].map(|sample| against("one_client.read", &[sample], 0.97, 100.0, "one iperf3 stream, "));
-        let measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
+        let mut measures: Vec<Measure> = crate::papers::over_tls::beside(plain, &tls);
+        let need = |name: &str, part| Measure::new(name, rates::UNIT, crate::stats::Summary::once(part));
+        measures.extend([need("one_client.needs.lab1.at1", 0.84), need("one_client.needs.lab1.at4", 0.22)]);
+        measures.push(need("one_client.needs.lab2.at1", 0.1));
         let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &measures)).unwrap();
-        let mut rows = Map::new();
+        let mut rows = Kept::new();
         rows.insert("one_client".to_owned(), report);
         let text = render(&rows);
         let wanted = "| one_client.read | 99.0 [99.0 – 99.0] | 0.990 | 100 | 0.97 x one iperf3 stream, 100.0: holds | 88.0 | \
                       2.00, 6.00 (3.0) DOES NOT HOLD | 7.00, 1.00 | 0.60 of the line (2008) |";
         assert!(text.contains(wanted), "{text}");
+        assert!(
+            text.contains("needs of the machine (70 % at most): 84 % at 1/1, 22 % at 1/4; 10 % at 1/1.\n\n|"),
+            "{text}"
+        );
+        assert!(!text.contains("| one_client.needs"), "{text}");
         assert!(!text.contains("plots/"), "one point is no plot: {text}");
-        let page = format!("above\n{BEGIN}old\n{END}below\n");
-        assert_eq!(with(&page, "new\n").unwrap(), format!("above\n{BEGIN}new\n{END}below\n"));
-        assert_eq!(with("no marks", ""), None);
     }
 }

@@ -16,8 +16,7 @@ use crate::{
     papers::tasks::{CALL_BYTES, Way},
 };
 
-/// Small files, and what is in each.
-const FILES: u32 = 2_000;
+/// What is in each small file.
 const SMALL_BYTES: usize = 4096;
 const FILE: &str = "file";
 
@@ -52,24 +51,25 @@ pub fn random(subject: &Subject, seconds: u32) -> Result<[(&'static str, f64); 2
     Ok([("mean", mean), ("p99", p99)])
 }
 
-/// Small files made and written, asked for, and removed, one after the other: each per second.
-pub fn names(subject: &Subject) -> Result<[(&'static str, f64); 3]> {
+/// So many small files made and written, asked for, and removed, one after the other: each per second.
+pub fn names(subject: &Subject, count: u32) -> Result<[(&'static str, f64); 3]> {
     let dir = PathBuf::from(subject.path("names"));
     fs::create_dir(&dir)?;
     let contents = [0x5a; SMALL_BYTES];
-    let create = each(&dir, |path| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(&contents))?;
-    let stat = each(&dir, |path| {
+    let create =
+        each(&dir, count, |path| OpenOptions::new().write(true).create_new(true).open(path)?.write_all(&contents))?;
+    let stat = each(&dir, count, |path| {
         let size = rustix::fs::lstat(path)?.st_size;
         if size == SMALL_BYTES as i64 { Ok(()) } else { Err(std::io::Error::other(format!("a size of {size}"))) }
     })?;
-    let unlink = each(&dir, |path| fs::remove_file(path))?;
+    let unlink = each(&dir, count, |path| fs::remove_file(path))?;
     fs::remove_dir(&dir)?;
     Ok([("create", create), ("stat", stat), ("unlink", unlink)])
 }
 
-fn each(dir: &Path, call: impl Fn(&Path) -> std::io::Result<()>) -> Result<f64> {
-    let paths: Vec<PathBuf> = (0..FILES).map(|at| dir.join(format!("file{at:06}"))).collect();
+fn each(dir: &Path, count: u32, call: impl Fn(&Path) -> std::io::Result<()>) -> Result<f64> {
+    let paths: Vec<PathBuf> = (0..count).map(|at| dir.join(format!("file{at:06}"))).collect();
     let start = Instant::now();
     paths.iter().try_for_each(|path| call(path).with_context(|| path.display().to_string()))?;
-    Ok(f64::from(FILES) / start.elapsed().as_secs_f64())
+    Ok(f64::from(count) / start.elapsed().as_secs_f64())
 }

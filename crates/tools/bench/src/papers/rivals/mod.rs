@@ -13,6 +13,7 @@ mod gluster;
 mod loads;
 mod moosefs;
 mod subject;
+pub mod table;
 
 use std::{borrow::Borrow, collections::BTreeMap, time::Duration};
 
@@ -22,6 +23,7 @@ use braid_netlab::{Detour, Lab, Spec};
 use self::subject::Subject;
 use super::{
     Papers, line,
+    mounted::fuse_cpu,
     one_client::{DAEMONS, GIGABIT},
     tasks::{CALL_BYTES, WAYS},
 };
@@ -31,9 +33,14 @@ use crate::{measure::Measure, stats::Summary};
 const OURS: &str = "braid";
 /// How much later each byte comes, in each direction, where the hosts are said to be far.
 const FAR: Duration = Duration::from_micros(100);
+/// Small files: those that are far take some ms each.
+const NEAR_FILES: u32 = 2_000;
+const FAR_FILES: u32 = 500;
 /// The part of a sample's bytes: a line is full for a second. Rivals that use one line of four take four.
 const PART: (u64, u64) = (2, 3);
 
+/// All that are measured.
+const NAMES: [&str; 5] = [OURS, "gluster_distribute", "gluster_shard", "gluster_disperse", "moosefs"];
 /// Subjects on which small files are not measured.
 const NO_NAMES: [&str; 2] = ["gluster_shard", "gluster_disperse"];
 
@@ -68,22 +75,24 @@ impl Samples {
 /// `rivals`: a client of 1 Gbit/s, then one of 4 Gbit/s.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut samples = Samples::default();
-    let slow = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;
-    if slow.lab.spec().tls {
+    if papers.tls.get() {
         // The rivals have nothing to be held against it; ours is in the row `mount`.
         return Ok(Vec::new());
     }
+    let local = || fuse_cpu(papers, CALL_BYTES);
+    let spec = Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() };
+    let slow = papers.lab_that_writes(&spec, &[(0, 0)], local)?;
     let rate = slow.lab.spec().rate;
     let subjects = start(papers, &slow.lab)?;
     sequential(papers, &subjects, "one_client", rate, &mut samples)?;
     random(papers, &subjects, &mut samples)?;
-    names(papers, &subjects, "near", &mut samples)?;
+    names(papers, &subjects, "near", NEAR_FILES, &mut samples)?;
     let far = detours(&slow.lab)?;
-    names(papers, &subjects, "far", &mut samples)?;
+    names(papers, &subjects, "far", FAR_FILES, &mut samples)?;
     drop((far, subjects, slow));
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
-    let fast = papers.lab(&spec, &pairs)?;
+    let fast = papers.lab_that_writes(&spec, &pairs, local)?;
     let rate = DAEMONS as u64 * fast.lab.spec().rate;
     let subjects = start(papers, &fast.lab)?;
     sequential(papers, &subjects, "fast_client", rate, &mut samples)?;
@@ -158,11 +167,11 @@ fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Resul
 }
 
 /// Not on what has more to do for a name than another of its kind: that would take minutes.
-fn names(papers: &Papers, subjects: &[Subject], word: &str, samples: &mut Samples) -> Result<()> {
+fn names(papers: &Papers, subjects: &[Subject], word: &str, count: u32, samples: &mut Samples) -> Result<()> {
     let subjects: Vec<&Subject> = subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
     each(papers, &subjects, &format!("names, {word}"), |subject, _| {
         subject.cold()?;
-        for (what, value) in loads::names(subject)? {
+        for (what, value) in loads::names(subject, count)? {
             samples.add(format!("names_{word}.{what}.{}", subject.name), "per s", None, value);
         }
         Ok(())
