@@ -96,8 +96,19 @@ impl Error {
         self
     }
 
+    /// What `server` said; of the server that it blames, where it blames another.
     pub(crate) fn refused(server: impl fmt::Display, failure: Failure) -> Self {
-        Self::new(failure.status, failure.to_string()).at(server)
+        let error = Self::new(failure.status, failure.to_string());
+        match failure.blamed() {
+            Some(other) => error.at(other),
+            None => error.at(server),
+        }
+    }
+
+    /// The same of a server that was given up.
+    pub(crate) fn unreachable(mut self) -> Self {
+        self.0.status = Status::Unreachable;
+        self
     }
 
     pub(crate) fn broken(server: impl fmt::Display, error: WireError) -> Self {
