@@ -74,10 +74,25 @@ impl Limits {
         let each = iods.iter().filter_map(|iod| self.rate(one, Some(*iod)));
         let mut ceilings: Vec<Ceiling> = each.map(|limit| times(limit, iods.len())).collect();
         if iods.len() == self.iods.len() {
-            ceilings.extend(self.rate(all, None).map(|limit| times(limit, 1)));
+            ceilings.extend(self.together(one, all));
         }
         ceilings.extend(self.rate(LimitKind::Memory, None).map(|limit| times(limit, 1)));
         ceilings
+    }
+
+    /// Of bytes to or from all daemons together: the most that the client's line was seen to carry, for all at once or for one
+    /// alone. Many senders at one port may overflow its queue (incast), and that is no limit of the line.
+    fn together(&self, one: LimitKind, all: LimitKind) -> Option<Ceiling> {
+        let together = self.rate(all, None)?;
+        let alone = self.all.iter().filter(|limit| limit.kind == one);
+        let alone = alone.max_by(|a, b| a.median().total_cmp(&b.median()));
+        match alone.filter(|alone| alone.median() > together.median()) {
+            Some(alone) => {
+                let limit = format!("{}, which alone got more than all at once", alone.name);
+                Some(Ceiling { limit, rate: alone.median() })
+            }
+            None => Some(times(together, 1)),
+        }
     }
 
     /// Of bytes that go to these daemons' disks, equally many to each daemon. Daemons on one disk share it.
@@ -198,17 +213,34 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_binds_where_it_is_less_than_each_by_itself() {
-        let mut limits = limits();
-        limits
-            .all
-            .iter_mut()
-            .filter(|limit| limit.kind == LimitKind::SendAll)
-            .for_each(|all| all.samples = vec![150.0]);
+    fn all_at_once_binds_where_it_is_less_than_all_by_themselves() {
+        let limits = sending([100.0, 90.0], 150.0);
         let bound = bind(150.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
-        let alone = bind(150.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
+        let alone = bind(50.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
         assert_eq!(alone.limit, "Send of 1", "it says nothing about one of them");
+    }
+
+    #[test]
+    fn what_one_daemon_gets_alone_the_line_carries_for_all() {
+        // Incast: a line of 117 on which all at once get 20.
+        let limits = sending([110.0, 117.0], 20.0);
+        let bound = bind(117.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
+        let says = "Send of 2, which alone got more than all at once";
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), (says, 117.0, 100.0));
+    }
+
+    /// Each daemon alone, and both at once.
+    fn sending(each: [f64; 2], all: f64) -> Limits {
+        let mut limits = limits();
+        for limit in &mut limits.all {
+            match (limit.kind, limit.iod) {
+                (LimitKind::Send, Some(iod)) => limit.samples = vec![each[iod as usize - 1]],
+                (LimitKind::SendAll, _) => limit.samples = vec![all],
+                _ => {}
+            }
+        }
+        limits
     }
 
     #[test]
