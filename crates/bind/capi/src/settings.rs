@@ -11,8 +11,10 @@ use std::{
     time::Duration,
 };
 
-use braid_client::{Config, Credential, TlsPolicy, settings};
-use toml::{Table, Value};
+use braid_client::{
+    Config, Credential, TlsPolicy,
+    settings::{self, ClientSection, Document, ReadError},
+};
 
 use crate::border::{Failure, Outcome};
 
@@ -53,18 +55,18 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
         None => (None, None),
     };
     let path = named.or_else(|| variable("BRAID_CONFIG").map(PathBuf::from)).or_else(settings::file);
-    let file = path.as_deref().map(File::read).transpose()?.unwrap_or_default();
+    let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
     // A file that the program names wins over the surroundings.
     let from_variable = variable("BRAID_MDS").map(|text| split(&text));
     let mds = addresses
         .or(from_variable)
-        .or_else(|| file.mds.clone())
+        .or_else(|| Some(file.cluster.mds.clone()).filter(|list| !list.is_empty()))
         .unwrap_or_else(|| vec![settings::MDS_DEFAULT.to_owned()]);
-    let mut config = Config::new(mds, credential(wanted.key, wanted.agent, &file)?);
+    let mut config = Config::new(mds, credential(wanted.key, wanted.agent, &file.client)?);
     let tls = variable("BRAID_TLS").map(|text| self::tls(&text)).transpose()?;
-    config.tls = wanted.tls.or(tls).or(file.tls).unwrap_or_default();
+    config.tls = wanted.tls.or(tls).or(file.cluster.tls.map(TlsPolicy::from)).unwrap_or_default();
     let timeout = variable("BRAID_TIMEOUT").map(|text| duration(&text)).transpose()?;
-    config.timeout = wanted.timeout.or(timeout).or(file.timeout).unwrap_or(config.timeout);
+    config.timeout = wanted.timeout.or(timeout).or(file.timeout().map_err(Failure::invalid)?).unwrap_or(config.timeout);
     if let Some(name) = wanted.client_name {
         config.client_name = name;
     }
@@ -72,7 +74,7 @@ pub(crate) fn config(wanted: Wanted) -> Outcome<Config> {
 }
 
 /// A key or an agent: the more particular source wins over the other kind as well.
-fn credential(key: Option<PathBuf>, agent: Option<PathBuf>, file: &File) -> Outcome<Credential> {
+fn credential(key: Option<PathBuf>, agent: Option<PathBuf>, file: &ClientSection) -> Outcome<Credential> {
     let path = |name| variable(name).map(PathBuf::from);
     let sources = [
         (key, agent),
@@ -103,49 +105,17 @@ fn split(text: &str) -> Vec<String> {
     text.split(',').map(|address| address.trim().to_owned()).filter(|address| !address.is_empty()).collect()
 }
 
-/// What a client needs of `braid.toml`. The daemons' sections are theirs.
-#[derive(Default)]
-struct File {
-    mds: Option<Vec<String>>,
-    tls: Option<TlsPolicy>,
-    key: Option<PathBuf>,
-    agent: Option<PathBuf>,
-    timeout: Option<Duration>,
-}
-
-impl File {
-    /// Relative paths in it are taken from its own directory.
-    fn read(path: &Path) -> Outcome<Self> {
-        let failed = |errno, why: &str| {
-            let hint = "try: the braid.toml that braid init or braid up wrote";
-            Failure::new(errno, format!("reading {}: {why}; {hint}", path.display()))
+/// Relative paths in it are taken from its own directory.
+fn read(path: &Path) -> Outcome<Document> {
+    Document::read(path).map_err(|error| {
+        let (errno, hint) = match &error {
+            ReadError::Io(error) => {
+                (error.raw_os_error().unwrap_or(libc::EINVAL), "the braid.toml that braid init or braid up wrote")
+            }
+            _ => (libc::EINVAL, "braid config explain"),
         };
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| failed(error.raw_os_error().unwrap_or(libc::EINVAL), &error.to_string()))?;
-        let table: Table = text.parse().map_err(|error: toml::de::Error| failed(libc::EINVAL, error.message()))?;
-        Self::from_table(&table, path).map_err(|failure| failed(failure.errno, &failure.text))
-    }
-
-    fn from_table(table: &Table, path: &Path) -> Outcome<Self> {
-        let setting = |section: &str, name: &str| table.get(section).and_then(|section| section.get(name));
-        let text = |section, name| setting(section, name).map(|value| as_text(value, name)).transpose();
-        let base = path.parent().unwrap_or(Path::new(""));
-        let mds = setting("cluster", "mds").map(|value| {
-            let list = value.as_array().ok_or_else(|| Failure::invalid("cluster.mds is not a list"))?;
-            list.iter().map(|address| as_text(address, "mds").map(str::to_owned)).collect::<Outcome<Vec<_>>>()
-        });
-        Ok(Self {
-            mds: mds.transpose()?.filter(|list| !list.is_empty()),
-            tls: text("cluster", "tls")?.map(tls).transpose()?,
-            key: text("client", "key")?.map(|key| base.join(key)),
-            agent: text("client", "agent")?.map(|agent| base.join(agent)),
-            timeout: text("client", "timeout")?.map(duration).transpose()?,
-        })
-    }
-}
-
-fn as_text<'v>(value: &'v Value, name: &str) -> Outcome<&'v str> {
-    value.as_str().ok_or_else(|| Failure::invalid(format!("{name} is not a text")))
+        Failure::new(errno, format!("reading {}: {error}; try: {hint}", path.display()))
+    })
 }
 
 fn tls(text: &str) -> Outcome<TlsPolicy> {
@@ -160,30 +130,22 @@ fn duration(text: &str) -> Outcome<Duration> {
 mod tests {
     use super::*;
 
-    fn file(text: &str) -> Outcome<File> {
-        File::from_table(&text.parse().unwrap(), Path::new("/etc/braid/braid.toml"))
-    }
-
     #[test]
-    fn the_file_of_the_command_is_understood() {
-        let read = file(
-            "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n[client]\nkey = 'keys/client.key'\ntimeout = '5s'\n\
-             [mds]\ndir = 'mds'\n",
-        )
-        .unwrap();
-        assert_eq!(read.mds.unwrap(), ["a:1", "b:2"]);
-        assert_eq!(read.key.unwrap(), Path::new("/etc/braid/keys/client.key"), "relative to the file");
-        assert!(matches!(read.tls, Some(TlsPolicy::Always)));
-        assert_eq!(read.timeout, Some(Duration::from_secs(5)));
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_refused() {
-        for wrong in
-            ["[cluster]\nmds = 'a:1'", "[cluster]\ntls = 'perhaps'", "[client]\ntimeout = '1h'", "[client]\nkey = 7"]
-        {
-            assert_eq!(file(wrong).err().map(|failure| failure.errno), Some(libc::EINVAL), "{wrong}");
-        }
+    fn the_file_of_the_command_is_read_and_an_unknown_key_in_it_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("braid.toml");
+        let read_text = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            read(&path)
+        };
+        let found = read_text("[cluster]\nmds = ['a:1', 'b:2']\ntls = 'never'\n[client]\ntimeout = '5s'\n").unwrap();
+        assert_eq!((found.cluster.mds.len(), found.timeout()), (2, Ok(Some(Duration::from_secs(5)))));
+        let refused = read_text("[cluster]\nmds = ['a:1']\n[client]\ntimout = '5s'\n").unwrap_err();
+        assert_eq!(refused.errno, libc::EINVAL);
+        assert!(refused.text.contains("line 4: unknown field `timout`"), "{}", refused.text);
+        assert!(refused.text.contains("braid.toml") && refused.text.contains("; try: "), "{}", refused.text);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read(&path).unwrap_err().errno, libc::ENOENT);
     }
 
     #[test]

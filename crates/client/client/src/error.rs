@@ -26,6 +26,8 @@ struct Parts {
     subject: Option<String>,
     server: Option<String>,
     hint: Option<String>,
+    /// Nobody is at the other end at all, by this host's own word.
+    absent: bool,
 }
 
 /// The result of a call of the library.
@@ -34,7 +36,15 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error with a status and a reason.
     pub fn new(status: Status, why: impl Into<String>) -> Self {
-        Self(Box::new(Parts { status, why: why.into(), what: None, subject: None, server: None, hint: None }))
+        Self(Box::new(Parts {
+            status,
+            why: why.into(),
+            what: None,
+            subject: None,
+            server: None,
+            hint: None,
+            absent: false,
+        }))
     }
 
     /// The stable number of the failure.
@@ -96,8 +106,29 @@ impl Error {
         self
     }
 
+    /// What `server` said; of the server that it blames, where it blames another.
     pub(crate) fn refused(server: impl fmt::Display, failure: Failure) -> Self {
-        Self::new(failure.status, failure.to_string()).at(server)
+        let error = Self::new(failure.status, failure.to_string());
+        match failure.blamed() {
+            Some(other) => error.at(other),
+            None => error.at(server),
+        }
+    }
+
+    /// Says that nobody is there, and has not been for as long as this host knows.
+    pub(crate) fn absent(mut self, absent: bool) -> Self {
+        self.0.absent = absent;
+        self
+    }
+
+    pub(crate) fn is_absent(&self) -> bool {
+        self.0.absent
+    }
+
+    /// The same of a server that was given up.
+    pub(crate) fn unreachable(mut self) -> Self {
+        self.0.status = Status::Unreachable;
+        self
     }
 
     pub(crate) fn broken(server: impl fmt::Display, error: WireError) -> Self {

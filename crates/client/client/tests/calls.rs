@@ -143,6 +143,28 @@ fn a_metadata_server_that_is_gone_is_named_within_the_timeout() {
     assert!(fake.cluster().now <= Duration::from_secs(30), "I8");
 }
 
+#[cfg(unix)]
+#[test]
+fn an_agent_that_is_not_there_is_told_soon_and_how_to_start_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let left_behind = dir.path().join("left-behind.sock");
+    drop(std::os::unix::net::UnixListener::bind(&left_behind).unwrap());
+    for socket in [dir.path().join("none.sock"), left_behind] {
+        let fake = Fake::striped();
+        let client = braid_client::asynchronous::Client::over(
+            fake.clone(),
+            braid_client::Config::new(["mds:1"], braid_client::Credential::Agent(socket.clone())),
+        );
+        let error = block_on(client.stat("/f")).unwrap_err();
+        let waited = fake.cluster().now;
+        assert!((Duration::from_secs(2)..Duration::from_secs(3)).contains(&waited), "{waited:?}");
+        assert_eq!((error.status(), error.path()), (Status::Unreachable, Some("/f")));
+        let agent = format!("(agent at {})", socket.display());
+        assert!(error.to_string().contains(&agent), "{error}");
+        assert!(error.to_string().ends_with("try: braid agent, as the owner of the client key"), "{error}");
+    }
+}
+
 #[test]
 fn a_server_that_swallows_every_answer_is_given_up_at_the_deadline() {
     let fake = Fake::striped();

@@ -8,6 +8,7 @@ mod id;
 mod id_hash;
 pub mod limits;
 mod offset;
+mod random;
 mod range_map;
 mod status;
 mod time;
@@ -18,6 +19,7 @@ pub use id::{
 };
 pub use id_hash::{IdHasher, IdState};
 pub use offset::{ByteCount, FileOffset, ObjectOffset};
+pub use random::Random;
 pub use range_map::RangeMap;
 pub use status::{Failure, Status};
 pub use time::Timestamp;

@@ -160,6 +160,18 @@ impl Failure {
     pub fn new(status: Status, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into() }
     }
+
+    /// A failure that another server than the one that answers is to blame for. `server` is its name as errors show it,
+    /// without a colon that a space follows; it heads the detail (docs/format.md, "Frames").
+    pub fn blaming(status: Status, server: &str, why: impl fmt::Display) -> Self {
+        Self { status, detail: format!("{server}: {why}") }
+    }
+
+    /// The server to blame, when it is an I/O daemon and not the server that answered.
+    pub fn blamed(&self) -> Option<&str> {
+        let (server, _) = self.detail.split_once(": ")?;
+        server.starts_with("I/O daemon ").then_some(server)
+    }
 }
 
 impl From<Status> for Failure {
@@ -188,5 +200,15 @@ mod tests {
             assert_eq!(status.errno() == 0, *status == Status::Ok);
         }
         assert_eq!(Status::from_code(Status::ALL.len() as u16), None);
+    }
+
+    #[test]
+    fn a_failure_names_the_daemon_that_it_blames_and_no_other() {
+        let blaming = Failure::blaming(Status::TryAgain, "I/O daemon 3 at [::1]:7001", "it is down: for 6 s");
+        assert_eq!(blaming.blamed(), Some("I/O daemon 3 at [::1]:7001"));
+        assert_eq!(blaming.to_string(), "not yet; try again: I/O daemon 3 at [::1]:7001: it is down: for 6 s");
+        assert_eq!(Failure::new(Status::NotFound, "I/O daemon 9").blamed(), None, "somebody asked for it");
+        assert_eq!(Failure::new(Status::TryAgain, "client 3: it is given up soon").blamed(), None);
+        assert_eq!(Failure::from(Status::TryAgain).blamed(), None);
     }
 }

@@ -29,6 +29,7 @@ use crate::{
     core::{MdsCore, State, report},
     heard::HeardFiles,
     objects::{self, Found},
+    size::HowAsked,
     told::{Maker, Makers, Mark},
 };
 
@@ -172,7 +173,7 @@ impl MdsCore {
         if batch.is_empty() {
             return;
         }
-        self.ask_sizes(batch, false, |core, sizes| {
+        self.ask_sizes(batch, HowAsked::COLLECTING, |core, sizes| {
             sizes.into_iter().for_each(|(inode, found)| core.hear(&inode, found));
             core.state().collector.running = false;
             core.collect();
@@ -250,7 +251,7 @@ impl MdsCore {
             self.state().collector.settling = false;
             return;
         }
-        self.ask_parts(batch, true, |core, sizes| {
+        self.ask_parts(batch, HowAsked::FLUSHED, |core, sizes| {
             sizes.into_iter().for_each(|(inode, found)| core.settle_size(&inode, found));
             core.state().collector.settling = false;
             core.settle_sizes();

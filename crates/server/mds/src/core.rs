@@ -27,8 +27,8 @@ use braid_wire::Secret;
 
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter,
-    ending::Ending, environment::Environment, fence::Fences, force::Forcer, gate::Gates, intents::Intents,
-    lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
+    ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
+    intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
 };
 
 /// The metadata server.
@@ -44,6 +44,8 @@ pub struct MdsCore {
     pub(crate) gated: AtomicUsize,
     /// See `reclaim.rs`.
     pub(crate) in_doubt: AtomicBool,
+    /// See `fan_out.rs`; taken after `state`, and nothing is called under it.
+    pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
     pub(crate) leases: Leases,
     turn: AtomicU64,
@@ -95,6 +97,7 @@ impl MdsCore {
             started,
             gated: AtomicUsize::new(0),
             in_doubt: AtomicBool::new(in_doubt),
+            asked: Mutex::default(),
             leases,
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),

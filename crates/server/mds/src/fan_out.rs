@@ -1,6 +1,13 @@
-//! Asks several I/O daemons at once and goes on when all have answered.
+//! Asks several I/O daemons at once and goes on when all have answered, or have been waited for long enough.
+//!
+//! Invariant: each call of [`MdsCore::ask_within`] is in [`Asked`] until it is answered or given up, and whoever takes it out
+//! tells: once.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use braid_net::{Answer, NetError};
 use braid_types::{Failure, IodId, Status};
@@ -10,7 +17,23 @@ use crate::core::MdsCore;
 
 /// Each daemon's reply, in the order asked.
 pub(crate) type Replies<R> = Vec<(IodId, Result<R, Failure>)>;
+type GiveUp = Box<dyn FnOnce(&Arc<MdsCore>, Failure) + Send>;
 type Done<R> = Box<dyn FnOnce(&Arc<MdsCore>, Replies<R>) + Send>;
+
+/// Questions that are given up when their daemon goes down, or when they are too old. As many at most as the daemons'
+/// queues hold (I9).
+#[derive(Default)]
+pub(crate) struct Asked {
+    next: u64,
+    waiting: BTreeMap<u64, Question>,
+}
+
+struct Question {
+    iod: IodId,
+    since: Duration,
+    patience: Duration,
+    give_up: GiveUp,
+}
 
 struct Gather<R> {
     left: usize,
@@ -29,6 +52,32 @@ impl MdsCore {
         M: WireCall + 'static,
         M::Reply: Send + 'static,
     {
+        self.ask_each(calls, None, done);
+    }
+
+    /// As [`MdsCore::ask_all`], for what may be carried out after it was given up: no daemon is waited for when it goes down
+    /// meanwhile, or for longer than `patience`, whatever its link does (I8).
+    pub(crate) fn ask_within<M>(
+        self: &Arc<Self>,
+        calls: Vec<(IodId, M)>,
+        patience: Duration,
+        done: impl FnOnce(&Arc<Self>, Replies<M::Reply>) + Send + 'static,
+    ) where
+        M: WireCall + 'static,
+        M::Reply: Send + 'static,
+    {
+        self.ask_each(calls, Some(patience), done);
+    }
+
+    fn ask_each<M>(
+        self: &Arc<Self>,
+        calls: Vec<(IodId, M)>,
+        patience: Option<Duration>,
+        done: impl FnOnce(&Arc<Self>, Replies<M::Reply>) + Send + 'static,
+    ) where
+        M: WireCall + 'static,
+        M::Reply: Send + 'static,
+    {
         if calls.is_empty() {
             return done(self, Vec::new());
         }
@@ -40,7 +89,15 @@ impl MdsCore {
                 me.gathered(&gather, at, Err(down));
                 continue;
             }
+            let number = patience.map(|patience| {
+                let gather = gather.clone();
+                let give_up = move |core: &Arc<Self>, why| core.gathered(&gather, at, Err(why));
+                self.asked().insert(Question { iod, since: self.now(), patience, give_up: Box::new(give_up) })
+            });
             let answered = move |answer| {
+                if number.is_some_and(|number| me.asked().waiting.remove(&number).is_none()) {
+                    return;
+                }
                 let reply = me.read_reply::<M>(iod, answer);
                 me.gathered(&gather, at, reply);
             };
@@ -62,22 +119,65 @@ impl MdsCore {
         }
     }
 
+    /// Goes on without daemons that are down, and without those that have been waited for long enough.
+    pub(crate) fn give_up_asked(self: &Arc<Self>, now: Duration) {
+        let asked: Vec<IodId> = self.asked().waiting.values().map(|question| question.iod).collect();
+        let down: HashMap<IodId, Failure> = asked.into_iter().filter_map(|iod| Some((iod, self.down(iod)?))).collect();
+        let late = |question: &mut Question| now.saturating_sub(question.since) > question.patience;
+        let is_given_up = |_: &u64, question: &mut Question| down.contains_key(&question.iod) || late(question);
+        let given_up: Vec<Question> = self.asked().waiting.extract_if(.., is_given_up).map(|(_, it)| it).collect();
+        for Question { iod, since, give_up, .. } in given_up {
+            let waited = now.saturating_sub(since).as_secs_f64();
+            let late =
+                || Failure::blaming(Status::TryAgain, &self.name(iod), format!("it did not answer in {waited:.1} s"));
+            give_up(self, down.get(&iod).cloned().unwrap_or_else(late));
+        }
+    }
+
     fn down(&self, iod: IodId) -> Option<Failure> {
         let state = self.state();
         let heard = state.cluster.is_heard(iod);
-        (!heard).then(|| Failure::new(Status::TryAgain, format!("{} is down", state.cluster.name(iod))))
+        (!heard).then(|| Failure::blaming(Status::TryAgain, &state.cluster.name(iod), "it is down"))
+    }
+
+    fn name(&self, iod: IodId) -> String {
+        self.state().cluster.name(iod)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn read_reply<M: WireCall>(&self, iod: IodId, answer: Result<Answer, NetError>) -> Result<M::Reply, Failure> {
-        let body = answer.map_err(|error| Failure::new(Status::TryAgain, error.to_string()))?.body;
-        let name = || self.state().cluster.name(iod);
+        let name = || self.name(iod);
+        let unanswered = |error: NetError| {
+            let name = name();
+            // The reason stands behind the name, which the error's text has again.
+            let why = error.to_string().replace(&name, "it");
+            Failure::blaming(Status::TryAgain, &name, why)
+        };
+        let body = answer.map_err(unanswered)?.body;
         match decode_outcome::<M::Reply>(&body) {
             Ok(Ok(reply)) => Ok(reply),
             Ok(Err(failure)) => {
                 let status = if failure.status == Status::NotServing { Status::TryAgain } else { failure.status };
-                Err(Failure::new(status, format!("{}: {failure}", name())))
+                Err(Failure::blaming(status, &name(), failure))
             }
-            Err(error) => Err(Failure::new(Status::Internal, format!("{}: {}: {error}", name(), M::NAME))),
+            Err(error) => Err(Failure::blaming(Status::Internal, &name(), format!("{}: {error}", M::NAME))),
         }
+    }
+}
+
+impl Asked {
+    fn insert(&mut self, question: Question) -> u64 {
+        self.next += 1;
+        self.waiting.insert(self.next, question);
+        self.next
+    }
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Asked({} waiting)", self.waiting.len())
     }
 }

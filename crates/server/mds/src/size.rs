@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use braid_meta::{Fetch, Inode, Parts};
@@ -21,6 +22,7 @@ use crate::{
     convert,
     core::{MdsCore, State},
     fan_out::Replies,
+    gate::GATE_WAIT_MS_MAX,
     lease::claimed,
     objects::{self, Answer, Found},
 };
@@ -72,7 +74,7 @@ impl MdsCore {
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = again();
         let file = inode.file;
-        me.ask_sizes(vec![inode], false, move |core, mut sizes| {
+        me.ask_sizes(vec![inode], HowAsked::FOR_A_CALL, move |core, mut sizes| {
             let flow = match sizes.pop() {
                 // A truncate began meanwhile: what the daemons said may be half of it.
                 _ if core.is_gated(file) => Flow::Gate(call, file),
@@ -120,17 +122,17 @@ impl MdsCore {
     pub(crate) fn ask_sizes(
         self: &Arc<Self>,
         inodes: Vec<Arc<Inode>>,
-        flush: bool,
+        how: HowAsked,
         done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
     ) {
-        self.ask_parts(inodes.into_iter().map(|inode| (inode, None)).collect(), flush, done);
+        self.ask_parts(inodes.into_iter().map(|inode| (inode, None)).collect(), how, done);
     }
 
     /// As [`MdsCore::ask_sizes`], of each file these parts only.
     pub(crate) fn ask_parts(
         self: &Arc<Self>,
         questions: Vec<(Arc<Inode>, Option<Parts>)>,
-        flush: bool,
+        how: HowAsked,
         done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
     ) {
         let mut wanted = BTreeMap::<IodId, CollectSizes>::new();
@@ -143,11 +145,13 @@ impl MdsCore {
                     continue;
                 }
                 asked.entry(iod).or_default().push((inode.file, objects.len()));
-                let call = wanted.entry(iod).or_insert_with(|| CollectSizes { objects: Vec::new(), flush });
+                let call = || CollectSizes { objects: Vec::new(), flush: how.flush };
+                let call = wanted.entry(iod).or_insert_with(call);
                 call.objects.extend(objects);
             }
         }
-        self.ask_all(wanted.into_iter().collect(), move |core, replies| {
+        // A late answer changes nothing: no question needs waiting for longer than somebody waits for it.
+        self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
             let said = Said::gather(&asked, replies);
             let sizes = questions.into_iter().map(|(inode, _)| said.of(inode)).collect();
             done(core, sizes);
@@ -164,6 +168,24 @@ impl MdsCore {
         let now = self.names.getattr(inode.file);
         now.is_ok_and(|now| now.size_generation != inode.size_generation)
     }
+}
+
+/// How daemons are asked for sizes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HowAsked {
+    /// They flush what they tell.
+    flush: bool,
+    /// How long each is waited for; one that goes down meanwhile is waited for no longer.
+    patience: Duration,
+}
+
+impl HowAsked {
+    /// A client waits: told in its attempt, as at a gate, or it takes the metadata server for the one that does not answer.
+    pub(crate) const FOR_A_CALL: Self = Self { flush: false, patience: Duration::from_millis(GATE_WAIT_MS_MAX) };
+    /// Nobody waits.
+    pub(crate) const COLLECTING: Self = Self { flush: false, patience: Duration::MAX };
+    /// To be recorded: a disk has its own time.
+    pub(crate) const FLUSHED: Self = Self { flush: true, patience: Duration::MAX };
 }
 
 /// What daemons said of objects, by file.

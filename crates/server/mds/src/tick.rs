@@ -23,6 +23,7 @@ impl MdsCore {
             state.cluster.age(now);
             (state.ticks, std::mem::take(&mut state.daemon_back))
         };
+        me.give_up_asked(now);
         me.end_silent(now);
         me.look_at_doubt();
         me.end_grace(now);

@@ -2,6 +2,7 @@
 //!
 //! A store without a plan pays one branch per operation.
 
+use braid_types::Random;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Mutex;
@@ -154,30 +155,5 @@ impl State {
         }
         let (random, per_million, faults) = self.chance.as_mut()?;
         (random.below(1_000_000) < u64::from(*per_million)).then(|| faults[random.below(faults.len() as u64) as usize])
-    }
-}
-
-/// A small generator (SplitMix64) that gives the same sequence for the same seed on every machine.
-#[derive(Clone, Debug)]
-pub struct Random(u64);
-
-impl Random {
-    /// The sequence of this seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// The next 64 bits.
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number in `0..end`; 0 when `end` is 0.
-    pub fn below(&mut self, end: u64) -> u64 {
-        if end == 0 { 0 } else { self.next_u64() % end }
     }
 }

@@ -27,7 +27,7 @@ mod verifier;
 
 pub use change::SizeChange;
 pub use error::{Result, StoreError};
-pub use fault::{DiskOp, Fault, FaultPlan, Random};
+pub use fault::{DiskOp, Fault, FaultPlan};
 pub use identity::{FORMAT_VERSION, IDENTITY_FILE, Identity};
 pub use local::{Host, LocalOptions, LocalStore, OPEN_FILES_DEFAULT};
 pub use memory::MemStore;

@@ -1,7 +1,8 @@
 //! The object directory: whose it is, that one process has it, and what the real file system adds.
 
 use braid_store::{
-    Host, IDENTITY_FILE, LocalOptions, LocalStore, NewObject, Object, ObjectStore, SizeChange, StoreError,
+    DiskOp, Fault, FaultPlan, Host, IDENTITY_FILE, LocalOptions, LocalStore, NewObject, Object, ObjectStore,
+    SizeChange, StoreError,
 };
 use braid_types::{ClusterUuid, FileIndex, IodId, ObjectGeneration, ObjectId, ObjectOffset, PartIndex};
 use braid_types::{SizeGeneration, Status, WriteVerifier};
@@ -246,6 +247,33 @@ fn the_cache_of_open_files_is_bounded() {
         assert_eq!(read(&*store.open(new(file).id).unwrap()), file.to_le_bytes());
     }
     assert!(store.open_files() <= 32);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
+    let dir = scratch();
+    let faults = Arc::new(FaultPlan::default());
+    let options = LocalOptions { open_files_max: 1, faults: Some(faults.clone()), ..LocalOptions::default() };
+    let store = LocalStore::open(dir.path(), CLUSTER, options).unwrap();
+    // So many that the first were closed since, wherever the cache has them.
+    for file in 1..=1000 {
+        written(&store, file, b"acknowledged");
+    }
+    let (first, second) = (store.open(new(1).id).unwrap(), store.open(new(2).id).unwrap());
+    let before = store.write_verifier();
+    faults.fail_nth(DiskOp::Sync, 1, Fault::Eio);
+    assert_eq!(first.flush().unwrap_err().status(), Status::DiskError);
+    assert_ne!(store.write_verifier(), before, "I6: whoever wrote it sends it again");
+    let operations = |object: &dyn Object| {
+        let before = faults.operations();
+        object.flush().unwrap();
+        faults.operations() - before
+    };
+    assert_eq!(operations(&*first), 3, "the file system, its data, its name");
+    assert_eq!(operations(&*second), 2, "the file system was asked for all that were closed");
+    second.write_at(b"more", ObjectOffset(0), GENERATION).unwrap();
+    assert_eq!(operations(&*second), 1, "its data");
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //!
 //! Each limit says how much of a row it would allow if nothing else took time: its *ceiling* for the row. The least ceiling binds.
 
+mod calls;
+
 use braid_client::IodId;
+pub(crate) use calls::Calls;
 
 use crate::{
     iods::Iod,
@@ -30,17 +33,6 @@ pub(crate) enum Way {
     Send,
     /// From daemons to the client.
     Receive,
-}
-
-/// Calls of one operation, one after the other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Calls {
-    /// Of the metadata server, that change nothing.
-    pub(crate) looks: u32,
-    /// Of the metadata server, that change something.
-    pub(crate) changes: u32,
-    /// Of I/O daemons.
-    pub(crate) iod: u32,
 }
 
 /// What was measured, asked for ceilings.
@@ -74,10 +66,25 @@ impl Limits {
         let each = iods.iter().filter_map(|iod| self.rate(one, Some(*iod)));
         let mut ceilings: Vec<Ceiling> = each.map(|limit| times(limit, iods.len())).collect();
         if iods.len() == self.iods.len() {
-            ceilings.extend(self.rate(all, None).map(|limit| times(limit, 1)));
+            ceilings.extend(self.together(one, all));
         }
         ceilings.extend(self.rate(LimitKind::Memory, None).map(|limit| times(limit, 1)));
         ceilings
+    }
+
+    /// Of bytes to or from all daemons together: the most that the client's line was seen to carry, for all at once or for one
+    /// alone. Many senders at one port may overflow its queue (incast), and that is no limit of the line.
+    fn together(&self, one: LimitKind, all: LimitKind) -> Option<Ceiling> {
+        let together = self.rate(all, None)?;
+        let alone = self.all.iter().filter(|limit| limit.kind == one);
+        let alone = alone.max_by(|a, b| a.median().total_cmp(&b.median()));
+        match alone.filter(|alone| alone.median() > together.median()) {
+            Some(alone) => {
+                let limit = format!("{}, which alone got more than all at once", alone.name);
+                Some(Ceiling { limit, rate: alone.median() })
+            }
+            None => Some(times(together, 1)),
+        }
     }
 
     /// Of bytes that go to these daemons' disks, equally many to each daemon. Daemons on one disk share it.
@@ -92,71 +99,10 @@ impl Limits {
         };
         iods.iter().filter_map(ceiling).collect()
     }
-
-    /// Of operations that are made of calls, by so many tasks at a time: each task waits for its round trips, and the servers and
-    /// the client's processors make no more calls than when they make nothing else.
-    pub(crate) fn calls(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Vec<Ceiling> {
-        let most = |kind, count: u32| {
-            let limit = self.rate(kind, None).filter(|_| count > 0)?;
-            let times = if count > 1 { format!(", {count} for each") } else { String::new() };
-            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / f64::from(count) })
-        };
-        let waited = self.round_trips(tasks, calls, iods);
-        let looks = most(LimitKind::MdsCalls, calls.looks);
-        let changes = most(LimitKind::MdsChanges, calls.changes);
-        let iod = most(LimitKind::IodCalls, calls.iod);
-        [waited, looks, changes, iod].into_iter().flatten().collect()
-    }
-
-    fn round_trips(&self, tasks: u32, calls: Calls, iods: &[IodId]) -> Option<Ceiling> {
-        let mds = self.rate(LimitKind::MdsRoundTrip, None).map_or(0.0, Limit::median);
-        let iod = self.mean(LimitKind::RoundTrip, iods);
-        let to_mds = calls.looks + calls.changes;
-        let time = f64::from(to_mds) * mds + f64::from(calls.iod) * iod;
-        let mut parts = Vec::new();
-        if to_mds > 0 {
-            parts.push(format!("{to_mds} to the metadata server"));
-        }
-        if calls.iod > 0 {
-            parts.push(format!("{} to {}", calls.iod, self.named(LimitKind::RoundTrip, iods)));
-        }
-        let limit = format!("the round trips ({})", parts.join(", "));
-        (time > 0.0).then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
-    }
-
-    /// Of operations that each wait once for what was timed as this kind, by so many tasks at a time.
-    pub(crate) fn waits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<Ceiling> {
-        let (time, name) = match kind {
-            LimitKind::MdsForce | LimitKind::MdsRoundTrip => {
-                let limit = self.rate(kind, None)?;
-                (limit.median(), limit.name.clone())
-            }
-            _ => (self.mean(kind, iods), format!("{} {}", kind.of_one(), self.named(kind, iods))),
-        };
-        (time > 0.0).then(|| Ceiling { limit: at_once(name, tasks), rate: f64::from(tasks) / time })
-    }
-
-    fn mean(&self, kind: LimitKind, iods: &[IodId]) -> f64 {
-        let times: Vec<f64> = iods.iter().filter_map(|iod| self.rate(kind, Some(*iod))).map(Limit::median).collect();
-        if times.is_empty() { 0.0 } else { times.iter().sum::<f64>() / times.len() as f64 }
-    }
-
-    /// The daemon, or how many and which is the slowest.
-    fn named(&self, kind: LimitKind, iods: &[IodId]) -> String {
-        let time = |iod: &IodId| self.rate(kind, Some(*iod)).map_or(0.0, Limit::median);
-        let slowest = iods.iter().max_by(|a, b| time(a).total_cmp(&time(b)));
-        let name = slowest.and_then(|iod| self.iods.iter().find(|known| known.id == *iod)).map(Iod::name);
-        let name = name.unwrap_or_else(|| "I/O daemons".to_owned());
-        if iods.len() > 1 { format!("{} I/O daemons, slowest {name}", iods.len()) } else { name }
-    }
 }
 
 fn times(limit: &Limit, count: usize) -> Ceiling {
     Ceiling { limit: limit.name.clone(), rate: limit.median() * count as f64 }
-}
-
-fn at_once(name: String, tasks: u32) -> String {
-    if tasks > 1 { format!("{name}, {tasks} at a time") } else { name }
 }
 
 #[cfg(test)]
@@ -164,13 +110,13 @@ mod tests {
     use super::*;
     use crate::report::Unit;
 
-    fn limit(kind: LimitKind, iod: Option<u64>, median: f64) -> Limit {
+    pub(super) fn limit(kind: LimitKind, iod: Option<u64>, median: f64) -> Limit {
         let name = iod.map_or_else(|| format!("{kind:?}"), |iod| format!("{kind:?} of {iod}"));
         Limit { kind, iod, name, how: String::new(), unit: Unit::BytesPerSecond, samples: vec![median] }
     }
 
     /// Two daemons, the second with a slow network and both on one disk.
-    fn limits() -> Limits {
+    pub(super) fn limits() -> Limits {
         let iod = |id: u32| Iod { id: IodId(id), address: format!("h{id}:1"), ordinal: 0, device: 7, available: 0 };
         use LimitKind as K;
         Limits {
@@ -198,17 +144,34 @@ mod tests {
     }
 
     #[test]
-    fn all_at_once_binds_where_it_is_less_than_each_by_itself() {
-        let mut limits = limits();
-        limits
-            .all
-            .iter_mut()
-            .filter(|limit| limit.kind == LimitKind::SendAll)
-            .for_each(|all| all.samples = vec![150.0]);
+    fn all_at_once_binds_where_it_is_less_than_all_by_themselves() {
+        let limits = sending([100.0, 90.0], 150.0);
         let bound = bind(150.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
         assert_eq!((bound.limit.as_str(), bound.percent), ("SendAll", 100.0));
-        let alone = bind(150.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
+        let alone = bind(50.0, &limits.network(Way::Send, &[IodId(1)])).unwrap();
         assert_eq!(alone.limit, "Send of 1", "it says nothing about one of them");
+    }
+
+    #[test]
+    fn what_one_daemon_gets_alone_the_line_carries_for_all() {
+        // Incast: a line of 117 on which all at once get 20.
+        let limits = sending([110.0, 117.0], 20.0);
+        let bound = bind(117.0, &limits.network(Way::Send, &[IodId(1), IodId(2)])).unwrap();
+        let says = "Send of 2, which alone got more than all at once";
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), (says, 117.0, 100.0));
+    }
+
+    /// Each daemon alone, and both at once.
+    fn sending(each: [f64; 2], all: f64) -> Limits {
+        let mut limits = limits();
+        for limit in &mut limits.all {
+            match (limit.kind, limit.iod) {
+                (LimitKind::Send, Some(iod)) => limit.samples = vec![each[iod as usize - 1]],
+                (LimitKind::SendAll, _) => limit.samples = vec![all],
+                _ => {}
+            }
+        }
+        limits
     }
 
     #[test]
@@ -219,35 +182,6 @@ mod tests {
         let mut apart = limits();
         apart.iods[1].device = 8;
         assert_eq!(bind(30.0, &apart.disks(&[IodId(1), IodId(2)])).unwrap().ceiling, 120.0);
-    }
-
-    #[test]
-    fn round_trips_add_up_and_name_the_slowest_daemon() {
-        let both = [IodId(1), IodId(2)];
-        let calls = Calls { looks: 1, changes: 1, iod: 1 };
-        let ceiling = limits().round_trips(4, calls, &both).unwrap();
-        assert!((ceiling.rate - 4.0 / (0.002 + 0.003)).abs() < 1e-9, "{}", ceiling.rate);
-        let says =
-            "the round trips (2 to the metadata server, 1 to 2 I/O daemons, slowest I/O daemon 2 (h2:1)), 4 at a time";
-        assert_eq!(ceiling.limit, says);
-        assert_eq!(limits().round_trips(1, Calls::default(), &both), None);
-    }
-
-    #[test]
-    fn what_the_servers_can_answer_binds_more_tasks_than_they_have_processors() {
-        let mut limits = limits();
-        limits.all.push(limit(LimitKind::MdsChanges, None, 300.0));
-        let calls = Calls { looks: 0, changes: 3, iod: 1 };
-        let bound = bind(50.0, &limits.calls(4, calls, &[IodId(1)])).unwrap();
-        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("MdsChanges, 3 for each", 100.0, 50.0));
-        let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
-        assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
-    }
-
-    #[test]
-    fn a_wait_is_named_with_its_daemon() {
-        let ceiling = limits().waits(LimitKind::Force, 1, &[IodId(2)]).unwrap();
-        assert_eq!((ceiling.rate, ceiling.limit.as_str()), (100.0, "a 4 KiB write and sync at I/O daemon 2 (h2:1)"));
     }
 
     #[test]

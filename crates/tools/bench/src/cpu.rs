@@ -15,6 +15,8 @@ use anyhow::{Context, Result, bail};
 const GROUPS_V1: &str = "/sys/fs/cgroup/cpuacct";
 /// Where version 2 has everything.
 const GROUPS_V2: &str = "/sys/fs/cgroup";
+/// Every group begins so; the id of the process that made it follows.
+const PREFIX: &str = "braid-bench-";
 /// `USER_HZ`: the unit of times in `/proc/PID/stat`, the same on every Linux that we build for.
 const TICKS_PER_SECOND: u64 = 100;
 
@@ -42,7 +44,8 @@ impl CpuMeter {
         if !root.join("cpuacct.usage").exists() && !root.join("cpu.stat").exists() {
             bail!("no control groups at {}", root.display());
         }
-        let group = root.join(format!("braid-bench-{}", std::process::id()));
+        remove_leftovers(root);
+        let group = root.join(format!("{PREFIX}{}", std::process::id()));
         fs::create_dir(&group)?;
         let entered = fs::write(group.join("cgroup.procs"), std::process::id().to_string());
         let meter = Self::Group { group, parent: root.to_path_buf() };
@@ -88,6 +91,28 @@ impl Drop for CpuMeter {
             let _ = fs::remove_dir(group);
         }
     }
+}
+
+/// Removes the groups of processes that are dead. The kernel keeps a group that has a process in it.
+fn remove_leftovers(root: &Path) {
+    for group in groups_below(root) {
+        let owner = group.file_name().and_then(|name| name.to_str()?.strip_prefix(PREFIX)?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists()) {
+            remove_tree(&group);
+        }
+    }
+}
+
+/// What was measured apart has a group below.
+fn remove_tree(group: &Path) {
+    groups_below(group).iter().for_each(|below| remove_tree(below));
+    // In use, or somebody else was quicker.
+    let _ = fs::remove_dir(group);
+}
+
+fn groups_below(group: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(group).into_iter().flatten().flatten();
+    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
 /// CPU time of a group's processes so far.
@@ -170,6 +195,23 @@ mod tests {
         let text = "usage_usec 1500000\nuser_usec 1000000\nsystem_usec 500000\n";
         assert_eq!(usage_of_cpu_stat(text).unwrap(), Duration::from_millis(1500));
         assert!(usage_of_cpu_stat("nr_periods 0\n").is_err());
+    }
+
+    #[test]
+    fn groups_of_the_dead_are_removed_and_nothing_else() {
+        let root = tempfile::tempdir().unwrap();
+        // No process ever has this id: Linux numbers them up to 4,194,304.
+        let (dead, alive) = (format!("{PREFIX}{}", u32::MAX), format!("{PREFIX}{}", std::process::id()));
+        let (below, others) = (format!("{dead}/client/tasks"), "braid-bench-x");
+        for group in [&below, &alive, others, "system.slice"] {
+            fs::create_dir_all(root.path().join(group)).unwrap();
+        }
+        remove_leftovers(root.path());
+        let mut left: Vec<_> = fs::read_dir(root.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut expected = [alive.as_str(), others, "system.slice"];
+        expected.sort_unstable();
+        assert_eq!(left, expected);
     }
 
     #[test]

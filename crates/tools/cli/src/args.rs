@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use braid_client::settings::Tls;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// BraidFS: one file system out of many disks and machines.
@@ -53,8 +54,7 @@ pub struct Global {
 }
 
 /// When connections use TLS.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, serde::Deserialize, serde::Serialize, Default)]
-#[serde(rename_all = "kebab-case")]
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TlsArg {
     /// Unless both ends are on this machine
     #[default]
@@ -63,6 +63,16 @@ pub enum TlsArg {
     Always,
     /// Never
     Never,
+}
+
+impl From<Tls> for TlsArg {
+    fn from(tls: Tls) -> Self {
+        match tls {
+            Tls::UnlessLoopback => Self::UnlessLoopback,
+            Tls::Always => Self::Always,
+            Tls::Never => Self::Never,
+        }
+    }
 }
 
 /// The commands.

@@ -7,102 +7,12 @@ use std::{
     time::Duration,
 };
 
-use braid_client::settings;
-use serde::{Deserialize, Serialize};
+use braid_client::settings::{self, Document, IodSection, MdsSection, ReadError};
 
 use crate::{
     args::{Global, TlsArg},
     output::Fault,
 };
-
-/// The TOML file. Unknown keys are refused: a misspelt one must not be ignored.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct File {
-    /// Which cluster.
-    pub cluster: ClusterSection,
-    /// This host as a client.
-    pub client: ClientSection,
-    /// This host as metadata server.
-    pub mds: MdsSection,
-    /// This host as I/O daemon.
-    pub iod: IodSection,
-}
-
-/// `[cluster]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ClusterSection {
-    /// The cluster's UUID; daemons refuse directories of another one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub uuid: Option<String>,
-    /// Addresses of the metadata server.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub mds: Vec<String>,
-    /// When connections use TLS.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<TlsArg>,
-}
-
-/// `[client]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct ClientSection {
-    /// Key file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<PathBuf>,
-    /// The agent's socket.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agent: Option<PathBuf>,
-    /// How long a call may wait, such as "30s".
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout: Option<String>,
-}
-
-/// `[mds]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct MdsSection {
-    /// The metadata server's directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dir: Option<PathBuf>,
-    /// Where it listens.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub listen: Vec<String>,
-    /// What clients and I/O daemons are told, when not `listen`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub advertise: Vec<String>,
-    /// The server key file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_key: Option<PathBuf>,
-    /// Where Prometheus metrics are served.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<String>,
-}
-
-/// `[iod]`.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-pub struct IodSection {
-    /// The I/O daemon's directory.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub dir: Option<PathBuf>,
-    /// Where it listens.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub listen: Vec<String>,
-    /// What clients are told, when not `listen`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub advertise: Vec<String>,
-    /// Labels for placement.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<String>,
-    /// The server key file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub server_key: Option<PathBuf>,
-    /// Where Prometheus metrics are served.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub metrics: Option<String>,
-}
 
 /// Where a value comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -140,7 +50,7 @@ pub struct Settings {
     /// The file that was read.
     pub path: Option<PathBuf>,
     /// Its text, parsed.
-    pub file: File,
+    pub file: Document,
     /// Addresses of the metadata server.
     pub mds: Setting<Vec<String>>,
     /// TLS.
@@ -174,7 +84,8 @@ impl Settings {
         let (key, agent) = credentials(global, &file, from_file());
         Ok(Self {
             mds: pick_list("--mds or BRAID_MDS", &global.mds, &file.cluster.mds, from_file(), settings::MDS_DEFAULT),
-            tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls, from_file()).or(TlsArg::default()),
+            tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls.map(TlsArg::from), from_file())
+                .or(TlsArg::default()),
             key,
             agent,
             timeout,
@@ -203,7 +114,7 @@ impl Settings {
             row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),
         ];
         let file = self.path.clone().map_or(Source::Default, Source::File);
-        for (name, value) in self.file.mds.explain().into_iter().chain(self.file.iod.explain()) {
+        for (name, value) in explain_mds(&self.file.mds).into_iter().chain(explain_iod(&self.file.iod)) {
             let source = if value.is_some() { &file } else { &Source::Default };
             rows.push(row(name, value.unwrap_or_else(|| "-".into()), source));
         }
@@ -214,29 +125,25 @@ impl Settings {
 /// A setting's name and its value in the file.
 type InFile = (&'static str, Option<String>);
 
-impl MdsSection {
-    fn explain(&self) -> [InFile; 5] {
-        [
-            ("mds.dir", shown_path(&self.dir)),
-            ("mds.listen", shown_list(&self.listen)),
-            ("mds.advertise", shown_list(&self.advertise)),
-            ("mds.server-key", shown_path(&self.server_key)),
-            ("mds.metrics", self.metrics.clone()),
-        ]
-    }
+fn explain_mds(mds: &MdsSection) -> [InFile; 5] {
+    [
+        ("mds.dir", shown_path(&mds.dir)),
+        ("mds.listen", shown_list(&mds.listen)),
+        ("mds.advertise", shown_list(&mds.advertise)),
+        ("mds.server-key", shown_path(&mds.server_key)),
+        ("mds.metrics", mds.metrics.clone()),
+    ]
 }
 
-impl IodSection {
-    fn explain(&self) -> [InFile; 6] {
-        [
-            ("iod.dir", shown_path(&self.dir)),
-            ("iod.listen", shown_list(&self.listen)),
-            ("iod.advertise", shown_list(&self.advertise)),
-            ("iod.labels", shown_list(&self.labels)),
-            ("iod.server-key", shown_path(&self.server_key)),
-            ("iod.metrics", self.metrics.clone()),
-        ]
-    }
+fn explain_iod(iod: &IodSection) -> [InFile; 6] {
+    [
+        ("iod.dir", shown_path(&iod.dir)),
+        ("iod.listen", shown_list(&iod.listen)),
+        ("iod.advertise", shown_list(&iod.advertise)),
+        ("iod.labels", shown_list(&iod.labels)),
+        ("iod.server-key", shown_path(&iod.server_key)),
+        ("iod.metrics", iod.metrics.clone()),
+    ]
 }
 
 fn shown_path(path: &Option<PathBuf>) -> Option<String> {
@@ -250,7 +157,7 @@ fn shown_list(list: &[String]) -> Option<String> {
 /// A key or an agent: the more particular source wins over the other kind as well.
 fn credentials(
     global: &Global,
-    file: &File,
+    file: &Document,
     from_file: Source,
 ) -> (Setting<Option<PathBuf>>, Setting<Option<PathBuf>>) {
     let none = Setting { value: None, source: Source::Default };
@@ -297,26 +204,14 @@ impl<T> Setting<Option<T>> {
 }
 
 /// Reads one file; relative paths in it are taken from its own directory.
-pub fn read(path: &Path) -> Result<File, Fault> {
-    let doing = || format!("reading {}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Fault::usage(doing(), e.to_string()).hint("--config with the braid.toml that braid init or braid up wrote")
-    })?;
-    let mut file: File = toml::from_str(&text)
-        .map_err(|e| Fault::usage(doing(), e.to_string().trim_end().to_owned()).hint("braid config explain"))?;
-    let base = path.parent().unwrap_or(Path::new("")).to_owned();
-    let paths = [
-        &mut file.client.key,
-        &mut file.client.agent,
-        &mut file.mds.dir,
-        &mut file.mds.server_key,
-        &mut file.iod.dir,
-        &mut file.iod.server_key,
-    ];
-    for path in paths.into_iter().flatten() {
-        *path = base.join(&*path);
-    }
-    Ok(file)
+pub fn read(path: &Path) -> Result<Document, Fault> {
+    Document::read(path).map_err(|error| {
+        let hint = match error {
+            ReadError::Io(_) => "--config with the braid.toml that braid init or braid up wrote",
+            _ => "braid config explain",
+        };
+        Fault::usage(format!("reading {}", path.display()), error.to_string()).hint(hint)
+    })
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::{
 use braid_client::{Client, Config, Credential, KeyFile};
 use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
+use braid_net::TlsPolicy;
 use braid_types::ClusterUuid;
 use braid_wire::{
     Secret,
@@ -52,7 +53,7 @@ impl Embedded {
             .parse()
             .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
-        let tls = connect::tls(file.cluster.tls.unwrap_or_default());
+        let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
         let mut config = MdsConfig::new(dir.join("mds"), file.mds.listen.clone(), secret.clone());
         config.tls = tls;
         config.prometheus = file.mds.metrics.clone();
@@ -122,7 +123,7 @@ fn start_iods(
     uuid: ClusterUuid,
     mds: &[String],
     secret: &Secret,
-    tls: braid_net::TlsPolicy,
+    tls: TlsPolicy,
 ) -> Result<Vec<Iod>, Fault> {
     let dirs = (0..).map(|i| dir.join(format!("iod{i}"))).take_while(|dir| dir.is_dir());
     dirs.map(|dir| {

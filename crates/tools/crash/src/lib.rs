@@ -9,5 +9,4 @@ pub mod disk;
 pub mod kill;
 pub mod load;
 pub mod power;
-pub mod random;
 pub mod trace;

@@ -1,7 +1,7 @@
 //! Records appended by several processes on several mounts: none torn, none lost, each writer's in order.
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use crate::{
     actor::handle::Handle,

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-/// A SplitMix64 stream. Draws through `&self`, so that many may share one.
+/// A stream. Draws through `&self`, so that many may share one.
 #[derive(Debug)]
-pub struct Random(Mutex<u64>);
+pub struct Random(Mutex<braid_types::Random>);
 
 impl Random {
     /// The stream of `seed` for `purpose`.
@@ -20,18 +20,14 @@ impl Random {
         let hash = purpose
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let random = Self(Mutex::new(seed ^ hash.rotate_left(17)));
+        let random = Self(Mutex::new(braid_types::Random::new(seed ^ hash.rotate_left(17))));
         random.next();
         random
     }
 
     /// The next 64 bits.
     pub fn next(&self) -> u64 {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
     }
 
     /// A number in `0..end`; 0 when `end` is 0.

@@ -211,6 +211,38 @@ fn with_an_iod_down_new_files_avoid_it_and_calls_on_its_files_fail_naming_it_in_
 }
 
 #[test]
+fn a_stat_and_an_open_that_wait_for_an_iod_name_it_and_not_the_mds() {
+    let names_it = |daemon: &str, what: &str, error: Error| {
+        assert!(error.server().is_some_and(|server| server.starts_with(daemon)), "{what}: {error}");
+        assert_eq!(error.status(), Status::Unreachable, "{what}: {error}");
+        assert!(!error.to_string().contains("metadata server"), "{what}: {error}");
+    };
+    for killed in [false, true] {
+        let cluster = cluster(8);
+        let _written = written(&cluster, 100_000);
+        let daemon = format!("I/O daemon {} at", cluster.iods[1].id());
+        if killed {
+            cluster.kill(Node::Iod(1))
+        } else {
+            cluster.partition(Node::Iod(1), Node::Mds)
+        }
+        // At once, before the server knows that it is down, and then when it does.
+        for what in ["cut just now", "known as down"] {
+            let before = cluster.world.now();
+            let error = cluster.client(1, |client| async move { client.stat("/f").await }).unwrap_err();
+            names_it(&daemon, what, error);
+            let read = OpenOptions::new().read(true);
+            names_it(
+                &daemon,
+                what,
+                cluster.client(1, |client| async move { client.open("/f", &read).await }).unwrap_err(),
+            );
+            assert!(cluster.world.now() - before <= 62 * SECOND, "I8");
+        }
+    }
+}
+
+#[test]
 fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
     let cluster = cluster(9);
     let file = written(&cluster, 10_000);

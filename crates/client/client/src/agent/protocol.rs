@@ -82,7 +82,9 @@ fn from_io(error: io::Error) -> Error {
         io::ErrorKind::PermissionDenied => Status::PermissionDenied,
         _ => Status::Unreachable,
     };
-    Error::new(status, error.to_string()).with_hint("braid agent, as the owner of the client key")
+    // No socket, or one that a process left behind.
+    let absent = matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused);
+    Error::new(status, error.to_string()).absent(absent).with_hint("braid agent, as the owner of the client key")
 }
 
 #[cfg(test)]

@@ -40,6 +40,9 @@ use crate::{
 
 /// Room for the body of a usual call, which is not to be made larger field by field.
 const BODY_BYTES: usize = 256;
+/// How long a program that begins tries an agent that is not there: it may be starting anew, and does so in milliseconds. Whoever
+/// had a session waits as for any server, since the agent was there.
+const AGENT_ABSENT_MS_MAX: u64 = 2_000;
 /// Identities of one client. A gateway has as many as it has users.
 const IDENTITIES_MAX: usize = 1 << 20;
 
@@ -104,6 +107,13 @@ impl<D: Driver> Engine<D> {
             // A session that ended while it was reclaimed: the next attempt finds that out, and begins another.
             if !is_passing(error.status()) && error.status() != Status::NoSession {
                 return Err(error);
+            }
+            let waited_for = self.driver.now().saturating_sub(started);
+            if error.is_absent()
+                && lock(&self.session).is_none()
+                && waited_for.as_millis() >= AGENT_ABSENT_MS_MAX.into()
+            {
+                return Err(waited(error, waited_for));
             }
             if !backoff.wait(&self.driver).await {
                 return Err(waited(error, self.driver.now().saturating_sub(started)));

@@ -307,11 +307,13 @@ fn is_repeated(status: Status) -> bool {
 pub(crate) struct Attempts {
     backoff: Backoff,
     started: Duration,
+    /// The last that the metadata server said of a daemon that it waits for.
+    blamed: Option<Error>,
 }
 
 impl Attempts {
     fn new<D: Driver>(engine: &Engine<D>, deadline: Duration) -> Self {
-        Self { backoff: Backoff::new(deadline), started: engine.driver.now() }
+        Self { backoff: Backoff::new(deadline), started: engine.driver.now(), blamed: None }
     }
 
     /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
@@ -324,7 +326,12 @@ impl Attempts {
                 let error = Error::refused(&link.server, Status::NoSession.into());
                 return if self.backoff.wait(&engine.driver).await { Ok(false) } else { Err(error) };
             }
-            Attempt::Refused(failure) => (Error::refused(&link.server, failure), false),
+            Attempt::Refused(failure) => {
+                let blames = failure.blamed().is_some();
+                let error = Error::refused(&link.server, failure);
+                self.blamed = (blames && is_passing(error.status())).then(|| error.clone());
+                (error, false)
+            }
             Attempt::Broken(error) => (Error::broken(&link.server, error), true),
             Attempt::Net(error) => {
                 let sent = matches!(error, NetError::ConnectionLost { .. } | NetError::TimedOut { .. });
@@ -340,6 +347,8 @@ impl Attempts {
         if self.backoff.wait(&engine.driver).await {
             return Ok(may_be_done);
         }
-        Err(waited(error, engine.driver.now().saturating_sub(self.started)))
+        let time = engine.driver.now().saturating_sub(self.started);
+        // An attempt that the deadline cut short says nothing of who is gone.
+        Err(self.blamed.take().map_or_else(|| waited(error, time), |blamed| waited(blamed.unreachable(), time)))
     }
 }

@@ -232,21 +232,13 @@ impl<'a> Serving<'a> {
     /// Receives the payload of a task's part in a collective write, as far as the other tasks let it go on.
     fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
-        while self.connection.payload_left() > 0 {
-            let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
-            if self.chunk.len() < bytes {
-                self.chunk.resize(bytes, 0);
+        self.receive(|connection, rest| {
+            let (taken, step) = job.push(core, clock.now(), rest);
+            if step == Step::Waits {
+                wait_watching(connection, core, &job)?;
             }
-            self.connection.payload(&mut self.chunk[..bytes])?;
-            let mut rest = &self.chunk[..bytes];
-            while !rest.is_empty() {
-                let (taken, step) = job.push(core, clock.now(), rest);
-                rest = &rest[taken..];
-                if step == Step::Waits {
-                    wait_watching(&self.connection, core, &job)?;
-                }
-            }
-        }
+            Ok(taken)
+        })?;
         let answer = loop {
             match job.finish(core, clock.now()) {
                 Ok(answer) => break answer,
@@ -260,6 +252,17 @@ impl<'a> Serving<'a> {
     /// Receives the payload of a write and puts it where it belongs.
     fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
+        self.receive(|_, rest| Ok(job.push(core, clock.now(), rest)))?;
+        let answer = loop {
+            if let Some(answer) = job.finish(core) {
+                break answer;
+            }
+        };
+        self.answer(header.op, header.request_id, &answer)
+    }
+
+    /// Receives a payload, a chunk at a time; `put` takes some of what it is shown, and says how much.
+    fn receive(&mut self, mut put: impl FnMut(&ServerConnection, &[u8]) -> Result<usize, End>) -> Result<(), End> {
         while self.connection.payload_left() > 0 {
             let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
             if self.chunk.len() < bytes {
@@ -268,15 +271,10 @@ impl<'a> Serving<'a> {
             self.connection.payload(&mut self.chunk[..bytes])?;
             let mut rest = &self.chunk[..bytes];
             while !rest.is_empty() {
-                rest = &rest[job.push(core, clock.now(), rest)..];
+                rest = &rest[put(&self.connection, rest)?..];
             }
         }
-        let answer = loop {
-            if let Some(answer) = job.finish(core) {
-                break answer;
-            }
-        };
-        self.answer(header.op, header.request_id, &answer)
+        Ok(())
     }
 
     /// Hands what waits for the disk to the workers, who answer by themselves.

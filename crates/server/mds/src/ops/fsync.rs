@@ -6,7 +6,7 @@ use braid_wire::message::mds::{FsyncDirectory, FsyncFile, MdsRequest};
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
-    size::Sizes,
+    size::{HowAsked, Sizes},
 };
 
 impl MdsCore {
@@ -33,7 +33,7 @@ impl MdsCore {
             return Flow::Later;
         }
         let file = r.file;
-        me.ask_sizes(vec![inode], true, move |core, sizes| {
+        me.ask_sizes(vec![inode], HowAsked::FLUSHED, move |core, sizes| {
             if core.is_gated(file) {
                 return core.settle(Flow::Gate(call, file), request);
             }

@@ -16,6 +16,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    size::HowAsked,
 };
 
 /// What one entry takes on the wire beside its name: cookie, lengths, index, kind, mark.
@@ -59,7 +60,7 @@ impl MdsCore {
         }
         let Some(me) = self.arc() else { return Flow::Fail(call, Status::NotServing.into()) };
         let request = MdsRequest::ReadDirectory(r.clone());
-        me.ask_sizes(written, false, move |core, sizes| {
+        me.ask_sizes(written, HowAsked::FOR_A_CALL, move |core, sizes| {
             known.extend(sizes.into_iter().map(|(inode, found)| {
                 // A size that may be half of a truncate, or cannot be asked, is left out: whoever wants it asks for the
                 // one file and gets the reason.

@@ -1,16 +1,17 @@
 //! The life of a size mark (I5).
 
-use braid_types::{ByteCount, IodId, Status, Timestamp};
+use braid_types::{ByteCount, IodId, Status, Timestamp, limits::HEARTBEAT_DOWN_MS};
 use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Unlink},
+        mds::{AttributeChanges, FsyncFile, LayoutShow, Open, ReadDirectory, SetAttributes, SetTime, Stat, Unlink},
+        types::Attributes,
     },
 };
 
 use super::world::{World, at};
-use crate::heard::SETTLE_MS;
+use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX, heard::SETTLE_MS};
 
 #[test]
 fn stat_after_a_write_from_any_client_shows_its_size() {
@@ -275,6 +276,58 @@ fn stat_names_the_daemon_that_cannot_be_asked() {
     world.pass_with(6000, |id| id != 2);
     let failure = client.stat("f").unwrap_err();
     assert!(failure.detail.contains("I/O daemon 2") && failure.detail.contains("down"), "{failure}");
+}
+
+#[test]
+fn who_waits_for_a_daemon_that_goes_down_is_told_which_at_once() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    world.iods.hold();
+    let waits = client.begin(1, Stat { at: at("f"), follow: true });
+    world.pass_with(HEARTBEAT_DOWN_MS - TICK_MS, |id| id != 2);
+    assert!(!waits.has_come(), "it may be slow");
+    world.pass_with(2 * TICK_MS, |id| id != 2);
+    assert!(!waits.has_come(), "the other is still to answer");
+    assert!(world.iods.step(), "the first daemon answers");
+    let told = waits.take::<Attributes>().unwrap().unwrap_err();
+    assert_eq!((told.status, told.blamed()), (Status::TryAgain, Some("I/O daemon 2 at 127.0.0.1:7002")), "{told}");
+    world.iods.release();
+    world.pass(1000);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000), "the late answer is nobody's");
+}
+
+#[test]
+fn who_waits_for_a_daemon_that_lives_and_does_not_answer_is_told_which_before_its_attempt_is_over() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    world.iods.hold();
+    let waits = client.begin(1, Stat { at: at("f"), follow: true });
+    world.pass(GATE_WAIT_MS_MAX);
+    assert!(!waits.has_come());
+    world.pass(2 * TICK_MS);
+    let told = waits.take::<Attributes>().unwrap().unwrap_err();
+    assert_eq!(told.blamed(), Some("I/O daemon 1 at 127.0.0.1:7001"), "{told}");
+    world.iods.release();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn a_collection_that_nobody_waits_for_has_the_time_that_its_daemon_takes() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    world.iods.hold();
+    client.close(&opened);
+    world.pass(4 * GATE_WAIT_MS_MAX);
+    assert_eq!(world.iods.waiting(), 1, "it is not asked again and again");
+    world.iods.release();
+    world.settle();
+    assert_eq!(world.status().sizes_in_objects, 0);
 }
 
 #[test]

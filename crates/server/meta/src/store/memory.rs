@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Mutex, RwLock, RwLockReadGuard};
 
+use braid_types::Random;
+
 use super::{Batch, Fence, MetaStore, Sequence, StoreError, View, Visit};
 
 /// Which calls of a [`MemoryStore`] fail. Calls are counted from 0 for each kind.
@@ -22,9 +24,9 @@ impl Faults {
     /// of space.
     pub fn seeded(seed: u64, calls: u64, one_in: u64) -> Self {
         let mut faults = Self::default();
-        let mut state = seed;
+        let mut random = Random::new(seed);
         for call in 0..calls {
-            let draw = splitmix(&mut state);
+            let draw = random.next_u64();
             match draw % (2 * one_in.max(1)) {
                 0 => faults.failing_commits.push(call),
                 1 => faults.full_commits.push(call),
@@ -33,14 +35,6 @@ impl Faults {
         }
         faults
     }
-}
-
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// An ordered map with a memory of what was synced. `kill` and `lose_power` give the store that a restart finds.

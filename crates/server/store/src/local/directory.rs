@@ -52,6 +52,15 @@ pub(super) struct Directory {
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
     names: Vec<Names>,
+    closed: Closed,
+}
+
+/// Objects that were closed with changes that no flush had covered: how often that happened, and up to when the file system
+/// was asked whether writing them back failed. Once for the process before.
+#[derive(Debug)]
+struct Closed {
+    times: AtomicU64,
+    asked: Mutex<u64>,
 }
 
 /// Of one object directory: how often its names changed, and up to which change they are durable.
@@ -77,8 +86,9 @@ impl Directory {
         // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
         let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
+        let closed = Closed { times: AtomicU64::new(1), asked: Mutex::new(0) };
         let current = kept.unwrap_or_else(verifier::fresh);
-        let directory = Self { root, lock, host, device, faults, verifier: Mutex::new(current), names };
+        let directory = Self { root, lock, host, device, faults, verifier: Mutex::new(current), names, closed };
         // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
         // that its number is no longer good.
         if directory.keep_verifier(current).is_err() {
@@ -154,6 +164,34 @@ impl Directory {
             Some(Fault::Short) => Ok(bytes.div_ceil(2)),
             Some(fault) => fault.error().map_or(Ok(bytes), Err),
         }
+    }
+
+    /// An object was closed with changes that no flush has covered.
+    pub(super) fn closed_dirty(&self) {
+        self.closed.times.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Before a flush of an object that was opened anew (I6): a file's own descriptor tells of write-backs that failed before it was
+    /// opened only while the system keeps the file in memory; the file system's tells of every one (`syncfs`, Linux 5.8).
+    /// Costs nothing where no object was closed dirty since the last time.
+    pub(super) fn ask_of_closed(&self) -> Result<()> {
+        let asked = *lock(&self.closed.asked);
+        if asked == self.closed.times.load(Ordering::SeqCst) { Ok(()) } else { self.sync_file_system().map(drop) }
+    }
+
+    /// Syncs the file system as a whole; `false` where that cannot be asked for.
+    pub(super) fn sync_file_system(&self) -> Result<bool> {
+        // Held over the sync: the system reports a failed write-back once, and who comes second must see the new verifier.
+        let mut asked = lock(&self.closed.asked);
+        let times = self.closed.times.load(Ordering::SeqCst);
+        let sync = || {
+            self.check(DiskOp::Sync)?;
+            platform::sync_file_system(&self.lock)
+        };
+        let synced = sync().map_err(|error| self.sync_failed(&self.root, error))?;
+        // Where it cannot be asked, asking again would not help.
+        *asked = times;
+        Ok(synced)
     }
 
     /// A name was made or removed in the directory of this file's objects.

@@ -12,6 +12,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
+/// Changes of an object of which nothing is known.
+const UNKNOWN: u64 = 1;
+
 #[derive(Debug)]
 pub(super) struct Dirt {
     under_way: AtomicU64,
@@ -25,7 +28,7 @@ pub(super) struct Changing<'a>(&'a Dirt);
 impl Dirt {
     /// Of an object of which nothing is known.
     pub(super) fn unknown() -> Self {
-        Self { under_way: AtomicU64::new(0), changes: AtomicU64::new(1), flushed: AtomicU64::new(0) }
+        Self { under_way: AtomicU64::new(0), changes: AtomicU64::new(UNKNOWN), flushed: AtomicU64::new(0) }
     }
 
     /// Before a change.
@@ -42,6 +45,11 @@ impl Dirt {
     /// A sync succeeded that began when this was seen.
     pub(super) fn flushed(&self, seen: u64) {
         self.flushed.fetch_max(seen, SeqCst);
+    }
+
+    /// Whether there were changes here that no flush has covered, whatever there was before.
+    pub(super) fn is_changed(&self) -> bool {
+        self.seen() > UNKNOWN && self.is_dirty()
     }
 
     /// Whether a flush has something to do.

@@ -27,6 +27,8 @@ pub(super) struct LocalObject {
     /// the new verifier.
     record_unsynced: Mutex<bool>,
     dirt: Arc<Dirt>,
+    /// Not made with this descriptor: what was written before may have failed to be written back.
+    opened_anew: bool,
 }
 
 impl LocalObject {
@@ -47,7 +49,8 @@ impl LocalObject {
         if record.id != id {
             return Err(corrupted("its object record is another object's"));
         }
-        let object = Self { writable, ..Self::new(directory, record, file, path) };
+        let mut object = Self::new(directory, record, file, path);
+        (object.writable, object.opened_anew) = (writable, true);
         object.settle()?;
         Ok(object)
     }
@@ -56,7 +59,7 @@ impl LocalObject {
     pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File, path: PathBuf) -> Self {
         let (id, directory, record) = (record.id, directory.clone(), RwLock::new(record));
         let (record_unsynced, dirt) = (Mutex::new(true), Arc::new(Dirt::unknown()));
-        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt }
+        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt, opened_anew: false }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
@@ -291,6 +294,9 @@ impl Object for LocalObject {
 
     fn flush(&self) -> Result<WriteVerifier> {
         if self.dirt.is_dirty() {
+            if self.opened_anew {
+                self.directory.ask_of_closed()?;
+            }
             self.sync(false)?;
         }
         self.directory.sync_names(self.id.file)?;
@@ -309,6 +315,14 @@ impl Object for LocalObject {
 
     fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
         sought(from, |from| platform::next_hole(&self.file, from)).map_err(self.failed("seek a hole in"))
+    }
+}
+
+impl Drop for LocalObject {
+    fn drop(&mut self) {
+        if self.dirt.is_changed() {
+            self.directory.closed_dirty();
+        }
     }
 }
 

@@ -198,11 +198,7 @@ impl LocalStore {
     fn flush_file_system(&self) -> Result<bool> {
         let directory = &self.directory;
         let (names, objects) = (directory.names_seen(), self.cache.dirt_seen());
-        let sync = || {
-            directory.check(DiskOp::Sync)?;
-            platform::sync_file_system(&directory.lock)
-        };
-        let synced = sync().map_err(|error| directory.sync_failed(&directory.root, error))?;
+        let synced = directory.sync_file_system()?;
         if synced {
             directory.names_synced(&names);
             objects.iter().for_each(|(dirt, seen)| dirt.flushed(*seen));
@@ -312,6 +308,7 @@ impl ObjectStore for LocalStore {
 
     fn delete(&self, id: ObjectId) -> Result<bool> {
         let _deleting = lock(self.creation_of(id));
+        let object = self.cache.find(id);
         self.cache.remove(id);
         let remove = || {
             self.directory.check(DiskOp::Remove)?;
@@ -320,6 +317,8 @@ impl ObjectStore for LocalStore {
         match remove().map_err(|error| self.directory.object_error("delete", id, error)) {
             Ok(()) => {
                 self.directory.name_changed(id.file);
+                // Nobody misses what was not written back.
+                object.inspect(|object| object.dirt().flushed(object.dirt().seen()));
                 Ok(true)
             }
             Err(error) if error.is_no_object() => Ok(false),

@@ -1,7 +1,8 @@
 //! What is left of an object after the power was gone.
 
 use super::content::Content;
-use crate::{ObjectRecord, Random, SizeChange};
+use crate::{ObjectRecord, SizeChange};
+use braid_types::Random;
 
 /// Disks write whole sectors; a write of several may be torn between any two.
 const SECTOR_BYTES: usize = 512;

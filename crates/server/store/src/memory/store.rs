@@ -6,9 +6,9 @@ use super::object::MemObject;
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::Identity;
 use crate::{
-    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Random, Result, StoreError, StoreSpace, order,
+    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace, order,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier};
+use braid_types::{ClusterUuid, IodId, ObjectId, Random, WriteVerifier};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -7,7 +7,10 @@ use std::{
 };
 
 use aws_lc_rs::rand::{SecureRandom, SystemRandom};
-use braid_client::KeyFile;
+use braid_client::{
+    KeyFile,
+    settings::{ClientSection, ClusterSection, Document, IodSection, MdsSection},
+};
 use braid_mds::Mds;
 use braid_types::{ClusterUuid, KeyId, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
@@ -15,7 +18,6 @@ use serde_json::json;
 
 use crate::{
     args::InitArgs,
-    config::{ClientSection, ClusterSection, File, IodSection, MdsSection},
     output::{Fault, Printer},
 };
 
@@ -90,7 +92,7 @@ fn above(dir: &Path) -> PathBuf {
 
 /// Writes `braid.toml`; paths in it are relative to it, so that the directory can be moved.
 pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result<(), Fault> {
-    let file = File {
+    let file = Document {
         cluster: ClusterSection { uuid: Some(uuid.to_string()), mds: listen.to_vec(), tls: None },
         client: ClientSection { key: Some("keys/client.key".into()), ..ClientSection::default() },
         mds: MdsSection {
@@ -101,7 +103,7 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
         },
         iod: IodSection { server_key: Some("keys/server.key".into()), ..IodSection::default() },
     };
-    let text = toml::to_string(&file).map_err(|e| Fault::failed("writing braid.toml", e))?;
+    let text = file.to_text().map_err(|e| Fault::failed("writing braid.toml", e))?;
     let text = format!("# BraidFS. What each setting means and where it comes from: braid config explain\n{text}");
     replace(dir, "braid.toml", &text).map_err(|e| Fault::failed("writing braid.toml", e))
 }

@@ -15,9 +15,9 @@ use braid_crash_tests::{
     cluster,
     disk::{Cut, Loss, Share},
     power::{self, Image, Recording},
-    random::Random,
     trace,
 };
+use braid_types::Random;
 
 /// Images of one recording.
 const IMAGES_PER_RECORDING: usize = 25;

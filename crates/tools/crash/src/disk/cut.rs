@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{Change, Event, History, Kind, Node, Synced, Tree};
-use crate::random::Random;
+use braid_types::Random;
 
 /// Writes are torn at these, in bytes: what old disks write whole, and what new ones and page caches do.
 const SECTORS: [u64; 2] = [512, 4096];

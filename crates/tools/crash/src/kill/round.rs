@@ -13,8 +13,8 @@ use super::{ClientProcess, Worker};
 use crate::{
     braid::Braid,
     cluster::{Cluster, Victim},
-    random::Random,
 };
+use braid_types::Random;
 
 /// I/O daemons of the cluster.
 const IODS: usize = 3;

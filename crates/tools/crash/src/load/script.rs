@@ -1,7 +1,7 @@
 //! Operations from a seed, each of them possible where the model stands.
 
 use super::model::{Model, Named, Operation};
-use crate::random::Random;
+use braid_types::Random;
 
 /// Names in each directory: few, so that they are used again and again.
 const NAMES: u64 = 6;

@@ -13,9 +13,9 @@ use crate::{
     braid::Braid,
     disk::{Change, Event, History},
     load::{Model, Operation},
-    random::Random,
     trace::{self, READERS_TABLE},
 };
+use braid_types::Random;
 
 /// What was done, and what it did to the disk.
 pub struct Recording {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use crate::{
     append,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use super::{
     image::{Difference, Image},

@@ -24,7 +24,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 use clap::Args;
 
 use self::{

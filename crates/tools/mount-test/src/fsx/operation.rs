@@ -1,6 +1,6 @@
 //! The operations, and how a random one is drawn.
 
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use crate::mapping::PAGE;
 

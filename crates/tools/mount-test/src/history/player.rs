@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use super::order::{NEVER, Timed};
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use super::{
     attributes, listing, locking, log, names,

@@ -15,7 +15,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use crate::{
     cases::Outcome,

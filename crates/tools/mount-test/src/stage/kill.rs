@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use braid_crash_tests::random::Random;
+use braid_types::Random;
 
 use super::{Stage, Target};
 use crate::history::{Options, play_round};

@@ -1,6 +1,10 @@
 //! How settings of a client are written, and where they are found: for the `braid` command and for every library that reads what it
 //! reads.
 
+mod document;
+
+pub use document::{ClientSection, ClusterSection, Document, IodSection, MdsSection, ReadError, Tls};
+
 use std::{env, path::PathBuf, time::Duration};
 
 use braid_net::TlsPolicy;

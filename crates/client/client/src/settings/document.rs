@@ -1,0 +1,256 @@
+//! `braid.toml`, the one configuration file of clients and daemons: read here for the `braid` command and for the C library alike.
+
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use braid_net::TlsPolicy;
+use serde::{Deserialize, Serialize};
+
+/// The file. Unknown keys are refused: a misspelt one must not be ignored.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct Document {
+    /// Which cluster.
+    pub cluster: ClusterSection,
+    /// This host as a client.
+    pub client: ClientSection,
+    /// This host as metadata server.
+    pub mds: MdsSection,
+    /// This host as I/O daemon.
+    pub iod: IodSection,
+}
+
+/// `[cluster]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ClusterSection {
+    /// The cluster's UUID; daemons refuse directories of another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// Addresses of the metadata server.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub mds: Vec<String>,
+    /// When connections use TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<Tls>,
+}
+
+/// `cluster.tls`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Tls {
+    /// Unless both ends are on this machine.
+    UnlessLoopback,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// `[client]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct ClientSection {
+    /// Key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+    /// The agent's socket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<PathBuf>,
+    /// How long a call may wait, such as "30s".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+}
+
+/// `[mds]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct MdsSection {
+    /// The metadata server's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Where it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// What clients and I/O daemons are told, when not `listen`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advertise: Vec<String>,
+    /// The server key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_key: Option<PathBuf>,
+    /// Where Prometheus metrics are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+}
+
+/// `[iod]`.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+pub struct IodSection {
+    /// The I/O daemon's directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dir: Option<PathBuf>,
+    /// Where it listens.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listen: Vec<String>,
+    /// What clients are told, when not `listen`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub advertise: Vec<String>,
+    /// Labels for placement.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// The server key file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_key: Option<PathBuf>,
+    /// Where Prometheus metrics are served.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metrics: Option<String>,
+}
+
+/// Why a configuration file was not understood.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It could not be read at all.
+    Io(io::Error),
+    /// What it says makes no sense: `line N: ` and why.
+    Wrong(String),
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Wrong(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Document {
+    /// Reads one file; relative paths in it are taken from its own directory.
+    ///
+    /// # Errors
+    /// [`ReadError::Io`] as the system says; [`ReadError::Wrong`] for what is no TOML, an unknown key, a value of another kind.
+    pub fn read(path: &Path) -> Result<Self, ReadError> {
+        let text = std::fs::read_to_string(path).map_err(ReadError::Io)?;
+        Self::parse(&text, path.parent().unwrap_or(Path::new(""))).map_err(ReadError::Wrong)
+    }
+
+    /// What this text says; relative paths in it are taken from `base`.
+    ///
+    /// ```
+    /// use braid_client::settings::Document;
+    /// let document = Document::parse("[client]\nkey = 'client.key'\n", "/etc/braid".as_ref()).unwrap();
+    /// assert_eq!(document.client.key.unwrap(), std::path::Path::new("/etc/braid/client.key"));
+    /// let wrong = Document::parse("[cluster]\nmsd = ['a:1']\n", "".as_ref()).unwrap_err();
+    /// assert!(wrong.starts_with("line 2: unknown field `msd`"));
+    /// ```
+    ///
+    /// # Errors
+    /// Where and why it is none.
+    pub fn parse(text: &str, base: &Path) -> Result<Self, String> {
+        let mut document: Self = toml::from_str(text).map_err(|error| at_line(text, &error))?;
+        document.timeout()?;
+        let Self { client, mds, iod, .. } = &mut document;
+        let paths =
+            [&mut client.key, &mut client.agent, &mut mds.dir, &mut mds.server_key, &mut iod.dir, &mut iod.server_key];
+        for path in paths.into_iter().flatten() {
+            *path = base.join(&*path);
+        }
+        Ok(document)
+    }
+
+    /// The text of a file that says this.
+    ///
+    /// # Errors
+    /// Why it cannot be written: a path that is no text.
+    pub fn to_text(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
+    }
+
+    /// `client.timeout`.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn timeout(&self) -> Result<Option<Duration>, String> {
+        let read = |text| super::duration(text).map_err(|why| format!("client.timeout: {why}"));
+        self.client.timeout.as_deref().map(read).transpose()
+    }
+}
+
+impl From<Tls> for TlsPolicy {
+    fn from(tls: Tls) -> Self {
+        match tls {
+            Tls::UnlessLoopback => Self::UnlessLoopback,
+            Tls::Always => Self::Always,
+            Tls::Never => Self::Never,
+        }
+    }
+}
+
+/// In one line, as errors are told.
+fn at_line(text: &str, error: &toml::de::Error) -> String {
+    let why = error.message().replace('\n', " ");
+    match error.span().and_then(|span| text.get(..span.start)) {
+        Some(before) => format!("line {}: {why}", before.matches('\n').count() + 1),
+        None => why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        Document::parse(text, Path::new("")).unwrap_err()
+    }
+
+    #[test]
+    fn every_section_is_read_and_its_paths_are_relative_to_the_file() {
+        let text = "[cluster]\nuuid = 'x'\nmds = ['a:1', 'b:2']\ntls = 'always'\n[client]\nkey = 'keys/client.key'\n\
+                    timeout = '5s'\n[mds]\ndir = 'mds'\n[iod]\nserver-key = '/abs.key'\n";
+        let read = Document::parse(text, Path::new("/etc/braid")).unwrap();
+        assert_eq!((read.cluster.mds.len(), read.cluster.tls), (2, Some(Tls::Always)));
+        assert_eq!(read.client.key.as_deref(), Some(Path::new("/etc/braid/keys/client.key")));
+        assert_eq!(read.mds.dir.as_deref(), Some(Path::new("/etc/braid/mds")));
+        assert_eq!(read.iod.server_key.as_deref(), Some(Path::new("/abs.key")));
+        assert_eq!(read.timeout(), Ok(Some(Duration::from_secs(5))));
+        let again = Document::parse(&read.to_text().unwrap(), Path::new("/elsewhere")).unwrap();
+        assert_eq!(again.client.key, read.client.key);
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused_with_its_name_and_line_wherever_it_is() {
+        let why = wrong("# mine\n\n[cluster]\nmds = ['a:1']\nmsd = ['a:1']\n");
+        assert!(why.starts_with("line 5: unknown field `msd`, expected one of `uuid`, `mds`, `tls`"), "{why}");
+        for (text, line, key) in [
+            ("[client]\ntimout = '5s'\n", 2, "timout"),
+            ("[mds]\nlabels = ['rack=1']\n", 2, "labels"),
+            ("\n[iod]\n\nserver_key = 'x'\n", 4, "server_key"),
+            ("[cilent]\nkey = 'x'\n", 1, "cilent"),
+        ] {
+            let why = wrong(text);
+            assert!(why.starts_with(&format!("line {line}: unknown field `{key}`")), "{why}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        for text in [
+            "[cluster]\nmds = 'a:1'",
+            "[cluster]\ntls = 'perhaps'",
+            "[client]\nkey = 7",
+            "[client",
+            "[client]\nkey = 'a\n",
+        ] {
+            let why = wrong(text);
+            assert!(why.starts_with("line ") && !why.contains('\n'), "{why}");
+        }
+        assert!(wrong("[client]\ntimeout = '1h'").contains("client.timeout: '1h'"));
+    }
+}
