@@ -274,6 +274,17 @@ fn a_write_back_that_failed_while_an_object_was_closed_is_met_by_its_flush() {
     assert_eq!(operations(&*second), 2, "the file system was asked for all that were closed");
     second.write_at(b"more", ObjectOffset(0), GENERATION).unwrap();
     assert_eq!(operations(&*second), 1, "its data");
+    drop((first, second));
+    // Others that are closed dirty meanwhile are no matter of one that was flushed before it was closed.
+    for file in 1001..=2000 {
+        written(&store, file, b"acknowledged");
+    }
+    assert_eq!(
+        operations(&*store.open(new(1).id).unwrap()),
+        2,
+        "its data, of which nothing is known, and the names beside its own"
+    );
+    assert_eq!(operations(&*store.open(new(1001).id).unwrap()), 3, "the file system, its data, its name");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use crate::fault::{DiskOp, Fault, FaultPlan};
 use crate::verifier::{self, VERIFIER_FILE};
 use crate::{DeviceId, Result, StoreError};
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, PartIndex, WriteVerifier, limits};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -55,13 +56,24 @@ pub(super) struct Directory {
     closed: Closed,
 }
 
-/// Objects that were closed with changes that no flush had covered: how often that happened, and up to when the file system
-/// was asked whether writing them back failed. Once for the process before.
+/// Objects that were closed with changes that no flush had covered, since the file system was last asked whether writing back failed.
 #[derive(Debug)]
 struct Closed {
-    times: AtomicU64,
-    asked: Mutex<u64>,
+    /// Held by who asks.
+    asking: Mutex<()>,
+    unasked: Mutex<Unasked>,
 }
+
+/// Which those are.
+#[derive(Debug, Default)]
+struct Unasked {
+    /// Any may be one: of the process before nothing is known, and of more than [`UNASKED_MAX`] neither.
+    any: bool,
+    objects: HashSet<ObjectId>,
+}
+
+/// Objects that were closed dirty are remembered one by one up to this many (I9).
+const UNASKED_MAX: usize = 65_536;
 
 /// Of one object directory: how often its names changed, and up to which change they are durable.
 #[derive(Debug)]
@@ -86,7 +98,8 @@ impl Directory {
         // After a restart the last daemon's unsynced names are not known: all are (invariant 2).
         let unknown = |_| Names { changes: AtomicU64::new(1), synced: Mutex::new(0) };
         let names = (0..limits::OBJECT_DIRECTORIES).map(unknown).collect();
-        let closed = Closed { times: AtomicU64::new(1), asked: Mutex::new(0) };
+        let unasked = Mutex::new(Unasked { any: true, objects: HashSet::new() });
+        let closed = Closed { asking: Mutex::default(), unasked };
         let current = kept.unwrap_or_else(verifier::fresh);
         let directory = Self { root, lock, host, device, faults, verifier: Mutex::new(current), names, closed };
         // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
@@ -167,31 +180,44 @@ impl Directory {
     }
 
     /// An object was closed with changes that no flush has covered.
-    pub(super) fn closed_dirty(&self) {
-        self.closed.times.fetch_add(1, Ordering::SeqCst);
+    pub(super) fn closed_dirty(&self, object: ObjectId) {
+        let mut unasked = lock(&self.closed.unasked);
+        if unasked.objects.len() == UNASKED_MAX {
+            *unasked = Unasked { any: true, objects: HashSet::new() };
+        }
+        if !unasked.any {
+            unasked.objects.insert(object);
+        }
     }
 
     /// Before a flush of an object that was opened anew (I6): a file's own descriptor tells of write-backs that failed before it was
     /// opened only while the system keeps the file in memory; the file system's tells of every one (`syncfs`, Linux 5.8).
-    /// Costs nothing where no object was closed dirty since the last time.
-    pub(super) fn ask_of_closed(&self) -> Result<()> {
-        let asked = *lock(&self.closed.asked);
-        if asked == self.closed.times.load(Ordering::SeqCst) { Ok(()) } else { self.sync_file_system().map(drop) }
+    /// Costs nothing unless the object was closed dirty since the last time.
+    pub(super) fn ask_of_closed(&self, object: ObjectId) -> Result<()> {
+        let one = lock(&self.closed.asking);
+        let unasked = lock(&self.closed.unasked);
+        let must_ask = unasked.any || unasked.objects.contains(&object);
+        drop(unasked);
+        if must_ask { self.sync_file_system_as(&one).map(drop) } else { Ok(()) }
     }
 
     /// Syncs the file system as a whole; `false` where that cannot be asked for.
     pub(super) fn sync_file_system(&self) -> Result<bool> {
-        // Held over the sync: the system reports a failed write-back once, and who comes second must see the new verifier.
-        let mut asked = lock(&self.closed.asked);
-        let times = self.closed.times.load(Ordering::SeqCst);
+        self.sync_file_system_as(&lock(&self.closed.asking))
+    }
+
+    /// One at a time: the system reports a failed write-back once, and who comes second must see the new verifier.
+    fn sync_file_system_as(&self, _one: &MutexGuard<'_, ()>) -> Result<bool> {
+        // What is closed from now on is for the next.
+        *lock(&self.closed.unasked) = Unasked::default();
         let sync = || {
             self.check(DiskOp::Sync)?;
             platform::sync_file_system(&self.lock)
         };
-        let synced = sync().map_err(|error| self.sync_failed(&self.root, error))?;
-        // Where it cannot be asked, asking again would not help.
-        *asked = times;
-        Ok(synced)
+        sync().map_err(|error| {
+            lock(&self.closed.unasked).any = true;
+            self.sync_failed(&self.root, error)
+        })
     }
 
     /// A name was made or removed in the directory of this file's objects.

@@ -295,7 +295,7 @@ impl Object for LocalObject {
     fn flush(&self) -> Result<WriteVerifier> {
         if self.dirt.is_dirty() {
             if self.opened_anew {
-                self.directory.ask_of_closed()?;
+                self.directory.ask_of_closed(self.id)?;
             }
             self.sync(false)?;
         }
@@ -321,7 +321,7 @@ impl Object for LocalObject {
 impl Drop for LocalObject {
     fn drop(&mut self) {
         if self.dirt.is_changed() {
-            self.directory.closed_dirty();
+            self.directory.closed_dirty(self.id);
         }
     }
 }
