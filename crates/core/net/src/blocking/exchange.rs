@@ -14,7 +14,7 @@ use rustix::{
 use super::lane::{Connection, Halt, Lane, Step};
 use crate::{
     driver::Exchange,
-    intake::{self, Intake, Received},
+    intake::{self, Intake, Received, Turn},
     transport::{Wait, timespec},
 };
 
@@ -25,26 +25,86 @@ const TURNS_MAX: usize = 8;
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// See the module. Sets every outcome.
-pub(super) fn exchange(bound: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
+pub(super) fn exchange(intake: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
+    let begin = Instant::now();
     let mut lanes = lanes(connections, batch);
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).count();
+    let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
     if bounded == 0 {
-        return run(&mut lanes, batch, deadline);
+        return run(&mut lanes, batch, None, (begin, deadline));
     }
-    let turn = bound.begin(bounded);
-    lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).for_each(|connection| connection.open_window(turn.share));
-    run(&mut lanes, batch, deadline);
-    let mut received = Received { bytes: intake::payload_of(batch), ..Received::default() };
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch));
-    bounded.for_each(|connection| connection.close_window(&mut received));
-    turn.end(received);
+    // What needs no turn is on its way before.
+    lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+    let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
+        Some(intake.begin(bounded))
+    } else {
+        intake.wait(bounded, deadline)
+    };
+    let Some(turn) = turn else {
+        for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn()) {
+            lane.halt(batch, io::Error::from(io::ErrorKind::TimedOut).into(), begin);
+        }
+        lanes.retain(|lane| !lane.is_done());
+        return run(&mut lanes, batch, None, (begin, deadline));
+    };
+    let mut shared = SharedTurn { turn, received: Received::default() };
+    shared.spread(&mut lanes);
+    run(&mut lanes, batch, Some(&mut shared), (begin, deadline));
+    shared.end(&mut lanes, batch);
 }
 
-fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], deadline: Instant) {
-    let begin = Instant::now();
+/// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
+struct SharedTurn<'i> {
+    turn: Turn<'i>,
+    received: Received,
+}
+
+impl SharedTurn<'_> {
+    /// At first. Not every call begins with the same server.
+    fn spread(&mut self, lanes: &mut [Lane<'_>]) {
+        let first = self.turn.number() % lanes.len();
+        let (before, from) = lanes.split_at_mut(first);
+        self.give(from.iter_mut().chain(before), self.turn.lanes());
+    }
+
+    /// Lanes may have ended, and places may have become free.
+    fn hand_on(&mut self, lanes: &mut [Lane<'_>]) {
+        let back = lanes.iter_mut().filter_map(|lane| lane.give_turn_back(&mut self.received).then_some(())).count();
+        let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
+        if back > wanted {
+            self.turn.leave((back - wanted).min(self.turn.lanes() - 1));
+        }
+        if wanted > back {
+            let more = self.turn.more(wanted - back);
+            self.give(lanes.iter_mut(), back + more);
+        } else if wanted > 0 {
+            self.give(lanes.iter_mut(), wanted);
+        }
+    }
+
+    fn give<'l, 'c: 'l>(&self, lanes: impl Iterator<Item = &'l mut Lane<'c>>, count: usize) {
+        for lane in lanes.filter(|lane| lane.awaits_turn()).take(count) {
+            lane.take_turn(self.turn.share(), self.turn.progress());
+        }
+    }
+
+    fn end(mut self, lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) {
+        for lane in lanes {
+            lane.give_turn_back(&mut self.received);
+        }
+        self.received.bytes = intake::payload_of(batch);
+        self.turn.end(self.received);
+    }
+}
+
+fn run(
+    lanes: &mut [Lane<'_>],
+    batch: &mut [Exchange<'_>],
+    turn: Option<&mut SharedTurn<'_>>,
+    (begin, deadline): (Instant, Instant),
+) {
     if let [lane] = lanes {
         guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
-    } else if let Err(error) = run_together(lanes, batch, begin, deadline) {
+    } else if let Err(error) = run_together(lanes, batch, turn, (begin, deadline)) {
         for lane in lanes.iter_mut().filter(|lane| !lane.is_done()) {
             lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into(), begin);
         }
@@ -100,17 +160,24 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>], deadline: Instant)
 fn run_together(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
-    begin: Instant,
-    deadline: Instant,
+    mut turn: Option<&mut SharedTurn<'_>>,
+    (begin, deadline): (Instant, Instant),
 ) -> io::Result<()> {
     lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
     if lanes.iter().all(|lane| lane.is_sent() && lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX) {
-        for lane in lanes.iter_mut() {
-            guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
+        for at in 0..lanes.len() {
+            guard(&mut lanes[at], batch, begin, |lane, batch| run_alone(lane, batch, deadline));
+            if let Some(turn) = &mut turn {
+                turn.hand_on(lanes);
+            }
         }
         return Ok(());
     }
     while lanes.iter().any(|lane| !lane.is_done()) {
+        if let Some(turn) = &mut turn {
+            turn.hand_on(lanes);
+            lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+        }
         wait_for(lanes, batch, deadline)?;
         for lane in lanes.iter_mut() {
             guard(lane, batch, begin, receive_some);
