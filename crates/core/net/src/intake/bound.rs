@@ -29,8 +29,8 @@ const LEAST_BYTES: u64 = 16 << 10;
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
 /// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
 const SHARE_USEFUL_BYTES: u64 = 12 << 10;
-/// One lane alone waits for each server in turn.
-const PLACES_LEAST: u64 = 2;
+/// With fewer, a fast client's line waits for single servers.
+const PLACES_LEAST: u64 = 4;
 /// From here on there is no bound.
 const MOST_BYTES: u64 = 64 << 20;
 /// What a rate is measured over: so long, and so many bounds.

@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   lanes: each a connection that receives a large answer, or has asked for one
-//!     asked and answered within UNANSWERED, or received something within STALLED:  takes a place
-//!     else its server is late, not the line:                                       takes none until it goes on
+//!     asked less than UNANSWERED ago, or received something less than STALLED ago:  takes a place
+//!     asked less than STALLED ago:                 takes one while half of the places receive, which then keep the line busy
+//!     else its server is late, not the line:       takes none until it goes on
 //!
 //!   a call asks for its lanes' places: it gets those that are free, one at least, when all who asked before it had theirs
 //! ```
@@ -71,7 +72,7 @@ impl Turns {
     ) -> Asked {
         let front = self.waiting.front().map(|(waiting, _)| *waiting);
         if front.is_none() || front == *ticket {
-            let (taken, next_look) = self.taken(now);
+            let (taken, next_look) = self.taken(places, now);
             if taken < places {
                 self.leave_row(ticket);
                 return self.grant(wanted.min(places - taken), now);
@@ -96,7 +97,7 @@ impl Turns {
         if !self.waiting.is_empty() {
             return 0;
         }
-        let lanes = wanted.min(places.saturating_sub(self.taken(now).0));
+        let lanes = wanted.min(places.saturating_sub(self.taken(places, now).0));
         if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
             held.lanes += lanes;
         }
@@ -139,21 +140,25 @@ impl Turns {
     }
 
     /// Places taken, and the time until the next of them may turn out to be late.
-    fn taken(&mut self, now: Duration) -> (usize, Duration) {
-        let (mut taken, mut next_look) = (0, STALLED);
+    fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
+        let (mut asked, mut late, mut receiving, mut next_look) = (0, 0, 0, STALLED);
         for held in &mut self.held {
             let received = held.received.load(Ordering::Relaxed);
             if received != held.seen {
                 (held.seen, held.since) = (received, now);
             }
-            let patience = if held.seen == 0 { UNANSWERED } else { STALLED };
-            let left = patience.saturating_sub(now.saturating_sub(held.since));
-            if !left.is_zero() {
-                taken += held.lanes;
-                next_look = next_look.min(left);
-            }
+            let nothing_for = now.saturating_sub(held.since);
+            let (place, patience) = match held.seen {
+                _ if nothing_for >= STALLED => continue,
+                0 if nothing_for < UNANSWERED => (&mut asked, UNANSWERED),
+                0 => (&mut late, STALLED),
+                _ => (&mut receiving, STALLED),
+            };
+            *place += held.lanes;
+            next_look = next_look.min(patience - nothing_for);
         }
-        (taken, next_look)
+        let late = if 2 * receiving >= places { late } else { 0 };
+        (asked + receiving + late, next_look)
     }
 }
 
@@ -259,6 +264,19 @@ mod tests {
     }
 
     #[test]
+    fn while_half_of_the_places_receive_a_late_answer_is_awaited_for_longer() {
+        let mut turns = Turns::default();
+        let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        received.store(1, Ordering::Relaxed);
+        granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        let mut ticket = None;
+        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else { panic!("goes at once") };
+        assert_eq!(look, STALLED - us(2000));
+        turns.leave(busy, PLACES / 2);
+        assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
+    }
+
+    #[test]
     fn a_call_gets_more_only_when_nobody_waits() {
         let mut turns = Turns::default();
         let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
@@ -270,7 +288,7 @@ mod tests {
         assert_eq!(turns.more(first, (1, PLACES), us(0)), 0);
         granted(ask(&mut turns, 1, &mut ticket, us(0)));
         turns.leave(first, 3);
-        assert_eq!(turns.taken(us(0)).0, 1);
+        assert_eq!(turns.taken(PLACES, us(0)).0, 1);
     }
 
     #[test]
