@@ -66,19 +66,16 @@ impl SharedTurn<'_> {
         self.give(from.iter_mut().chain(before), self.turn.lanes());
     }
 
-    /// Lanes may have ended, and places may have become free.
-    fn hand_on(&mut self, lanes: &mut [Lane<'_>]) {
+    /// Lanes may have ended, and places may have become free; whether another lane has a turn now.
+    fn hand_on(&mut self, lanes: &mut [Lane<'_>]) -> bool {
         let back = lanes.iter_mut().filter_map(|lane| lane.give_turn_back(&mut self.received).then_some(())).count();
         let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
         if back > wanted {
-            self.turn.leave((back - wanted).min(self.turn.lanes() - 1));
+            self.turn.leave(back - wanted);
         }
-        if wanted > back {
-            let more = self.turn.more(wanted - back);
-            self.give(lanes.iter_mut(), back + more);
-        } else if wanted > 0 {
-            self.give(lanes.iter_mut(), wanted);
-        }
+        let given = if wanted > back { back + self.turn.more(wanted - back) } else { wanted };
+        self.give(lanes.iter_mut(), given);
+        given > 0
     }
 
     fn give<'l, 'c: 'l>(&self, lanes: impl Iterator<Item = &'l mut Lane<'c>>, count: usize) {
@@ -168,15 +165,20 @@ fn run_together(
         for at in 0..lanes.len() {
             guard(&mut lanes[at], batch, begin, |lane, batch| run_alone(lane, batch, deadline));
             if let Some(turn) = &mut turn {
-                turn.hand_on(lanes);
+                let _ = turn.hand_on(lanes); // all had theirs
             }
         }
         return Ok(());
     }
     while lanes.iter().any(|lane| !lane.is_done()) {
-        if let Some(turn) = &mut turn {
-            turn.hand_on(lanes);
+        // Who fails when it begins hands its turn on at once: nothing would wake this thread for the next.
+        while let Some(turn) = &mut turn
+            && turn.hand_on(lanes)
+        {
             lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+        }
+        if lanes.iter().all(Lane::is_done) {
+            break;
         }
         wait_for(lanes, batch, deadline)?;
         for lane in lanes.iter_mut() {

@@ -217,7 +217,7 @@ impl Turn<'_> {
         lanes
     }
 
-    /// So many lanes have ended, not the last.
+    /// So many lanes have ended.
     pub(crate) fn leave(&mut self, lanes: usize) {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
