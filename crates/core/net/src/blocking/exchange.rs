@@ -225,3 +225,102 @@ fn poll_for<'a>(lane: &'a Lane<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>
     flags.set(PollFlags::OUT, lane.wants_to_send(batch));
     (!flags.is_empty()).then(|| PollFd::new(lane.transport().socket(), flags))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{IoSliceMut, Read, Write},
+        net::{TcpListener, TcpStream},
+        thread,
+        time::Duration,
+    };
+
+    use braid_types::{ClusterUuid, ConnectionId};
+    use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+    use super::*;
+    use crate::{NetError, blocking::connect::Connected, handshake::Established, tcp::Window, transport::Transport};
+
+    const OP: u16 = 9;
+    /// Several system calls for each, so that lanes are polled.
+    const BYTES: usize = 100 << 10;
+    const CALLS: usize = 3;
+
+    /// Answers every call with that many bytes, all of them its own number.
+    fn serve(mut socket: TcpStream, number: u8) {
+        let mut header = [0; FRAME_HEADER_BYTES];
+        while socket.read_exact(&mut header).is_ok() {
+            let asked = FrameHeader::from_bytes(&header).expect("a header");
+            let answer = FrameHeader { flags: FrameFlags::FINAL, payload_bytes: BYTES as u32, ..asked };
+            socket.write_all(&answer.to_bytes()).expect("sent");
+            socket.write_all(&vec![number; BYTES]).expect("sent");
+        }
+    }
+
+    /// A connection that counts, though it is on loopback.
+    fn bounded(socket: TcpStream) -> Connection {
+        let transport = Transport::new(socket).expect("a transport");
+        let established =
+            Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
+        let mut connection = Connection::new(Connected { server: "a server".to_owned(), transport, established });
+        connection.window = Some(Window::anyway());
+        connection
+    }
+
+    #[test]
+    fn more_lanes_than_places_are_all_answered_and_a_broken_one_keeps_no_other_waiting() {
+        const LANES: usize = 11;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let mut connections = Vec::new();
+        for number in 0..LANES {
+            let client = TcpStream::connect(address).expect("connected");
+            let (server, _) = listener.accept().expect("accepted");
+            if number % 3 == 1 {
+                drop(server);
+            } else {
+                thread::spawn(move || serve(server, number as u8));
+            }
+            connections.push(bounded(client));
+        }
+        let intake = Intake::timeless();
+        let mut rooms = vec![vec![0xff; BYTES]; LANES * CALLS];
+        let calls = rooms.iter_mut().enumerate().map(|(at, room)| Exchange {
+            connection: at % LANES,
+            op: OP,
+            body: Vec::new(),
+            send: Vec::new(),
+            recv: vec![IoSliceMut::new(room)],
+            outcome: None,
+        });
+        let mut batch: Vec<Exchange<'_>> = calls.collect();
+        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
+        let came: Vec<bool> = batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
+        for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
+            assert_eq!(came, at % LANES % 3 != 1, "{at}");
+            assert!(!came || room.iter().all(|byte| usize::from(*byte) == at % LANES), "{at}");
+        }
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_call_whose_turn_does_not_come_in_time_times_out_and_asks_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let (mut server, _) = listener.accept().expect("accepted");
+        let intake = Intake::timeless();
+        let others = intake.begin(1000);
+        let mut room = vec![0; BYTES];
+        let recv = vec![IoSliceMut::new(&mut room)];
+        let mut batch = [Exchange { connection: 0, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }];
+        let mut connections = [bounded(client)];
+        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_millis(1));
+        let [call] = batch;
+        assert!(matches!(call.outcome, Some(Err(NetError::TimedOut { .. }))), "{:?}", call.outcome);
+        let mut asked = Vec::new();
+        server.read_to_end(&mut asked).expect("the connection's end");
+        assert!(asked.is_empty());
+        drop(others);
+        assert!(intake.is_idle());
+    }
+}

@@ -152,6 +152,19 @@ impl Intake {
     }
 }
 
+#[cfg(test)]
+impl Intake {
+    /// Its clock stands still: nobody is ever late.
+    pub(crate) fn timeless() -> Self {
+        Self { start: Instant::now() + Duration::from_secs(24 * 3600), state: Mutex::default() }
+    }
+
+    /// Whether nobody has a turn or waits for one.
+    pub(crate) fn is_idle(&self) -> bool {
+        format!("{:?}", self.state().turns).contains("held: [], waiting: []")
+    }
+}
+
 impl State {
     fn turn<'i>(&mut self, intake: &'i Intake, asked: Asked, now: Duration) -> Result<Turn<'i>, Option<Duration>> {
         match asked {
@@ -261,33 +274,24 @@ mod tests {
         Instant::now() + Duration::from_secs(600)
     }
 
-    /// Its clock stands still: nobody is ever late.
-    fn timeless() -> Intake {
-        Intake { start: far(), state: Mutex::default() }
-    }
-
-    fn is_idle(intake: &Intake) -> bool {
-        format!("{:?}", intake.state().turns).contains("held: [], waiting: []")
-    }
-
     #[test]
     fn a_turn_that_was_not_ended_receives_no_more() {
-        let intake = timeless();
+        let intake = Intake::timeless();
         drop(intake.wait(3, far()));
         intake.wait(2, far()).expect("a turn").end(Received::default());
-        assert!(is_idle(&intake));
+        assert!(intake.is_idle());
     }
 
     #[test]
     fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
-        let intake = timeless();
+        let intake = Intake::timeless();
         let places = intake.state().bound.places();
         let turn = intake.begin(places);
         assert!(intake.wait(1, Instant::now()).is_none());
         drop(turn);
         let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");
         drop(turn);
-        assert!(is_idle(&intake));
+        assert!(intake.is_idle());
     }
 
     #[test]
@@ -317,6 +321,6 @@ mod tests {
                 }
             });
         });
-        assert!(is_idle(&intake));
+        assert!(intake.is_idle());
     }
 }
