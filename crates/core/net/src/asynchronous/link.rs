@@ -14,6 +14,7 @@ use tokio::{
 use super::task;
 use crate::{
     driver::{Answer, Exchange, NetError},
+    intake::Progress,
     transport::Transport,
 };
 
@@ -40,6 +41,8 @@ pub(super) struct Command {
     pub(super) room: usize,
     pub(super) answer: oneshot::Sender<Result<Reply, NetError>>,
     pub(super) permits: Permits,
+    /// Where a turn has to hear that something came.
+    pub(super) progress: Option<Progress>,
 }
 
 /// What a call holds until its reply is there, also when its caller gave up.
@@ -86,11 +89,15 @@ impl Link {
     pub(super) async fn begin(&self, op: u16, body: &[u8]) -> Result<Answered, NetError> {
         let credit = Arc::clone(&self.credits).acquire_owned().await.map_err(|_| self.ended())?;
         let permits = Permits { _credit: credit, _window: None };
-        Ok(self.hand_over(op, body.to_vec(), Vec::new(), 0, permits))
+        Ok(self.hand_over((op, body.to_vec(), Vec::new()), 0, permits, None))
     }
 
     /// Hands an exchange to the task, when credits and window allow it.
-    pub(super) async fn begin_exchange(&self, exchange: &Exchange<'_>) -> Result<Answered, NetError> {
+    pub(super) async fn begin_exchange(
+        &self,
+        exchange: &Exchange<'_>,
+        progress: Option<Progress>,
+    ) -> Result<Answered, NetError> {
         let room: usize = exchange.recv.iter().map(|slice| slice.len()).sum();
         let mut payload = Vec::with_capacity(exchange.send.iter().map(|slice| slice.len()).sum());
         let kib = (room + payload.capacity()).div_ceil(1024).min(IN_FLIGHT_KIB_MAX) as u32;
@@ -98,13 +105,19 @@ impl Link {
         let window = Arc::clone(&self.window).acquire_many_owned(kib).await.map_err(|_| self.ended())?;
         exchange.send.iter().for_each(|piece| payload.extend_from_slice(piece));
         let permits = Permits { _credit: credit, _window: Some(window) };
-        Ok(self.hand_over(exchange.op, exchange.body.clone(), payload, room, permits))
+        Ok(self.hand_over((exchange.op, exchange.body.clone(), payload), room, permits, progress))
     }
 
-    fn hand_over(&self, op: u16, body: Vec<u8>, payload: Vec<u8>, room: usize, permits: Permits) -> Answered {
+    fn hand_over(
+        &self,
+        (op, body, payload): (u16, Vec<u8>, Vec<u8>),
+        room: usize,
+        permits: Permits,
+        progress: Option<Progress>,
+    ) -> Answered {
         let (answer, answered) = oneshot::channel();
         // when the task is gone, the dropped sender says so
-        let _ = self.commands.try_send(Command { op, body, payload, room, answer, permits });
+        let _ = self.commands.try_send(Command { op, body, payload, room, answer, permits, progress });
         answered
     }
 

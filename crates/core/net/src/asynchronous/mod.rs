@@ -21,13 +21,14 @@ use std::{
 };
 
 use braid_types::ConnectionId;
+use braid_wire::{Call, message::iod::JoinRead};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use self::link::Link;
 use crate::{
     blocking::connect::{self, Connected},
     driver::{Answer, Driver, Endpoint, Exchange, NetError},
-    intake::{self, BOUNDED_BYTES_MIN, Intake, Received, Turn},
+    intake::{BOUNDED_BYTES_MIN, Intake, Progress, Received},
     tcp::Window,
 };
 
@@ -79,20 +80,6 @@ impl Tokio {
     }
 }
 
-impl Tokio {
-    /// Connections begin to receive so much each; `None` where that does not count.
-    fn begin(&self, connections: &mut [TokioConnection], rooms: &[u64]) -> Option<Turn<'_>> {
-        let is_bounded = |(connection, room): &(&mut TokioConnection, &u64)| connection.is_bounded(**room);
-        let count = connections.iter_mut().zip(rooms).filter(is_bounded).count();
-        let turn = (count > 0).then(|| self.intake.begin(count))?;
-        let bounded = connections.iter_mut().zip(rooms).filter(is_bounded);
-        for (socket, window) in bounded.filter_map(|(connection, _)| connection.window.as_mut()) {
-            window.begin(socket, turn.share);
-        }
-        Some(turn)
-    }
-}
-
 impl TokioConnection {
     fn is_bounded(&self, answer_bytes: u64) -> bool {
         self.window.is_some() && answer_bytes >= BOUNDED_BYTES_MIN
@@ -128,24 +115,13 @@ impl Driver for Tokio {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
-        let mut rooms = vec![0; connections.len()];
-        batch.iter().for_each(|exchange| rooms[exchange.connection] += exchange.room());
-        let turn = self.begin(connections, &rooms);
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
             let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
-            run_lane(connection, exchanges, begin, deadline)
+            run_in_turn(&self.intake, connection, exchanges, (begin, deadline))
         });
         all(lanes.collect()).await;
-        if let Some(turn) = turn {
-            let mut received = Received { bytes: intake::payload_of(batch), ..Received::default() };
-            let bounded = connections.iter_mut().zip(&rooms).filter(|(connection, room)| connection.is_bounded(**room));
-            for (socket, window) in bounded.filter_map(|(connection, _)| connection.window.as_mut()) {
-                window.end(socket, &mut received);
-            }
-            turn.end(received);
-        }
     }
 
     async fn call(
@@ -172,13 +148,44 @@ impl Driver for Tokio {
     }
 }
 
+/// The exchanges of one connection, when it is its turn where it needs one.
+async fn run_in_turn(
+    intake: &Intake,
+    connection: &mut TokioConnection,
+    mut exchanges: Vec<&mut Exchange<'_>>,
+    (begin, deadline): (Instant, Instant),
+) {
+    if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
+        return run_lane(connection, &mut exchanges, None, (begin, deadline)).await;
+    }
+    let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
+        Some(intake.begin(1))
+    } else {
+        intake.wait_async(1, deadline).await
+    };
+    let Some(turn) = turn else {
+        let error = connection.broken.get_or_insert_with(|| connection.link.timed_out(begin));
+        return exchanges.iter_mut().for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
+    };
+    if let Some((socket, window)) = &mut connection.window {
+        window.begin(socket, turn.share());
+    }
+    run_lane(connection, &mut exchanges, Some(turn.progress()), (begin, deadline)).await;
+    let payload = |exchange: &&mut Exchange<'_>| Some(exchange.outcome.as_ref()?.as_ref().ok()?.payload_bytes);
+    let mut received = Received { bytes: exchanges.iter().filter_map(payload).sum(), ..Received::default() };
+    if let Some((socket, window)) = &mut connection.window {
+        window.end(socket, &mut received);
+    }
+    turn.end(received);
+}
+
 /// The exchanges of one connection. They are handed to its task in order as far as its window allows, while the
 /// answers are taken in order.
 async fn run_lane(
     connection: &mut TokioConnection,
-    mut exchanges: Vec<&mut Exchange<'_>>,
-    begin: Instant,
-    deadline: Instant,
+    exchanges: &mut [&mut Exchange<'_>],
+    progress: Option<Progress>,
+    (begin, deadline): (Instant, Instant),
 ) {
     let link = &connection.link;
     let mut failed = connection.broken.clone();
@@ -191,7 +198,7 @@ async fn run_lane(
                 let ahead = async {
                     loop {
                         while begun < exchanges.len() {
-                            let begin_next = link.begin_exchange(&*exchanges[begun]);
+                            let begin_next = link.begin_exchange(&*exchanges[begun], progress.clone());
                             let Some(oldest) = waiting.front_mut() else {
                                 waiting.push_back(begin_next.await?);
                                 begun += 1;

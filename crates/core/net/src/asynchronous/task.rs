@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::link::{Command, Permits, Reply};
-use crate::{driver::NetError, frames::FrameBuffer, tls::Channel, transport::Transport};
+use crate::{driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport};
 
 /// What one read takes when it is not payload.
 const RECEIVE_BYTES: usize = 32 * 1024;
@@ -87,6 +87,7 @@ struct Call {
     reply: Reply,
     answer: oneshot::Sender<Result<Reply, NetError>>,
     _permits: Permits,
+    progress: Option<Progress>,
 }
 
 impl Task {
@@ -112,7 +113,7 @@ impl Task {
     }
 
     fn begin(&mut self, command: Command) {
-        let Command { op, body, payload, room, answer, permits } = command;
+        let Command { op, body, payload, room, answer, permits, progress } = command;
         let request_id = self.next_id;
         self.next_id += 1;
         let (body_bytes, payload_bytes) = (body.len() as u32, payload.len() as u32);
@@ -120,7 +121,7 @@ impl Task {
         self.out.extend_from_slice(&header.to_bytes());
         self.out.extend_from_slice(&body);
         self.out.extend_from_slice(&payload);
-        self.calls.insert(request_id, Call { op, room, reply: Reply::default(), answer, _permits: permits });
+        self.calls.insert(request_id, Call { op, room, reply: Reply::default(), answer, _permits: permits, progress });
     }
 
     fn send(&mut self) -> Result<(), NetError> {
@@ -157,6 +158,10 @@ impl Task {
             match &mut self.payload {
                 None => self.buffer.filled(bytes),
                 Some(payload) => payload.done += bytes,
+            }
+            let call = self.payload.as_ref().and_then(|payload| self.calls.get(&payload.request_id));
+            if let Some(progress) = call.and_then(|call| call.progress.as_ref()) {
+                progress.add(bytes);
             }
             self.digest()?;
         }

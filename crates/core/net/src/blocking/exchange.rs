@@ -14,7 +14,7 @@ use rustix::{
 use super::lane::{Connection, Halt, Lane, Step};
 use crate::{
     driver::Exchange,
-    intake::{self, Intake, Received},
+    intake::{self, Intake, Received, Turn},
     transport::{Wait, timespec},
 };
 
@@ -25,26 +25,83 @@ const TURNS_MAX: usize = 8;
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// See the module. Sets every outcome.
-pub(super) fn exchange(bound: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
+pub(super) fn exchange(intake: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
+    let begin = Instant::now();
     let mut lanes = lanes(connections, batch);
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).count();
+    let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
     if bounded == 0 {
-        return run(&mut lanes, batch, deadline);
+        return run(&mut lanes, batch, None, (begin, deadline));
     }
-    let turn = bound.begin(bounded);
-    lanes.iter_mut().filter_map(|lane| lane.bounded(batch)).for_each(|connection| connection.open_window(turn.share));
-    run(&mut lanes, batch, deadline);
-    let mut received = Received { bytes: intake::payload_of(batch), ..Received::default() };
-    let bounded = lanes.iter_mut().filter_map(|lane| lane.bounded(batch));
-    bounded.for_each(|connection| connection.close_window(&mut received));
-    turn.end(received);
+    // What needs no turn is on its way before.
+    lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+    let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
+        Some(intake.begin(bounded))
+    } else {
+        intake.wait(bounded, deadline)
+    };
+    let Some(turn) = turn else {
+        for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn()) {
+            lane.halt(batch, io::Error::from(io::ErrorKind::TimedOut).into(), begin);
+        }
+        lanes.retain(|lane| !lane.is_done());
+        return run(&mut lanes, batch, None, (begin, deadline));
+    };
+    let mut shared = SharedTurn { turn, received: Received::default() };
+    shared.spread(&mut lanes);
+    run(&mut lanes, batch, Some(&mut shared), (begin, deadline));
+    shared.end(&mut lanes, batch);
 }
 
-fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], deadline: Instant) {
-    let begin = Instant::now();
+/// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
+struct SharedTurn<'i> {
+    turn: Turn<'i>,
+    received: Received,
+}
+
+impl SharedTurn<'_> {
+    /// At first. Not every call begins with the same server.
+    fn spread(&mut self, lanes: &mut [Lane<'_>]) {
+        let first = self.turn.number() % lanes.len();
+        let (before, from) = lanes.split_at_mut(first);
+        self.give(from.iter_mut().chain(before), self.turn.lanes());
+    }
+
+    /// Lanes may have ended, and places may have become free; whether another lane has a turn now.
+    fn hand_on(&mut self, lanes: &mut [Lane<'_>]) -> bool {
+        let back = lanes.iter_mut().filter_map(|lane| lane.give_turn_back(&mut self.received).then_some(())).count();
+        let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
+        if back > wanted {
+            self.turn.leave(back - wanted);
+        }
+        let given = if wanted > back { back + self.turn.more(wanted - back) } else { wanted };
+        self.give(lanes.iter_mut(), given);
+        given > 0
+    }
+
+    fn give<'l, 'c: 'l>(&self, lanes: impl Iterator<Item = &'l mut Lane<'c>>, count: usize) {
+        for lane in lanes.filter(|lane| lane.awaits_turn()).take(count) {
+            lane.take_turn(self.turn.share(), self.turn.progress());
+        }
+    }
+
+    fn end(mut self, lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) {
+        for lane in lanes {
+            lane.give_turn_back(&mut self.received);
+        }
+        self.received.bytes = intake::payload_of(batch);
+        self.turn.end(self.received);
+    }
+}
+
+fn run(
+    lanes: &mut [Lane<'_>],
+    batch: &mut [Exchange<'_>],
+    turn: Option<&mut SharedTurn<'_>>,
+    (begin, deadline): (Instant, Instant),
+) {
     if let [lane] = lanes {
         guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
-    } else if let Err(error) = run_together(lanes, batch, begin, deadline) {
+    } else if let Err(error) = run_together(lanes, batch, turn, (begin, deadline)) {
         for lane in lanes.iter_mut().filter(|lane| !lane.is_done()) {
             lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into(), begin);
         }
@@ -100,17 +157,29 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>], deadline: Instant)
 fn run_together(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
-    begin: Instant,
-    deadline: Instant,
+    mut turn: Option<&mut SharedTurn<'_>>,
+    (begin, deadline): (Instant, Instant),
 ) -> io::Result<()> {
     lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
     if lanes.iter().all(|lane| lane.is_sent() && lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX) {
-        for lane in lanes.iter_mut() {
-            guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
+        for at in 0..lanes.len() {
+            guard(&mut lanes[at], batch, begin, |lane, batch| run_alone(lane, batch, deadline));
+            if let Some(turn) = &mut turn {
+                let _ = turn.hand_on(lanes); // all had theirs
+            }
         }
         return Ok(());
     }
     while lanes.iter().any(|lane| !lane.is_done()) {
+        // Who fails when it begins hands its turn on at once: nothing would wake this thread for the next.
+        while let Some(turn) = &mut turn
+            && turn.hand_on(lanes)
+        {
+            lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+        }
+        if lanes.iter().all(Lane::is_done) {
+            break;
+        }
         wait_for(lanes, batch, deadline)?;
         for lane in lanes.iter_mut() {
             guard(lane, batch, begin, receive_some);
@@ -155,4 +224,103 @@ fn poll_for<'a>(lane: &'a Lane<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>
     flags.set(PollFlags::IN, lane.wants_to_receive());
     flags.set(PollFlags::OUT, lane.wants_to_send(batch));
     (!flags.is_empty()).then(|| PollFd::new(lane.transport().socket(), flags))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{IoSliceMut, Read, Write},
+        net::{TcpListener, TcpStream},
+        thread,
+        time::Duration,
+    };
+
+    use braid_types::{ClusterUuid, ConnectionId};
+    use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+    use super::*;
+    use crate::{NetError, blocking::connect::Connected, handshake::Established, tcp::Window, transport::Transport};
+
+    const OP: u16 = 9;
+    /// Several system calls for each, so that lanes are polled.
+    const BYTES: usize = 72 << 10;
+    const CALLS: usize = 1;
+
+    /// Answers every call with that many bytes, all of them its own number.
+    fn serve(mut socket: TcpStream, number: u8) {
+        let mut header = [0; FRAME_HEADER_BYTES];
+        while socket.read_exact(&mut header).is_ok() {
+            let asked = FrameHeader::from_bytes(&header).expect("a header");
+            let answer = FrameHeader { flags: FrameFlags::FINAL, payload_bytes: BYTES as u32, ..asked };
+            socket.write_all(&answer.to_bytes()).expect("sent");
+            socket.write_all(&vec![number; BYTES]).expect("sent");
+        }
+    }
+
+    /// A connection that counts, though it is on loopback.
+    fn bounded(socket: TcpStream) -> Connection {
+        let transport = Transport::new(socket).expect("a transport");
+        let established =
+            Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
+        let mut connection = Connection::new(Connected { server: "a server".to_owned(), transport, established });
+        connection.window = Some(Window::anyway());
+        connection
+    }
+
+    #[test]
+    fn more_lanes_than_places_are_all_answered_and_a_broken_one_keeps_no_other_waiting() {
+        const LANES: usize = 11;
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let mut connections = Vec::new();
+        for number in 0..LANES {
+            let client = TcpStream::connect(address).expect("connected");
+            let (server, _) = listener.accept().expect("accepted");
+            if number % 3 == 1 {
+                drop(server);
+            } else {
+                thread::spawn(move || serve(server, number as u8));
+            }
+            connections.push(bounded(client));
+        }
+        let intake = Intake::timeless();
+        let mut rooms = vec![vec![0xff; BYTES]; LANES * CALLS];
+        let calls = rooms.iter_mut().enumerate().map(|(at, room)| Exchange {
+            connection: at % LANES,
+            op: OP,
+            body: Vec::new(),
+            send: Vec::new(),
+            recv: vec![IoSliceMut::new(room)],
+            outcome: None,
+        });
+        let mut batch: Vec<Exchange<'_>> = calls.collect();
+        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
+        let came: Vec<bool> = batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
+        for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
+            assert_eq!(came, at % LANES % 3 != 1, "{at}");
+            assert!(!came || room.iter().all(|byte| usize::from(*byte) == at % LANES), "{at}");
+        }
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_call_whose_turn_does_not_come_in_time_times_out_and_asks_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let (mut server, _) = listener.accept().expect("accepted");
+        let intake = Intake::timeless();
+        let others = intake.begin(1000);
+        let mut room = vec![0; BYTES];
+        let recv = vec![IoSliceMut::new(&mut room)];
+        let mut batch = [Exchange { connection: 0, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }];
+        let mut connections = [bounded(client)];
+        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_millis(1));
+        let [call] = batch;
+        assert!(matches!(call.outcome, Some(Err(NetError::TimedOut { .. }))), "{:?}", call.outcome);
+        let mut asked = Vec::new();
+        server.read_to_end(&mut asked).expect("the connection's end");
+        assert!(asked.is_empty());
+        drop(others);
+        assert!(intake.is_idle());
+    }
 }

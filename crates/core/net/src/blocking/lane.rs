@@ -17,14 +17,14 @@ use std::{
 };
 
 use braid_types::{ConnectionId, limits::WINDOW_BYTES};
-use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+use braid_wire::{Call, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, message::iod::JoinRead};
 
 use super::connect::Connected;
 use crate::{
     driver::{Answer, Exchange, NetError},
     frames::FrameBuffer,
     handshake::Established,
-    intake::{BOUNDED_BYTES_MIN, Received},
+    intake::{BOUNDED_BYTES_MIN, Progress, Received},
     tcp::Window,
     transport::{PIECES_MAX, Transport, Wait},
 };
@@ -137,6 +137,17 @@ pub(super) struct Lane<'c> {
     in_flight: Vec<InFlight>,
     in_flight_bytes: u64,
     receiving: Receiving,
+    turn: LaneTurn,
+}
+
+/// Whether a lane may ask.
+#[derive(Debug)]
+enum LaneTurn {
+    /// It needs no turn, or has given it back.
+    None,
+    /// Not yet.
+    Awaited,
+    Taken(Progress),
 }
 
 /// Why a connection stopped.
@@ -181,13 +192,41 @@ impl<'c> Lane<'c> {
             in_flight: Vec::new(),
             in_flight_bytes: 0,
             receiving: Receiving::Header,
+            turn: LaneTurn::None,
         }
     }
 
-    /// The connection, where what it is to receive counts for the bound of what all may have on the way.
-    pub(super) fn bounded(&mut self, batch: &[Exchange<'_>]) -> Option<&mut Connection> {
+    /// Whether what it is to receive counts for the bound of what all may have on the way: then it asks for nothing until
+    /// [`Lane::take_turn`].
+    pub(super) fn await_turn(&mut self, batch: &[Exchange<'_>]) -> bool {
         let bytes = self.queue.iter().map(|index| batch[*index].room()).sum();
-        self.connection.is_bounded(bytes).then_some(&mut *self.connection)
+        let bounded = self.connection.is_bounded(bytes);
+        self.turn = if bounded { LaneTurn::Awaited } else { LaneTurn::None };
+        bounded
+    }
+
+    pub(super) fn awaits_turn(&self) -> bool {
+        matches!(self.turn, LaneTurn::Awaited)
+    }
+
+    /// Whether its answer comes when other tasks have asked too: it must not wait for them.
+    pub(super) fn is_collective(&self, batch: &[Exchange<'_>]) -> bool {
+        self.queue.iter().any(|index| batch[*index].op == JoinRead::OP)
+    }
+
+    pub(super) fn take_turn(&mut self, share: Option<u32>, progress: Progress) {
+        self.connection.open_window(share);
+        self.turn = LaneTurn::Taken(progress);
+    }
+
+    /// Whether it has a turn that it needs no more, which is given back; what was seen is added.
+    pub(super) fn give_turn_back(&mut self, received: &mut Received) -> bool {
+        let gives = self.is_done() && matches!(self.turn, LaneTurn::Taken(_));
+        if gives {
+            self.connection.close_window(received);
+            self.turn = LaneTurn::None;
+        }
+        gives
     }
 
     pub(super) fn push(&mut self, exchange: usize) {
@@ -253,6 +292,9 @@ impl<'c> Lane<'c> {
         match self.receive_bytes(batch, wait) {
             Ok(0) => Err(io::Error::new(ErrorKind::UnexpectedEof, "it closed the connection").into()),
             Ok(bytes) => {
+                if let LaneTurn::Taken(progress) = &self.turn {
+                    progress.add(bytes);
+                }
                 self.received(batch, bytes)?;
                 Ok(Step::Moved)
             }
@@ -294,6 +336,9 @@ impl<'c> Lane<'c> {
 
     fn may_begin(&self, batch: &[Exchange<'_>]) -> bool {
         let Some(&next) = self.queue.get(self.begun) else { return false };
+        if self.awaits_turn() {
+            return false;
+        }
         let room = self.in_flight_bytes + wanted(&batch[next]) <= IN_FLIGHT_BYTES_MAX;
         self.in_flight.is_empty() || room && self.in_flight.len() < self.connection.credits
     }

@@ -18,7 +18,7 @@ use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 use super::lane::{Connection, Halt};
 use crate::{
     driver::{Answer, NetError},
-    intake::{Intake, Received},
+    intake::{Intake, Progress, Received, Turn},
     pipe::Pipe,
     transport::Wait,
 };
@@ -41,13 +41,20 @@ pub(super) fn exchange(
     let begin = Instant::now();
     let request_id = connection.next_id;
     connection.next_id += 1;
-    let turn = connection.is_bounded(buffer.len() as u64).then(|| intake.begin(1));
+    let bounded = connection.is_bounded(buffer.len() as u64);
+    let turn = if bounded { intake.wait(1, deadline) } else { None };
+    let has_turn = turn.is_some();
     if let Some(turn) = &turn {
-        connection.open_window(turn.share);
+        connection.open_window(turn.share());
     }
+    let progress = turn.as_ref().map(Turn::progress);
     let mut call =
-        Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false };
-    let outcome = call.send(body).and_then(|()| call.receive());
+        Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false, progress };
+    let outcome = if bounded && !has_turn {
+        Err(io::Error::from(ErrorKind::TimedOut).into())
+    } else {
+        call.send(body).and_then(|()| call.receive())
+    };
     // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
     let overfilled = call.copies;
     connection.overfills |= overfilled;
@@ -76,6 +83,8 @@ struct Call<'c> {
     got: usize,
     /// The pipe was full: what came is in the buffer.
     copies: bool,
+    /// Where a turn has to hear that something came.
+    progress: Option<Progress>,
 }
 
 impl Call<'_> {
@@ -153,6 +162,9 @@ impl Call<'_> {
             };
             if moved == 0 {
                 return Err(closed());
+            }
+            if let Some(progress) = &self.progress {
+                progress.add(moved);
             }
             self.got += moved;
             left -= moved;

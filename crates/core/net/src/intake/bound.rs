@@ -1,10 +1,11 @@
-//! A bound of what all servers together may have on the way to this client (incast).
+//! The bound of what all servers together may have on the way to this client (incast).
 //!
 //! A switch holds little for each port. When many servers answer at once what does not fit is lost, and an answer whose end was
 //! lost comes after a time-out of 200 ms. TCP's own control learns too late, since each connection knows of itself only; the
 //! receiver knows of all. So it gives each connection its part of a bound, as that connection's receive window.
 //!
 //! ```text
+//!   places                = bound / a share of a useful size: no more lanes ask at once (see `turns.rs`)
 //!   share of a connection = bound / connections that receive (the most of late), at least two segments
 //!
 //!   bound: 48 KiB at first: a small switch's port holds it, and it fills 1 Gbit/s
@@ -16,22 +17,20 @@
 //! Invariants: (1) connections on loopback have no bound; (2) the bound is never below [`LEAST_BYTES`]; (3) without losses a
 //! line whose rate the bound limits is filled after a few trials, whatever its length.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::Duration;
 
-use crate::driver::Exchange;
+use super::Received;
 
-/// Smaller answers fit any queue, and asking what was seen would cost more than it tells.
-pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
-
-/// See the module.
-const FIRST_BYTES: u64 = 48 << 10;
+/// At first.
+pub(super) const FIRST_BYTES: u64 = 48 << 10;
 /// Below it acknowledgements are late more often than queues are full.
 const LEAST_BYTES: u64 = 16 << 10;
 /// Two segments: below, every segment waits for an acknowledgement that may wait for a second segment.
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
+/// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
+const SHARE_USEFUL_BYTES: u64 = 12 << 10;
+/// With fewer, a fast client's line waits for single servers.
+const PLACES_LEAST: u64 = 4;
 /// From here on there is no bound.
 const MOST_BYTES: u64 = 64 << 20;
 /// What a rate is measured over: so long, and so many bounds.
@@ -50,80 +49,14 @@ const LATE: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug)]
-pub(crate) struct Intake {
-    start: Instant,
-    state: Mutex<State>,
-}
-
-/// Connections that receive now.
-#[derive(Debug)]
-pub(crate) struct Turn<'i> {
-    intake: &'i Intake,
-    connections: usize,
-    begun: Duration,
-    /// What each of them may have on the way; `None`: no bound.
-    pub(crate) share: Option<u32>,
-}
-
-/// What a turn was like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Received {
-    pub(crate) bytes: u64,
-    /// Whether something came out of its order.
-    pub(crate) lost: bool,
-    /// Of the farthest server.
-    pub(crate) round_trip: Duration,
-}
-
-/// The payload that came with a batch's answers.
-pub(crate) fn payload_of(batch: &[Exchange<'_>]) -> u64 {
-    let answers = batch.iter().filter_map(|exchange| exchange.outcome.as_ref()?.as_ref().ok());
-    answers.map(|answer| answer.payload_bytes).sum()
-}
-
-impl Intake {
-    pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), state: Mutex::default() }
-    }
-
-    /// So many connections begin to receive.
-    pub(crate) fn begin(&self, connections: usize) -> Turn<'_> {
-        let begun = self.start.elapsed();
-        let share = self.state().begin(connections, begun);
-        Turn { intake: self, connections, begun, share }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Turn<'_> {
-    /// They have received.
-    pub(crate) fn end(mut self, received: Received) {
-        let connections = std::mem::take(&mut self.connections);
-        self.intake.state().end(connections, (self.begun, self.intake.start.elapsed()), received);
-    }
-}
-
-impl Drop for Turn<'_> {
-    /// One that was not ended received nothing that counts.
-    fn drop(&mut self) {
-        if self.connections > 0 {
-            self.intake.state().leave(self.connections, self.intake.start.elapsed());
-        }
-    }
-}
-
-#[derive(Debug)]
-struct State {
+pub(super) struct Bound {
     bound: u64,
     /// The bound is what it is since.
     changed: Duration,
     receiving: usize,
     /// The most that received at once, and when.
     most: (usize, Duration),
-    /// Since when somebody receives.
+    /// What was received is accounted until then.
     busy_since: Duration,
     epoch: Epoch,
     trial: Option<Trial>,
@@ -145,7 +78,7 @@ struct Trial {
     rate: f64,
 }
 
-impl Default for State {
+impl Default for Bound {
     fn default() -> Self {
         Self {
             bound: FIRST_BYTES,
@@ -161,11 +94,15 @@ impl Default for State {
     }
 }
 
-impl State {
-    fn begin(&mut self, connections: usize, now: Duration) -> Option<u32> {
-        if self.receiving == 0 {
-            self.busy_since = now;
-        }
+impl Bound {
+    /// Lanes that may ask at once.
+    pub(super) fn places(&self) -> usize {
+        if self.bound < MOST_BYTES { (self.bound / SHARE_USEFUL_BYTES).max(PLACES_LEAST) as usize } else { usize::MAX }
+    }
+
+    /// So many more receive from now on; what each of all may have on the way, `None` where there is no bound.
+    pub(super) fn begin(&mut self, connections: usize, now: Duration) -> Option<u32> {
+        self.account(now);
         self.receiving += connections;
         if self.receiving >= self.most.0 || now.saturating_sub(self.most.1) > LATE {
             self.most = (self.receiving, now);
@@ -174,20 +111,22 @@ impl State {
         (self.bound < MOST_BYTES).then_some(share as u32)
     }
 
-    fn leave(&mut self, connections: usize, now: Duration) {
+    /// So many receive no more.
+    pub(super) fn leave(&mut self, connections: usize, now: Duration) {
+        self.account(now);
         self.receiving -= connections;
-        if self.receiving == 0 {
-            self.epoch.busy += now.saturating_sub(self.busy_since);
-        }
     }
 
-    fn end(&mut self, connections: usize, (begun, now): (Duration, Duration), received: Received) {
-        if self.receiving > connections {
-            // Others go on: what was until now counts.
+    fn account(&mut self, now: Duration) {
+        if self.receiving > 0 {
             self.epoch.busy += now.saturating_sub(self.busy_since);
-            self.busy_since = now;
         }
-        self.leave(connections, now);
+        self.busy_since = now;
+    }
+
+    /// What was received since `begun`.
+    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received) {
+        self.account(now);
         if begun < self.changed {
             return; // it saw another bound
         }
@@ -246,7 +185,7 @@ mod tests {
 
     impl Line {
         /// Reads of 4 MiB, one after the other, for so many seconds; bytes a second, and losses.
-        fn read(&self, state: &mut State, now: &mut Duration, seconds: u64) -> (f64, u32) {
+        fn read(&self, state: &mut Bound, now: &mut Duration, seconds: u64) -> (f64, u32) {
             let (start, mut bytes, mut losses) = (*now, 0_u64, 0);
             let end = start + Duration::from_secs(seconds);
             while *now < end {
@@ -261,7 +200,8 @@ mod tests {
                 *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
                 bytes += 4 << 20;
                 losses += u32::from(lost);
-                state.end(4, (begun, *now), Received { bytes: 4 << 20, lost, round_trip: self.round_trip });
+                state.leave(4, *now);
+                state.end((begun, *now), Received { bytes: 4 << 20, lost, round_trip: self.round_trip });
             }
             (bytes as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -274,7 +214,7 @@ mod tests {
     #[test]
     fn a_small_switch_loses_nothing_and_its_line_is_full() {
         let line = Line { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100) };
-        let mut state = State::default();
+        let mut state = Bound::default();
         let (rate, losses) = line.read(&mut state, &mut us(0), 15);
         assert_eq!(losses, 0);
         assert!(rate > 0.95 * 117e6, "{rate}");
@@ -284,7 +224,7 @@ mod tests {
     #[test]
     fn a_smaller_queue_is_found_and_seldom_tried_beyond() {
         let line = Line { bytes_per_second: 117e6, queue: 24 << 10, round_trip: us(100) };
-        let (mut state, mut now) = (State::default(), Duration::ZERO);
+        let (mut state, mut now) = (Bound::default(), Duration::ZERO);
         line.read(&mut state, &mut now, 3);
         let (rate, losses) = line.read(&mut state, &mut now, 10);
         assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
@@ -296,7 +236,7 @@ mod tests {
         let lines = [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
             let line = Line { bytes_per_second, queue, round_trip };
-            let (mut state, mut now) = (State::default(), Duration::ZERO);
+            let (mut state, mut now) = (Bound::default(), Duration::ZERO);
             line.read(&mut state, &mut now, 20);
             let (rate, losses) = line.read(&mut state, &mut now, 3);
             assert_eq!(losses, 0, "{bytes_per_second}");
@@ -307,14 +247,15 @@ mod tests {
     #[test]
     fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
         // The client itself is the bound: 300 MB/s, whatever is on the way.
-        let mut state = State::default();
+        let mut state = Bound::default();
         let (mut now, mut trials) = (Duration::ZERO, 0);
         while now < Duration::from_secs(120) {
             let begun = now;
             state.begin(4, now);
             now += Duration::from_secs_f64((4 << 20) as f64 / 300e6);
             let before = state.bound;
-            state.end(4, (begun, now), Received { bytes: 4 << 20, lost: false, round_trip: us(50) });
+            state.leave(4, now);
+            state.end((begun, now), Received { bytes: 4 << 20, lost: false, round_trip: us(50) });
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
@@ -323,20 +264,12 @@ mod tests {
 
     #[test]
     fn many_connections_share_it_and_one_that_went_on_alone_has_it_all_again() {
-        let mut state = State::default();
+        let mut state = Bound::default();
         assert_eq!(state.begin(16, Duration::ZERO), Some((FIRST_BYTES / 16) as u32));
         assert_eq!(state.begin(1, Duration::ZERO), Some(SHARE_LEAST_BYTES as u32));
         state.leave(17, us(10));
         assert_eq!(state.begin(1, us(20)), Some(SHARE_LEAST_BYTES as u32), "the sixteen are not forgotten at once");
         state.leave(1, us(30));
         assert_eq!(state.begin(1, Duration::from_secs(3)), Some(FIRST_BYTES as u32));
-    }
-
-    #[test]
-    fn a_turn_that_was_not_ended_receives_no_more() {
-        let intake = Intake::new();
-        drop(intake.begin(3));
-        intake.begin(2).end(Received::default());
-        assert_eq!(intake.state().receiving, 0);
     }
 }

@@ -1,0 +1,326 @@
+//! What a client receives of all its servers together: a bound of what is on the way ([`bound`]), and who may ask ([`turns`]).
+//!
+//! A lane is one connection in one call. Answers of less than [`BOUNDED_BYTES_MIN`], and everything on loopback, know nothing of this.
+
+mod bound;
+mod turns;
+
+use std::{
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Poll, Wake, Waker},
+    thread::{self, Thread},
+    time::{Duration, Instant},
+};
+
+use self::{
+    bound::Bound,
+    turns::{Asked, Turns},
+};
+use crate::driver::Exchange;
+
+/// Smaller answers fit any queue, and asking what was seen would cost more than it tells.
+pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    start: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    bound: Bound,
+    turns: Turns,
+}
+
+/// Lanes of one call that receive now.
+#[derive(Debug)]
+pub(crate) struct Turn<'i> {
+    intake: &'i Intake,
+    id: u64,
+    /// So many that have not left.
+    lanes: usize,
+    begun: Duration,
+    /// What each of them may have on the way; `None`: no bound.
+    share: Option<u32>,
+    received: Arc<AtomicU64>,
+}
+
+/// A wait for a turn.
+#[derive(Debug)]
+pub(crate) struct Waiting<'i> {
+    intake: &'i Intake,
+    wanted: usize,
+    ticket: Option<u64>,
+}
+
+/// What a turn was like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Received {
+    pub(crate) bytes: u64,
+    /// Whether something came out of its order.
+    pub(crate) lost: bool,
+    /// Of the farthest server.
+    pub(crate) round_trip: Duration,
+}
+
+/// Tells a turn that something came.
+#[derive(Clone, Debug)]
+pub(crate) struct Progress(Arc<AtomicU64>);
+
+impl Progress {
+    pub(crate) fn add(&self, bytes: usize) {
+        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The payload that came with a batch's answers.
+pub(crate) fn payload_of(batch: &[Exchange<'_>]) -> u64 {
+    let answers = batch.iter().filter_map(|exchange| exchange.outcome.as_ref()?.as_ref().ok());
+    answers.map(|answer| answer.payload_bytes).sum()
+}
+
+impl Intake {
+    pub(crate) fn new() -> Self {
+        Self { start: Instant::now(), state: Mutex::default() }
+    }
+
+    /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when the time is over.
+    pub(crate) fn wait(&self, wanted: usize, deadline: Instant) -> Option<Turn<'_>> {
+        let mut waiting = self.ask(wanted);
+        let mut waker = Waker::noop().clone();
+        let mut look = Duration::ZERO; // asked once more before the thread sleeps, with something that wakes it
+        loop {
+            match waiting.poll(&waker) {
+                Ok(turn) => return Some(turn),
+                Err(_) if waker.will_wake(Waker::noop()) => waker = Arc::new(ThreadWaker(thread::current())).into(),
+                Err(next) => look = next.unwrap_or(Duration::MAX),
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            if !look.is_zero() {
+                thread::park_timeout(look.min(left));
+            }
+        }
+    }
+
+    /// The same for a task.
+    pub(crate) async fn wait_async(&self, wanted: usize, deadline: tokio::time::Instant) -> Option<Turn<'_>> {
+        use tokio::time::{Instant, sleep_until};
+        let mut waiting = self.ask(wanted);
+        let mut timer = pin!(sleep_until(deadline));
+        std::future::poll_fn(|context| {
+            loop {
+                let look = match waiting.poll(context.waker()) {
+                    Ok(turn) => return Poll::Ready(Some(turn)),
+                    Err(look) => look,
+                };
+                let now = Instant::now();
+                if now >= deadline {
+                    return Poll::Ready(None);
+                }
+                timer.as_mut().reset(look.map_or(deadline, |look| deadline.min(now + look)));
+                if timer.as_mut().poll(context).is_pending() {
+                    return Poll::Pending;
+                }
+            }
+        })
+        .await
+    }
+
+    /// A turn for lanes whose answers come when others have come: they must not wait for them.
+    pub(crate) fn begin(&self, lanes: usize) -> Turn<'_> {
+        let now = self.start.elapsed();
+        let mut state = self.state();
+        let asked = state.turns.grant(lanes, now);
+        state.turn(self, asked, now).unwrap_or_else(|_| unreachable!("it was granted"))
+    }
+
+    fn ask(&self, wanted: usize) -> Waiting<'_> {
+        Waiting { intake: self, wanted, ticket: None }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+impl Intake {
+    /// Its clock stands still: nobody is ever late.
+    pub(crate) fn timeless() -> Self {
+        Self { start: Instant::now() + Duration::from_secs(24 * 3600), state: Mutex::default() }
+    }
+
+    /// Whether nobody has a turn or waits for one.
+    pub(crate) fn is_idle(&self) -> bool {
+        format!("{:?}", self.state().turns).contains("held: [], waiting: []")
+    }
+}
+
+impl State {
+    fn turn<'i>(&mut self, intake: &'i Intake, asked: Asked, now: Duration) -> Result<Turn<'i>, Option<Duration>> {
+        match asked {
+            Asked::Granted { id, lanes, received } => {
+                let share = self.bound.begin(lanes, now);
+                Ok(Turn { intake, id, lanes, begun: now, share, received })
+            }
+            Asked::Later(look) => Err(look),
+        }
+    }
+}
+
+impl<'i> Waiting<'i> {
+    /// The turn, or in how long to ask again, where the waker is not all that it takes.
+    fn poll(&mut self, waker: &Waker) -> Result<Turn<'i>, Option<Duration>> {
+        let (intake, now) = (self.intake, self.intake.start.elapsed());
+        let mut state = intake.state();
+        let places = state.bound.places();
+        let asked = state.turns.ask((self.wanted, places), &mut self.ticket, waker, now);
+        state.turn(intake, asked, now)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.ticket.is_some() {
+            self.intake.state().turns.leave_row(&mut self.ticket);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// For how many lanes.
+    pub(crate) fn lanes(&self) -> usize {
+        self.lanes
+    }
+
+    /// What each lane may have on the way; `None`: no bound.
+    pub(crate) fn share(&self) -> Option<u32> {
+        self.share
+    }
+
+    /// Where a number that differs from turn to turn is wanted.
+    pub(crate) fn number(&self) -> usize {
+        self.id as usize
+    }
+
+    /// Whoever receives counts here what came.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress(Arc::clone(&self.received))
+    }
+
+    /// So many more lanes, up to `wanted`: what is free when nobody waits.
+    pub(crate) fn more(&mut self, wanted: usize) -> usize {
+        let now = self.intake.start.elapsed();
+        let mut state = self.intake.state();
+        let places = state.bound.places();
+        let lanes = state.turns.more(self.id, (wanted, places), now);
+        if lanes > 0 {
+            self.share = state.bound.begin(lanes, now);
+            self.lanes += lanes;
+        }
+        lanes
+    }
+
+    /// So many lanes have ended.
+    pub(crate) fn leave(&mut self, lanes: usize) {
+        let now = self.intake.start.elapsed();
+        let mut state = self.intake.state();
+        self.lanes -= lanes;
+        state.turns.leave(self.id, lanes);
+        state.bound.leave(lanes, now);
+    }
+
+    /// All have received.
+    pub(crate) fn end(mut self, received: Received) {
+        let lanes = self.lanes;
+        self.leave(lanes);
+        let now = self.intake.start.elapsed();
+        self.intake.state().bound.end((self.begun, now), received);
+    }
+}
+
+impl Drop for Turn<'_> {
+    /// One that was not ended received nothing that counts.
+    fn drop(&mut self) {
+        if self.lanes > 0 {
+            let lanes = self.lanes;
+            self.leave(lanes);
+        }
+    }
+}
+
+struct ThreadWaker(Thread);
+
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
+
+    #[test]
+    fn a_turn_that_was_not_ended_receives_no_more() {
+        let intake = Intake::timeless();
+        drop(intake.wait(3, far()));
+        intake.wait(2, far()).expect("a turn").end(Received::default());
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
+        let intake = Intake::timeless();
+        let places = intake.state().bound.places();
+        let turn = intake.begin(places);
+        assert!(intake.wait(1, Instant::now()).is_none());
+        drop(turn);
+        let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");
+        drop(turn);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn threads_and_tasks_all_come_to_their_turn() {
+        let intake = Intake::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                let intake = &intake;
+                scope.spawn(move || {
+                    for call in 0..100 {
+                        let mut turn = intake.wait(1 + (thread + call) % 6, far()).expect("a turn");
+                        turn.progress().add(1);
+                        turn.more(1);
+                        if turn.lanes() > 1 {
+                            turn.leave(1);
+                        }
+                        turn.end(Received::default());
+                    }
+                });
+            }
+            runtime.block_on(async {
+                for _ in 0..100 {
+                    let turn = intake.wait_async(2, tokio::time::Instant::from_std(far())).await.expect("a turn");
+                    tokio::task::yield_now().await;
+                    drop(turn);
+                }
+            });
+        });
+        assert!(intake.is_idle());
+    }
+}

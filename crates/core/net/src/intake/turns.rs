@@ -1,0 +1,325 @@
+//! Who may ask for large answers now, and who waits for its turn.
+//!
+//! ```text
+//!   lanes: each a connection that receives a large answer, or has asked for one
+//!     asked less than UNANSWERED ago, or received something less than STALLED ago:  takes a place
+//!     asked less than STALLED ago:                 takes one while half of the places receive, which then keep the line busy
+//!     else its server is late, not the line:       takes none until it goes on
+//!
+//!   a call asks for its lanes' places: it gets those that are free, one at least, when all who asked before it had theirs
+//! ```
+//!
+//! Invariants: (1) who waits holds nothing that others wait for here, and has asked no server for what it waits to receive; (2) in
+//! order of asking: whoever waits first is woken when a lane ends, and looks by itself when the next lane may turn out to be late;
+//! so nobody waits for a server that does not answer longer than that; (3) a turn that is dropped, by whatever way, frees its
+//! places, and a wait that is dropped hands on its place in the row.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::Waker,
+    time::Duration,
+};
+
+/// A first byte that takes longer waits for a disk, or for whoever serves it: a full queue of [`super::bound::FIRST_BYTES`] is
+/// 0.4 ms of 1 Gbit/s.
+const UNANSWERED: Duration = Duration::from_millis(1);
+/// A server that stops so long within an answer is ill, or what it sent was lost.
+const STALLED: Duration = Duration::from_millis(20);
+/// Whoever waits looks no sooner again.
+const LOOK_LEAST: Duration = Duration::from_micros(100);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    next: u64,
+    held: Vec<Held>,
+    waiting: VecDeque<(u64, Waker)>,
+}
+
+/// The lanes of one call that have a turn.
+#[derive(Debug)]
+struct Held {
+    id: u64,
+    lanes: usize,
+    /// Counted up by whoever receives.
+    received: Arc<AtomicU64>,
+    /// What of it was seen, and since when nothing came.
+    seen: u64,
+    since: Duration,
+}
+
+/// What asking brought.
+#[derive(Debug)]
+pub(super) enum Asked {
+    /// A turn for so many lanes.
+    Granted { id: u64, lanes: usize, received: Arc<AtomicU64> },
+    /// Not yet: the waker is woken, or it is asked again after this time, if one is said.
+    Later(Option<Duration>),
+}
+
+impl Turns {
+    /// Asks for `wanted` lanes where there are so many places. `ticket` is the place in the row; `None` at first.
+    pub(super) fn ask(
+        &mut self,
+        (wanted, places): (usize, usize),
+        ticket: &mut Option<u64>,
+        waker: &Waker,
+        now: Duration,
+    ) -> Asked {
+        let front = self.waiting.front().map(|(waiting, _)| *waiting);
+        if front.is_none() || front == *ticket {
+            let (taken, next_look) = self.taken(places, now);
+            if taken < places {
+                self.leave_row(ticket);
+                return self.grant(wanted.min(places - taken), now);
+            }
+            self.enter_row(ticket, waker);
+            return Asked::Later(Some(next_look.max(LOOK_LEAST)));
+        }
+        self.enter_row(ticket, waker);
+        Asked::Later(None)
+    }
+
+    /// A turn for lanes that must not wait.
+    pub(super) fn grant(&mut self, lanes: usize, now: Duration) -> Asked {
+        let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
+        self.next += 1;
+        self.held.push(Held { id, lanes, received: Arc::clone(&received), seen: 0, since: now });
+        Asked::Granted { id, lanes, received }
+    }
+
+    /// So many more lanes, up to `wanted`, for a call that has a turn: what is free when nobody waits.
+    pub(super) fn more(&mut self, id: u64, (wanted, places): (usize, usize), now: Duration) -> usize {
+        if !self.waiting.is_empty() {
+            return 0;
+        }
+        let lanes = wanted.min(places.saturating_sub(self.taken(places, now).0));
+        if let Some(held) = self.held.iter_mut().find(|held| held.id == id) {
+            held.lanes += lanes;
+        }
+        lanes
+    }
+
+    /// Lanes have ended.
+    pub(super) fn leave(&mut self, id: u64, lanes: usize) {
+        if let Some(at) = self.held.iter().position(|held| held.id == id) {
+            self.held[at].lanes -= lanes;
+            if self.held[at].lanes == 0 {
+                self.held.swap_remove(at);
+            }
+        }
+        self.wake_next();
+    }
+
+    /// Nobody waits with this ticket any more.
+    pub(super) fn leave_row(&mut self, ticket: &mut Option<u64>) {
+        let Some(ticket) = ticket.take() else { return };
+        self.waiting.retain(|(waiting, _)| *waiting != ticket);
+        // The next in the row looks for itself from now on.
+        self.wake_next();
+    }
+
+    fn enter_row(&mut self, ticket: &mut Option<u64>, waker: &Waker) {
+        if let Some((_, known)) = self.waiting.iter_mut().find(|(waiting, _)| Some(*waiting) == *ticket) {
+            known.clone_from(waker);
+            return;
+        }
+        *ticket = Some(self.next);
+        self.waiting.push_back((self.next, waker.clone()));
+        self.next += 1;
+    }
+
+    fn wake_next(&self) {
+        if let Some((_, waker)) = self.waiting.front() {
+            waker.wake_by_ref();
+        }
+    }
+
+    /// Places taken, and the time until the next of them may turn out to be late.
+    fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
+        let (mut asked, mut late, mut receiving, mut next_look) = (0, 0, 0, STALLED);
+        for held in &mut self.held {
+            let received = held.received.load(Ordering::Relaxed);
+            if received != held.seen {
+                (held.seen, held.since) = (received, now);
+            }
+            let nothing_for = now.saturating_sub(held.since);
+            let (place, patience) = match held.seen {
+                _ if nothing_for >= STALLED => continue,
+                0 if nothing_for < UNANSWERED => (&mut asked, UNANSWERED),
+                0 => (&mut late, STALLED),
+                _ => (&mut receiving, STALLED),
+            };
+            *place += held.lanes;
+            next_look = next_look.min(patience - nothing_for);
+        }
+        let late = if 2 * receiving >= places { late } else { 0 };
+        (asked + receiving + late, next_look)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::AtomicUsize,
+        task::{Wake, Waker},
+    };
+
+    use super::*;
+
+    const PLACES: usize = 4;
+
+    /// Counts how often it was woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    /// Asks as one who was never there; the id, the lanes, and the counter of what it receives.
+    fn granted(asked: Asked) -> (u64, usize, Arc<AtomicU64>) {
+        match asked {
+            Asked::Granted { id, lanes, received } => (id, lanes, received),
+            Asked::Later(_) => panic!("has to wait"),
+        }
+    }
+
+    fn ask(turns: &mut Turns, wanted: usize, ticket: &mut Option<u64>, now: Duration) -> Asked {
+        turns.ask((wanted, PLACES), ticket, Waker::noop(), now)
+    }
+
+    #[test]
+    fn a_call_gets_the_places_that_are_free_and_the_next_waits() {
+        let mut turns = Turns::default();
+        let (first, lanes, _) = granted(ask(&mut turns, 3, &mut None, us(0)));
+        assert_eq!(lanes, 3);
+        assert_eq!(granted(ask(&mut turns, 3, &mut None, us(0))).1, 1);
+        let mut ticket = None;
+        assert!(matches!(ask(&mut turns, 1, &mut ticket, us(1)), Asked::Later(Some(_))));
+        turns.leave(first, 2);
+        assert_eq!(granted(ask(&mut turns, 8, &mut ticket, us(2))).1, 2);
+        assert!(turns.waiting.is_empty());
+    }
+
+    #[test]
+    fn who_asked_first_is_woken_first_and_nobody_goes_before_it() {
+        let mut turns = Turns::default();
+        let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let wakes: [Arc<Woken>; 3] = Default::default();
+        let mut tickets = [None; 3];
+        for (wake, ticket) in wakes.iter().zip(&mut tickets) {
+            let waker = Waker::from(Arc::clone(wake));
+            assert!(matches!(turns.ask((1, PLACES), ticket, &waker, us(0)), Asked::Later(_)));
+        }
+        turns.leave(first, 1);
+        let woken = || wakes.each_ref().map(|wake| wake.0.load(Ordering::Relaxed));
+        assert_eq!(woken(), [1, 0, 0]);
+        assert!(matches!(ask(&mut turns, 1, &mut None, us(1)), Asked::Later(None)), "a place is free, but not for it");
+        assert!(matches!(ask(&mut turns, 1, &mut tickets[1], us(1)), Asked::Later(None)));
+        granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
+        assert_eq!(woken(), [1, 0, 0], "the waker of the second was replaced, and was told to look");
+        assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
+    }
+
+    #[test]
+    fn a_wait_that_is_dropped_hands_on_its_place_in_the_row() {
+        let mut turns = Turns::default();
+        let (first, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let (mut dropped, mut next, wake) = (None, None, Arc::new(Woken::default()));
+        ask(&mut turns, 1, &mut dropped, us(0));
+        turns.ask((1, PLACES), &mut next, &Waker::from(Arc::clone(&wake)), us(0));
+        turns.leave(first, 1); // wakes the one that will not come
+        turns.leave_row(&mut dropped);
+        assert_eq!(wake.0.load(Ordering::Relaxed), 1);
+        granted(ask(&mut turns, 1, &mut next, us(1)));
+    }
+
+    #[test]
+    fn a_server_that_does_not_answer_keeps_nobody_waiting() {
+        let mut turns = Turns::default();
+        let (_, _, received) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        let mut ticket = None;
+        let Asked::Later(Some(look)) = ask(&mut turns, PLACES, &mut ticket, us(0)) else { panic!("goes at once") };
+        assert_eq!(look, UNANSWERED);
+        let (late, lanes, _) = granted(ask(&mut turns, PLACES, &mut ticket, look));
+        assert_eq!(lanes, PLACES);
+        turns.leave(late, lanes);
+        // Its answer comes after all: it takes its places again, until it stalls.
+        received.store(1, Ordering::Relaxed);
+        let now = look + us(10);
+        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, now) else { panic!("goes at once") };
+        assert_eq!(look, STALLED);
+        granted(ask(&mut turns, 1, &mut ticket, now + look));
+    }
+
+    #[test]
+    fn while_half_of_the_places_receive_a_late_answer_is_awaited_for_longer() {
+        let mut turns = Turns::default();
+        let (busy, _, received) = granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        received.store(1, Ordering::Relaxed);
+        granted(ask(&mut turns, PLACES / 2, &mut None, us(0)));
+        let mut ticket = None;
+        let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(2000)) else { panic!("goes at once") };
+        assert_eq!(look, STALLED - us(2000));
+        turns.leave(busy, PLACES / 2);
+        assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
+    }
+
+    #[test]
+    fn a_call_gets_more_only_when_nobody_waits() {
+        let mut turns = Turns::default();
+        let (first, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
+        assert_eq!(turns.more(first, (2, PLACES), us(0)), 2);
+        let (second, ..) = granted(ask(&mut turns, 1, &mut None, us(0)));
+        let mut ticket = None;
+        ask(&mut turns, 1, &mut ticket, us(0));
+        turns.leave(second, 1);
+        assert_eq!(turns.more(first, (1, PLACES), us(0)), 0);
+        granted(ask(&mut turns, 1, &mut ticket, us(0)));
+        turns.leave(first, 3);
+        assert_eq!(turns.taken(PLACES, us(0)).0, 1);
+    }
+
+    #[test]
+    fn many_calls_of_many_lanes_all_come_to_their_turn_and_never_more_at_once() {
+        let mut turns = Turns::default();
+        /// Lanes that it still has to ask for, its ticket, and its turn.
+        #[derive(Default, Debug)]
+        struct Caller {
+            left: usize,
+            ticket: Option<u64>,
+            turn: Option<(u64, usize)>,
+        }
+        let mut calls: Vec<Caller> = (0..40).map(|n| Caller { left: 1 + n * 7 % 6, ..Caller::default() }).collect();
+        let (mut now, mut rounds) = (us(0), 0);
+        while calls.iter().any(|call| call.left > 0) {
+            rounds += 1;
+            assert!(rounds < 1000, "{calls:?}");
+            now += us(10);
+            for at in 0..calls.len() {
+                let call = &mut calls[(at + rounds) % 40];
+                if let Some((id, lanes)) = call.turn.take() {
+                    turns.leave(id, lanes);
+                    call.left -= lanes;
+                } else if call.left > 0
+                    && let Asked::Granted { id, lanes, .. } = ask(&mut turns, call.left, &mut call.ticket, now)
+                {
+                    call.turn = Some((id, lanes));
+                }
+                assert!(turns.held.iter().map(|held| held.lanes).sum::<usize>() <= PLACES);
+            }
+        }
+        assert!(turns.held.is_empty() && turns.waiting.is_empty());
+    }
+}
