@@ -123,6 +123,7 @@ fn a_mount_that_fails_says_so_on_the_terminal_and_leaves_nothing() {
     let cluster = Cluster::up(1);
     let point = cluster.dir.path().join("point");
     cluster.fails(&["mount", point.to_str().unwrap()], 3, "try: mkdir -p");
+    cluster.fails(&["mount", "/etc/passwd"], 2, "try: another directory");
     fs::create_dir(&point).unwrap();
     cluster.fails(&["--mds", "127.0.0.1:1", "--timeout", "1s", "mount", point.to_str().unwrap()], 5, "127.0.0.1:1");
     cluster.fails(&["mount", "-o", "writeback", point.to_str().unwrap()], 2, "no such option; try: ro");
