@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let Some(arguments) = mount::alias::arguments(std::env::args_os()) else { return ExitCode::SUCCESS };
     #[cfg(not(target_os = "linux"))]
     let arguments = std::env::args_os();
-    let cli = Cli::parse_from(arguments);
+    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| args::without_surroundings(error).exit());
     let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
     match start_log(&cli.global, &cli.command).and_then(|()| run(cli, out)) {
         Ok(code) => code,
