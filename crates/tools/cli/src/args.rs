@@ -255,7 +255,8 @@ pub struct MountArgs {
     /// Stay in the foreground
     #[arg(long, short = 'f')]
     pub foreground: bool,
-    /// Where the log goes [default: standard error in the foreground, else the system's log]
+    /// Where the log goes [default: standard error in the foreground, else the system's log; where none
+    /// listens, a file that the mount names]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// What the table of mounts shows as the source

@@ -93,7 +93,10 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     if let Command::Mount(args) = command {
         return match (mount::options::log_file(args), mount::background::is_child()) {
             (Some(path), _) => log::start(log::Place::File(&path), level),
-            (None, true) => log::start(log::Place::System, level),
+            (None, true) => match mount::options::own_log(args) {
+                Some(path) => log::start(log::Place::Bounded(&path), level),
+                None => log::start(log::Place::System, level),
+            },
             (None, false) => log::start(log::Place::StandardError, level),
         };
     }
