@@ -17,6 +17,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
+struct timespec;
 
 /**
  * For `braid_options.tls`: as configuration and environment say.

@@ -172,10 +172,19 @@ fn structs_are_as_the_header_has_them() {
 #[test]
 fn the_header_is_for_cplusplus_and_strict_c_too() {
     let header = here().join("include/braid.h");
-    let c = ["-x", "c", "-std=c99", "-pedantic", "-D_POSIX_C_SOURCE=200809L", "-D_DEFAULT_SOURCE"];
+    let strict = ["-x", "c", "-std=c99", "-pedantic"];
+    let posix = ["-x", "c", "-std=c99", "-pedantic", "-D_POSIX_C_SOURCE=200809L", "-D_DEFAULT_SOURCE"];
     let cplusplus = ["-x", "c++", "-std=c++11", "-pedantic"];
-    for flags in [&c[..], &cplusplus[..]] {
+    for flags in [&strict[..], &posix[..], &cplusplus[..]] {
         ok(Command::new("cc").args(flags).args(["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]).arg(&header));
+    }
+}
+
+#[test]
+fn examples_are_strict_c_too() {
+    for example in fs::read_dir(here().join("examples")).unwrap() {
+        let flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
+        ok(Command::new("cc").args(flags).arg("-I").arg(here().join("include")).arg(example.unwrap().path()));
     }
 }
 

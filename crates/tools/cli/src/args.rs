@@ -110,8 +110,10 @@ pub enum Command {
         no_follow: bool,
     },
     /// Copy local files and directories into the file system
+    #[command(override_usage = "braid put [OPTIONS] <SOURCE>... <DESTINATION>")]
     Put(TransferArgs),
     /// Copy files and directories out of the file system
+    #[command(override_usage = "braid get [OPTIONS] <SOURCE>... <DESTINATION>")]
     Get(TransferArgs),
     /// Print files
     Cat {
@@ -167,9 +169,10 @@ pub enum Command {
         symbolic: bool,
     },
     /// Copy inside the file system
+    #[command(override_usage = "braid cp [OPTIONS] <SOURCE>... <DESTINATION>")]
     Cp {
         /// Sources and, last, the destination
-        #[arg(required = true, num_args = 2..)]
+        #[arg(required = true, num_args = 2.., value_name = "PATH")]
         paths: Vec<String>,
         /// Copy directories
         #[arg(long, short = 'r')]
@@ -232,12 +235,13 @@ pub enum Command {
 pub struct UpArgs {
     /// An empty or new directory, or one that `up` made before
     pub dir: PathBuf,
-    /// I/O daemons of a new cluster
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub iods: u16,
-    /// Port of the metadata server; 0: any free one. Kept in DIR/braid.toml. I/O daemons take any free ports
-    #[arg(long, default_value_t = 7700)]
-    pub port: u16,
+    /// I/O daemons [default: 4, or those that there are]; more than there are: the others are added
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub iods: Option<u16>,
+    /// Port of the metadata server [default: 7700, or the one it had]; 0: the one it had, else any free one. Kept in
+    /// DIR/braid.toml. I/O daemons take any free ports
+    #[arg(long)]
+    pub port: Option<u16>,
     /// Go on in the background when the cluster is ready
     #[arg(long, short = 'd')]
     pub detach: bool,
@@ -261,7 +265,8 @@ pub struct MountArgs {
     /// Stay in the foreground
     #[arg(long, short = 'f')]
     pub foreground: bool,
-    /// Where the log goes [default: standard error in the foreground, else the system's log]
+    /// Where the log goes [default: standard error in the foreground, else the system's log; where none
+    /// listens, a file that the mount names]
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
     /// What the table of mounts shows as the source
@@ -453,7 +458,7 @@ pub struct LsArgs {
 #[derive(Args, Debug, Clone)]
 pub struct TransferArgs {
     /// Sources and, last, the destination
-    #[arg(required = true, num_args = 2..)]
+    #[arg(required = true, num_args = 2.., value_name = "PATH")]
     pub paths: Vec<String>,
     /// Copy directories
     #[arg(long, short = 'r')]
@@ -624,6 +629,18 @@ pub struct QuotaLimitArgs {
 pub enum ConfigCommand {
     /// Every setting, its value, and where the value comes from
     Explain,
+}
+
+/// The usage that an error shows, without flags that nobody typed: those that the environment sets count as given.
+pub fn without_surroundings(mut error: clap::Error) -> clap::Error {
+    use clap::error::{ContextKind, ContextValue};
+    const FLAGS: [&str; 6] =
+        ["--config <FILE>", "--mds <ADDR>", "--key <FILE>", "--agent <SOCKET>", "--timeout <TIME>", "--tls <WHEN>"];
+    if let Some(ContextValue::StyledStr(usage)) = error.get(ContextKind::Usage) {
+        let usage = FLAGS.iter().fold(usage.to_string(), |usage, flag| usage.replace(&format!(" {flag}"), ""));
+        error.insert(ContextKind::Usage, ContextValue::StyledStr(usage.into()));
+    }
+    error
 }
 
 /// Parses permission bits in octal.

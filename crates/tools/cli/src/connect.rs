@@ -9,8 +9,8 @@ use braid_wire::message::types::{LayoutWish, Placement, WishedDistribution};
 
 use crate::{
     args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},
-    config::Settings,
-    output::{Exit, Fault},
+    config::{Settings, Source},
+    output::{Exit, Fault, quoted},
 };
 
 /// Connects as whoever the settings say we are.
@@ -24,13 +24,25 @@ pub fn client(settings: &Settings) -> Result<Client, Fault> {
 
 fn credential(settings: &Settings) -> Result<Credential, Fault> {
     if let Some(key) = &settings.key.value {
-        return Ok(Credential::from_key_file(key)?);
+        return Credential::from_key_file(key).map_err(|error| missing_key(settings, key, error));
     }
     if let Some(agent) = &settings.agent.value {
         return Ok(Credential::Agent(agent.clone()));
     }
     Err(Fault::new(Exit::Usage, "connecting", "there is neither a key nor an agent to say who you are")
         .hint("--key FILE, or start `braid agent` on this host, or run this where braid.toml is"))
+}
+
+/// The configuration of `braid init` names a key that the administrator has yet to make.
+fn missing_key(settings: &Settings, key: &Path, error: Error) -> Fault {
+    let fault = Fault::from(error);
+    match &settings.key.source {
+        Source::File(config) if !key.exists() => {
+            let shown = |path: &Path| quoted(&path.display().to_string());
+            fault.hint(format!("braid key add client --config {} --out {}", shown(config), shown(key)))
+        }
+        _ => fault,
+    }
 }
 
 /// The policy behind the flag.

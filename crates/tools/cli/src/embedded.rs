@@ -1,7 +1,9 @@
 //! A whole cluster in one process: a metadata server and I/O daemons, over loopback.
 
+mod port;
+
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -24,6 +26,10 @@ use crate::{
     servers,
 };
 
+/// Of a new cluster's metadata server.
+const PORT: u16 = 7700;
+/// I/O daemons of a new cluster.
+const IODS: u16 = 4;
 /// How long the daemons may take to find each other.
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// How often that is looked at.
@@ -41,10 +47,11 @@ impl Embedded {
     /// Makes the cluster when `args.dir` is new or empty, and starts it.
     pub fn start(args: &UpArgs) -> Result<Self, Fault> {
         let dir = &args.dir;
-        if !dir.join("braid.toml").is_file() {
+        let path = dir.join("braid.toml");
+        if !path.is_file() {
             make(args)?;
         }
-        let file = config::read(&dir.join("braid.toml"))?;
+        let file = config::read(&path)?;
         let uuid: ClusterUuid = file
             .cluster
             .uuid
@@ -53,12 +60,27 @@ impl Embedded {
             .parse()
             .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
+<<<<<<< HEAD
         let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
         let mut config = MdsConfig::new(dir.join("mds"), file.mds.listen.clone(), secret.clone());
+=======
+        let tls = connect::tls(file.cluster.tls.unwrap_or_default());
+        let listen = port::wanted(&path, &file.mds.listen, args.port)?;
+        let had = iod_dirs(dir).count();
+        let missing = args.iods.map_or(0..0, |wanted| had..usize::from(wanted));
+        if args.iods.is_some_and(|wanted| usize::from(wanted) < had) {
+            let (what, why) =
+                (format!("starting the cluster of {}", dir.display()), format!("it has {had} I/O daemons"));
+            return Err(Fault::usage(what, format!("{why}, and files lie on them")).hint("the same without --iods"));
+        }
+        let mut config = MdsConfig::new(dir.join("mds"), listen.clone(), secret.clone());
+>>>>>>> polish
         config.tls = tls;
         config.prometheus = file.mds.metrics.clone();
         let mds = servers::start_mds(config)?;
         let address = mds.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
+        port::keep(&path, &file.mds.listen, &listen, &address)?;
+        missing.into_iter().try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
         let cluster = Self { iods, mds, address: address.join(",") };
         cluster.settle(dir, uuid, address, &secret)?;
@@ -108,13 +130,20 @@ impl Embedded {
 
 /// A new cluster: keys, metadata, one directory per I/O daemon. In a real one each lies on a disk of its own.
 fn make(args: &UpArgs) -> Result<(), Fault> {
-    let new = init::create(&args.dir, &[format!("127.0.0.1:{}", args.port)])?;
-    (0..args.iods).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;
+    let listen = format!("127.0.0.1:{}", args.port.unwrap_or(PORT));
+    port::free(&listen)?;
+    let new = init::create(&args.dir, &[listen])?;
+    (0..args.iods.unwrap_or(IODS)).try_for_each(|i| servers::init_iod(&args.dir.join(format!("iod{i}")), new.uuid))?;
     durable(&args.dir)
 }
 
 fn durable(dir: &Path) -> Result<(), Fault> {
     init::sync_directory(dir).map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
+}
+
+/// Where its I/O daemons are.
+fn iod_dirs(dir: &Path) -> impl Iterator<Item = PathBuf> {
+    (0..).map(|i| dir.join(format!("iod{i}"))).take_while(|dir| dir.is_dir())
 }
 
 /// One daemon per `iodN` directory; they keep their ports only as long as they run: clients learn them from the map.
@@ -125,13 +154,13 @@ fn start_iods(
     secret: &Secret,
     tls: TlsPolicy,
 ) -> Result<Vec<Iod>, Fault> {
-    let dirs = (0..).map(|i| dir.join(format!("iod{i}"))).take_while(|dir| dir.is_dir());
-    dirs.map(|dir| {
-        let mut config = IodConfig::on_loopback(dir, uuid, mds.to_vec(), secret.clone());
-        config.tls = tls;
-        servers::start_iod(config)
-    })
-    .collect()
+    iod_dirs(dir)
+        .map(|dir| {
+            let mut config = IodConfig::on_loopback(dir, uuid, mds.to_vec(), secret.clone());
+            config.tls = tls;
+            servers::start_iod(config)
+        })
+        .collect()
 }
 
 /// Settings for a client of an embedded cluster, as its `braid.toml` has them.

@@ -1,5 +1,8 @@
 //! Where the log goes: standard error, a file, or the system's log.
 
+#[cfg(target_os = "linux")]
+mod bounded;
+
 use std::{fs::File, io::IsTerminal, path::Path, sync::Mutex};
 
 use tracing_subscriber::{EnvFilter, fmt::writer::BoxMakeWriter};
@@ -12,6 +15,9 @@ pub enum Place<'p> {
     StandardError,
     /// A file, which grows.
     File(&'p Path),
+    /// A file of bounded size, else nowhere: where no system's log listens.
+    #[cfg(target_os = "linux")]
+    Bounded(&'p Path),
     /// `/dev/log`, else nowhere: for a process without a terminal.
     #[cfg(target_os = "linux")]
     System,
@@ -31,9 +37,21 @@ pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
             log.with_writer(Mutex::new(file)).with_ansi(false).init();
         }
         #[cfg(target_os = "linux")]
+        Place::Bounded(path) => match bounded::Bounded::open(path) {
+            Ok(file) => log.with_writer(Mutex::new(file)).with_ansi(false).init(),
+            // No reason for a mount to fail.
+            Err(_) => log.with_writer(std::io::sink).init(),
+        },
+        #[cfg(target_os = "linux")]
         Place::System => log.with_writer(system::writer()).with_ansi(false).without_time().init(),
     }
     Ok(())
+}
+
+/// Whether the system's log can be had.
+#[cfg(target_os = "linux")]
+pub fn system_listens() -> bool {
+    system::connect().is_ok()
 }
 
 #[cfg(target_os = "linux")]
@@ -52,9 +70,13 @@ mod system {
     /// RFC 3164: "system daemons".
     const FACILITY: u8 = 3;
 
+    pub fn connect() -> io::Result<UnixDatagram> {
+        UnixDatagram::unbound().and_then(|socket| socket.connect(SOCKET).map(|()| socket))
+    }
+
     /// The system's log, if it listens.
     pub fn writer() -> BoxMakeWriter {
-        let connected = UnixDatagram::unbound().and_then(|socket| socket.connect(SOCKET).map(|()| socket));
+        let connected = connect();
         // A log that is full must not stop a mount.
         let socket = connected.and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
         socket.map_or_else(|_| BoxMakeWriter::new(io::sink), |socket| BoxMakeWriter::new(Socket(socket)))

@@ -32,7 +32,7 @@ fn main() -> ExitCode {
     let Some(arguments) = mount::alias::arguments(std::env::args_os()) else { return ExitCode::SUCCESS };
     #[cfg(not(target_os = "linux"))]
     let arguments = std::env::args_os();
-    let cli = Cli::parse_from(arguments);
+    let cli = Cli::try_parse_from(arguments).unwrap_or_else(|error| args::without_surroundings(error).exit());
     let out = Printer { json: cli.global.json, quiet: cli.global.quiet };
     match start_log(&cli.global, &cli.command).and_then(|()| run(cli, out)) {
         Ok(code) => code,
@@ -93,7 +93,10 @@ fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     if let Command::Mount(args) = command {
         return match (mount::options::log_file(args), mount::background::is_child()) {
             (Some(path), _) => log::start(log::Place::File(&path), level),
-            (None, true) => log::start(log::Place::System, level),
+            (None, true) => match mount::options::own_log(args) {
+                Some(path) => log::start(log::Place::Bounded(&path), level),
+                None => log::start(log::Place::System, level),
+            },
             (None, false) => log::start(log::Place::StandardError, level),
         };
     }

@@ -151,6 +151,54 @@ fn a_port_in_use_is_named_with_what_to_try() {
     let output = braid().arg("up").arg(dir.path().join("c")).args(["--port", &port]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains(&port) && text(&output).contains("try:"), "{}", text(&output));
+    assert!(!dir.path().join("c").exists(), "nothing is made with a port that is not to be had");
+}
+
+#[test]
+fn a_cluster_gets_another_port_and_more_daemons_when_it_is_started_so() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("local", b"kept");
+    cluster.ok(&["put", "--sync", &file, "/f"]);
+    let (path, config) = (cluster.path(), cluster.path().join("braid.toml"));
+    let address =
+        || fs::read_to_string(&config).unwrap().lines().find(|line| line.starts_with("mds = ")).map(str::to_owned);
+    let before = address().unwrap();
+    cluster.ok(&["down", path.to_str().unwrap()]);
+    let port = before.rsplit_once(':').unwrap().1.trim_end_matches(['"', ']']);
+    // Where another program was faster, it is taken as well.
+    let taken = TcpListener::bind(format!("127.0.0.1:{port}"));
+    let up =
+        braid().arg("up").arg(&path).args(["--port", "0", "--iods", "3", "--detach", "--no-mount"]).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+    assert_ne!(address().unwrap(), before);
+    drop(taken);
+    assert_eq!(cluster.ok(&["cat", "/f"]), "kept");
+    let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+    assert_eq!(status["iods"].as_array().unwrap().len(), 3);
+    cluster.ok(&["down", path.to_str().unwrap()]);
+    let up = braid().arg("up").arg(&path).args(["--iods", "2", "--detach"]).output().unwrap();
+    assert!(!up.status.success() && text(&up).contains("it has 3 I/O daemons"), "{}", text(&up));
+    let up = braid().arg("up").arg(&path).args(["--port", "0", "--detach", "--no-mount"]).output().unwrap();
+    assert!(up.status.success(), "{}", text(&up));
+}
+
+#[test]
+fn usage_says_which_path_is_the_destination_and_no_flag_that_nobody_typed() {
+    let output = braid().arg("put").env("BRAID_CONFIG", "/nowhere/braid.toml").output().unwrap();
+    assert!(text(&output).contains("braid put [OPTIONS] <SOURCE>... <DESTINATION>"), "{}", text(&output));
+    let output = braid().arg("mkdir").env("BRAID_CONFIG", "/nowhere/braid.toml").output().unwrap();
+    assert!(text(&output).contains("Usage: braid mkdir") && !text(&output).contains("--config <"), "{}", text(&output));
+}
+
+#[test]
+fn a_key_that_nobody_made_yet_is_named_with_what_makes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = braid().arg("init").arg(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", text(&made));
+    let output = braid().arg("--config").arg(dir.path().join("braid.toml")).args(["ls", "/"]).output().unwrap();
+    let wanted =
+        format!("try: braid key add client --config {0}/braid.toml --out {0}/keys/client.key", dir.path().display());
+    assert!(text(&output).contains(&wanted), "{}", text(&output));
 }
 
 #[test]
@@ -467,6 +515,7 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     assert_eq!((got["bytes"].as_u64(), got["inodes"].as_u64()), (Some(1 << 19), Some(3)), "{got}");
     assert_eq!((got["path"].as_str(), got["complete"].as_bool()), (Some("/d"), Some(true)));
     cluster.fails(&["put", &large, "/d/large"], 6, "quota exceeded");
+    cluster.fails(&["put", &large, "/d/large"], 6, "try: braid quota get");
     cluster.ok(&["rm", "/d/large"]);
     cluster.ok(&["put", &small, "/d/sub/fits"]);
     cluster.ok(&["put", &large, "/elsewhere"]);
@@ -480,6 +529,7 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     cluster.fails(&["quota", "set", "--user", "0", "--bytes", "1G"], 2, "root");
     cluster.fails(&["quota", "set", "--user", "nobody-of-this-name", "--bytes", "1G"], 3, "does not know the name");
     cluster.fails(&["quota", "set", "--user", "7"], 2, "--bytes");
+    cluster.fails(&["quota", "set", "--user", "7", "--grace", "3d"], 2, "try: --soft-bytes");
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
 

@@ -5,7 +5,7 @@ mod harness;
 
 use std::{
     fs,
-    os::unix::process::CommandExt,
+    os::unix::{net::UnixDatagram, process::CommandExt},
     path::Path,
     process::{Child, ExitStatus, Stdio},
     sync::mpsc,
@@ -106,7 +106,10 @@ fn a_mount_returns_when_it_can_be_used_and_two_see_the_same() {
     let points = ["a", "b"].map(|name| cluster.dir.path().join(name));
     for point in &points {
         fs::create_dir(point).unwrap();
-        cluster.ok(&["mount", point.to_str().unwrap()]);
+        let output = cluster.run(&["mount", point.to_str().unwrap()]);
+        assert!(output.status.success(), "{}", text(&output));
+        let listens = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log")).is_ok();
+        assert_eq!(text(&output).contains("its log: /var/log/braid-mount.log"), !listens, "{}", text(&output));
     }
     fs::write(points[0].join("file"), "from a").unwrap();
     assert_eq!(fs::read(points[1].join("file")).unwrap(), b"from a");
@@ -128,6 +131,7 @@ fn a_mount_that_fails_says_so_on_the_terminal_and_leaves_nothing() {
     let cluster = Cluster::up(1);
     let point = cluster.dir.path().join("point");
     cluster.fails(&["mount", point.to_str().unwrap()], 3, "try: mkdir -p");
+    cluster.fails(&["mount", "/etc/passwd"], 2, "try: another directory");
     fs::create_dir(&point).unwrap();
     cluster.fails(&["--mds", "127.0.0.1:1", "--timeout", "1s", "mount", point.to_str().unwrap()], 5, "127.0.0.1:1");
     cluster.fails(&["mount", "-o", "writeback", point.to_str().unwrap()], 2, "no such option; try: ro");

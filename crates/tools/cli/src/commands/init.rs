@@ -109,7 +109,7 @@ pub fn write_config(dir: &Path, uuid: &ClusterUuid, listen: &[String]) -> Result
 }
 
 /// Writes a file whole or not at all, also when the power fails.
-fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
+pub fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     let new = dir.join(format!("{name}.new"));
     let mut file = LocalFile::create(&new)?;
     file.write_all(text.as_bytes())?;

@@ -19,6 +19,7 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
     match command {
         LayoutCommand::Set { path, layout } => {
             client.set_layout(path, connect::wish(layout)?)?;
+            several_parts(&client, layout.iod_count, out)?;
             out.next(format!("braid layout show {}", quoted(path)));
             Ok(())
         }
@@ -32,6 +33,16 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
             Ok(())
         }
     }
+}
+
+/// More parts than daemons are allowed, but seldom meant.
+fn several_parts(client: &Client, parts: Option<u16>, out: Printer) -> Result<(), Fault> {
+    let Some(parts) = parts.filter(|_| out.hints()) else { return Ok(()) };
+    let iods = client.cluster_map()?.iods.len();
+    if usize::from(parts) > iods {
+        out.hint(format!("{parts} parts on {iods} I/O daemons: some hold several parts of a file"));
+    }
+    Ok(())
 }
 
 fn next(path: &str, is_directory: bool, out: Printer) {

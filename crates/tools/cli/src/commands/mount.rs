@@ -58,10 +58,12 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
 #[cfg(target_os = "linux")]
 fn report(args: &MountArgs, out: Printer) {
     let point = crate::output::quoted(&args.point.display().to_string());
+    let log = crate::mount::options::own_log(args).filter(|log| log.is_file());
     if out.json {
-        out.value(&serde_json::json!({ "mount": args.point }));
+        out.value(&serde_json::json!({ "mount": args.point, "log": log }));
     } else {
         out.hint(format!("mounted on {point}"));
+        log.iter().for_each(|log| out.hint(format!("its log: {} (no system's log listens here)", log.display())));
         out.next(format!("df {point}; braid umount {point}"));
     }
 }

@@ -40,6 +40,11 @@ fn set(who: &QuotaWho, limits: &QuotaLimitArgs, settings: &Settings, out: Printe
     let owner = owner(&client, who)?;
     let before = client.quota(owner.clone())?.limits;
     let wanted = merged(limits, before);
+    if limits.grace.is_some() && wanted.bytes.soft.is_none() && wanted.inodes.soft.is_none() {
+        let why = "a grace time is how long a soft limit may be exceeded, and there is none";
+        return Err(Fault::usage(format!("setting the quota of {}", name(who)), why)
+            .hint("--soft-bytes SIZE or --soft-inodes N beside --grace"));
+    }
     let report = client.quota_set(owner.clone(), wanted)?;
     let report = if report.complete { report } else { count(&client, owner, out)? };
     show(&[report], out);

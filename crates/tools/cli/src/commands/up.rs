@@ -107,10 +107,11 @@ fn is_mounted(_: &Path) -> bool {
 /// Says where it is and what to type next.
 fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), Fault> {
     let room = connect::client(&embedded::settings(&args.dir)?)?.statfs(braid_types::FileIndex::ROOT)?;
-    let dir = args.dir.display();
+    // Absolute: the next command may be typed in another directory.
+    let config = std::path::absolute(&args.dir).unwrap_or_else(|_| args.dir.clone()).join("braid.toml");
     let mount = Some(mount_point(args)).filter(|point| is_mounted(point));
     if out.json {
-        out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": args.dir.join("braid.toml"),
+        out.value(&json!({ "dir": args.dir, "mds": address, "iods": iods, "config": config,
             "mount": mount, "total": room.total.0, "available": room.available.0 }));
         return Ok(());
     }
@@ -118,13 +119,14 @@ fn ready(args: &UpArgs, address: &str, iods: usize, out: Printer) -> Result<(), 
         "BraidFS is up: 1 metadata server at {address}, {iods} I/O daemons, {} free",
         human_bytes(room.available.0)
     ));
+    let config = quoted(&config.display().to_string());
     match &mount {
         Some(point) => {
             out.hint(format!("mounted on {}", point.display()));
             out.hint(format!("next:  cp -r SOMETHING {}/", point.display()));
-            out.hint(format!("       export BRAID_CONFIG={dir}/braid.toml"));
+            out.hint(format!("       export BRAID_CONFIG={config}"));
         }
-        None => out.hint(format!("next:  export BRAID_CONFIG={dir}/braid.toml")),
+        None => out.hint(format!("next:  export BRAID_CONFIG={config}")),
     }
     out.hint("       braid put -r SOMETHING /     store files and directories");
     out.hint("       braid ls -l /                see them");
@@ -147,7 +149,9 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let log_path = args.dir.with_extension("log");
     let log = File::create(&log_path).map_err(|e| Fault::failed(format!("writing {}", log_path.display()), e))?;
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
-    command.arg("up").arg(&args.dir).args(["--iods", &args.iods.to_string(), "--port", &args.port.to_string()]);
+    command.arg("up").arg(&args.dir);
+    command.args(args.iods.iter().flat_map(|iods| ["--iods".to_owned(), iods.to_string()]));
+    command.args(args.port.iter().flat_map(|port| ["--port".to_owned(), port.to_string()]));
     command.args(args.no_mount.then_some("--no-mount"));
     command.args(args.mount.iter().flat_map(|point| ["--mount".as_ref(), point.as_os_str()]));
     command.args(std::iter::repeat_n("-v", usize::from(global.verbose.max(1))));

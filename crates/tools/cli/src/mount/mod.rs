@@ -132,6 +132,7 @@ pub fn stop_signal(point: &Path) -> Result<mpsc::Receiver<()>, Fault> {
 fn told(point: &Path, error: &MountError) -> Fault {
     let exit = match error {
         MountError::NotAllowed => Exit::Refused,
+        MountError::Point { why, .. } if why.kind() == std::io::ErrorKind::NotADirectory => Exit::Usage,
         MountError::Point { .. } => Exit::NotFound,
         _ => Exit::Failed,
     };

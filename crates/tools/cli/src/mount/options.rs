@@ -6,10 +6,11 @@ use braid_fuse::kernel::mount::MountOptions;
 use braid_vfs::Options;
 use clap::ValueEnum;
 
-use super::warden::Watch;
+use super::{background::is_child, warden::Watch};
 use crate::{
     args::{Global, MountArgs, TlsArg},
     config::Settings,
+    log,
     output::Fault,
 };
 
@@ -29,7 +30,8 @@ pub struct Wish {
 pub fn read(args: &MountArgs, global: &Global) -> Result<Wish, Fault> {
     let mut global = global.clone();
     let (mut mount, mut options) = (MountOptions::new("braid", &args.point), Options::default());
-    let mut watch = Watch { log: log_file(args).and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
+    let log = log_file(args).or_else(|| own_log(args).filter(|_| is_child()));
+    let mut watch = Watch { log: log.and_then(|path| std::path::absolute(path).ok()), detach_dead: false };
     let remounts = is_remount(args);
     for word in args.options.iter().filter(|word| !word.is_empty()) {
         watch.detach_dead |= word == DETACH_DEAD;
@@ -87,6 +89,17 @@ fn client(global: &mut Global, word: &str) -> Result<bool, Fault> {
 pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
     let word = args.options.iter().rev().find_map(|word| word.strip_prefix("log=").map(PathBuf::from));
     word.or_else(|| args.log.clone())
+}
+
+/// The log of mounts in the background where nobody named one and no system's log listens: of root in `/var/log`, of others in
+/// `XDG_RUNTIME_DIR`. Both are of this host: a home directory may lie on a mount, which must not wait for itself.
+pub fn own_log(args: &MountArgs) -> Option<PathBuf> {
+    if args.foreground || log_file(args).is_some() || log::system_listens() {
+        return None;
+    }
+    let root = rustix::process::geteuid().is_root();
+    let dir = if root { Some("/var/log".into()) } else { std::env::var_os("XDG_RUNTIME_DIR") };
+    Some(PathBuf::from(dir?).join("braid-mount.log"))
 }
 
 #[cfg(test)]

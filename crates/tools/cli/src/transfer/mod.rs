@@ -127,6 +127,7 @@ fn run(from: &impl Side, to: &impl Side, args: &TransferArgs, go_on: &str, out: 
         (Exit::NotFound | Exit::Usage | Exit::Refused, None) => "another destination".to_owned(),
         (Exit::Failed, _) if is_in_the_way(&first.why) => "another destination".to_owned(),
         (Exit::Unreachable, _) => format!("braid status, then {go_on}"),
+        (Exit::NoSpace, Some(hint)) if hint.contains("quota") => format!("{hint}; when there is room, {go_on}"),
         (Exit::NoSpace, _) => format!("braid df; when there is room, {go_on}"),
         _ => go_on.to_owned(),
     }))
@@ -141,6 +142,10 @@ fn is_in_the_way(why: &str) -> bool {
 fn report(summary: &Summary, out: Printer) {
     if out.json {
         return out.value(summary);
+    }
+    if summary.failed > 0 && summary.files + summary.directories + summary.already_there == 0 {
+        // Why not is said at once; a rate of nothing is no news.
+        return;
     }
     let rate = summary.bytes as f64 / summary.seconds.max(1e-9);
     out.hint(format!(

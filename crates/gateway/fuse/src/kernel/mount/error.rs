@@ -2,8 +2,16 @@
 
 use crate::kernel::connection::StartError;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
+
+/// What to type where a directory cannot be mounted on.
+fn instead(point: &Path, why: &io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::NotFound => format!("mkdir -p {}", point.display()),
+        _ => "another directory".into(),
+    }
+}
 
 /// Why there is no mount.
 #[derive(Debug, Error)]
@@ -13,7 +21,7 @@ pub enum MountError {
     #[error("opening /dev/fuse failed: {0}; try: modprobe fuse")]
     NoDevice(#[source] io::Error),
     /// The mount point cannot be one.
-    #[error("{} cannot be mounted on: {why}; try: mkdir -p {}", point.display(), point.display())]
+    #[error("{} cannot be mounted on: {why}; try: {}", point.display(), instead(point, why))]
     Point {
         /// The directory.
         point: PathBuf,

@@ -1,0 +1,62 @@
+//! A log of bounded size: when it is full, it becomes the older one, and a new one begins.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+/// Of the log; the older one is as large.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// The file. Several processes may write it: each line is one append to what has the name by then.
+pub struct Bounded(PathBuf);
+
+impl Bounded {
+    /// Makes it where it is not there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        append(path)?;
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Write for Bounded {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        let mut file = append(&self.0)?;
+        let bytes = file.metadata()?.len();
+        if bytes > 0 && bytes + text.len() as u64 > BYTES_MAX {
+            fs::rename(&self.0, self.0.with_extension("old"))?;
+            file = append(&self.0)?;
+        }
+        file.write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn append(path: &Path) -> io::Result<File> {
+    File::options().create(true).append(true).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_log_becomes_the_older_one_and_neither_grows_beyond_the_bound() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.log");
+        let lines = BYTES_MAX / 1000 * 5 / 2;
+        let mut mounts = [Bounded::open(&path).unwrap(), Bounded::open(&path).unwrap()];
+        for line in 0..lines {
+            writeln!(mounts[line as usize % 2], "{line:0>999}").unwrap();
+        }
+        let sizes = ["a.log", "a.old"].map(|name| fs::metadata(dir.path().join(name)).unwrap().len());
+        assert!(sizes.iter().all(|size| (1..=BYTES_MAX).contains(size)), "{sizes:?}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.trim_end().ends_with(&format!("0{}", lines - 1)));
+    }
+}
