@@ -60,11 +60,7 @@ impl Embedded {
             .parse()
             .map_err(|why: &str| Fault::usage("reading cluster.uuid", why))?;
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
-<<<<<<< HEAD
         let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
-        let mut config = MdsConfig::new(dir.join("mds"), file.mds.listen.clone(), secret.clone());
-=======
-        let tls = connect::tls(file.cluster.tls.unwrap_or_default());
         let listen = port::wanted(&path, &file.mds.listen, args.port)?;
         let had = iod_dirs(dir).count();
         let missing = args.iods.map_or(0..0, |wanted| had..usize::from(wanted));
@@ -74,7 +70,6 @@ impl Embedded {
             return Err(Fault::usage(what, format!("{why}, and files lie on them")).hint("the same without --iods"));
         }
         let mut config = MdsConfig::new(dir.join("mds"), listen.clone(), secret.clone());
->>>>>>> polish
         config.tls = tls;
         config.prometheus = file.mds.metrics.clone();
         let mds = servers::start_mds(config)?;
