@@ -111,8 +111,8 @@ fn a_page_that_goes_past_the_end_of_a_known_file_is_asked_of_one_daemon() {
         assert_eq!(page(&two, opened.handle), b"what it was");
     }
     // Where the end is not known, all four are asked for their objects.
-    let (_, after) = cluster.written();
-    assert!((PAGES..PAGES + PAGES / 3).contains(&(after - before)), "{} calls for {PAGES} pages", after - before);
+    let calls = cluster.written().1 - before;
+    assert!(calls < PAGES + PAGES / 3, "{calls} calls for {PAGES} pages");
 }
 
 #[test]
