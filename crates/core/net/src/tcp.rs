@@ -1,7 +1,8 @@
 //! The receive window of a connection: what its peer may have on the way.
 //!
 //! ```text
-//!   before connecting: a small buffer, so that the first answers find the window small; the window's scale is the usual one
+//!   before connecting, and at a listener: a small buffer, so that the first payloads find the window small; the window's scale
+//!                      is the usual one
 //!   with a share:      the buffer is fixed, at three times the share, which holds it however it is packed; and the window is
 //!                      clamped to the share. When the first full segment comes the kernel takes what the buffer can hold for
 //!                      the clamp: so the buffer is half as large until an answer was there, and the clamp is set each time
@@ -13,7 +14,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpStream},
+    net::{SocketAddr, TcpListener, TcpStream},
     time::Duration,
 };
 
@@ -29,6 +30,9 @@ const SHARE_BYTES_MAX: u32 = 128 << 10;
 #[cfg(target_os = "linux")]
 const FIRST_BYTES: i32 = 8 << 10;
 
+/// Linux's usual buffer, half of which it adds.
+#[cfg(target_os = "linux")]
+const USUAL_BYTES: i32 = 64 << 10;
 /// Two full segments with what the kernel needs itself, half of which it adds.
 const BUFFER_BYTES_MIN: u32 = 4 << 10;
 
@@ -97,12 +101,24 @@ pub(crate) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStr
     if is_loopback(address) { TcpStream::connect_timeout(address, left) } else { sys::connect(address, left) }
 }
 
+/// Who connects to `listener` from now on finds a small window.
+pub(crate) fn accept_small(listener: &TcpListener) {
+    if listener.local_addr().is_ok_and(|address| !is_loopback(&address)) {
+        sys::accept_small(listener); // an older system has the window as it has it
+    }
+}
+
+/// A connection from loopback that was accepted small has its window as the system has it.
+pub(crate) fn accepted_near(socket: &TcpStream) {
+    sys::accepted_near(socket);
+}
+
 #[cfg(target_os = "linux")]
 mod sys {
     use std::{
         io,
         mem::{MaybeUninit, offset_of, size_of},
-        net::{SocketAddr, TcpStream},
+        net::{SocketAddr, TcpListener, TcpStream},
         os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
         time::{Duration, Instant},
     };
@@ -114,7 +130,7 @@ mod sys {
     };
 
     pub(super) use super::SHARE_BYTES_MAX;
-    use super::{FIRST_BYTES, Seen};
+    use super::{FIRST_BYTES, Seen, USUAL_BYTES};
     use crate::transport::timespec;
 
     /// `SO_BUF_LOCK`'s value for buffers whose size is the system's affair; since Linux 5.14.
@@ -141,7 +157,7 @@ mod sys {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
         // An older system has the window as it has it.
-        let _ = begin_small(socket.as_fd());
+        let _ = begin_with(socket.as_fd(), FIRST_BYTES);
         match begin_connect(&socket, address) {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => wait_connected(&socket, left)?,
@@ -165,9 +181,17 @@ mod sys {
         }
     }
 
-    /// Before it is connected.
-    fn begin_small(socket: BorrowedFd<'_>) -> io::Result<()> {
-        set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, FIRST_BYTES)?;
+    pub(super) fn accept_small(listener: &TcpListener) {
+        let _ = begin_with(listener.as_fd(), FIRST_BYTES);
+    }
+
+    pub(super) fn accepted_near(socket: &TcpStream) {
+        let _ = begin_with(socket.as_fd(), USUAL_BYTES);
+    }
+
+    /// Before it is connected, or has received.
+    fn begin_with(socket: BorrowedFd<'_>, bytes: i32) -> io::Result<()> {
+        set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, bytes)?;
         // Else the kernel takes it for all that there will ever be, and scales the window by it.
         set(socket, libc::SOL_SOCKET, libc::SO_BUF_LOCK, UNLOCKED)
     }
@@ -200,7 +224,7 @@ mod sys {
 mod sys {
     use std::{
         io,
-        net::{SocketAddr, TcpStream},
+        net::{SocketAddr, TcpListener, TcpStream},
         time::Duration,
     };
 
@@ -211,6 +235,10 @@ mod sys {
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
         TcpStream::connect_timeout(address, left)
     }
+
+    pub(super) fn accept_small(_: &TcpListener) {}
+
+    pub(super) fn accepted_near(_: &TcpStream) {}
 
     pub(super) fn seen(_: &TcpStream) -> Option<Seen> {
         None

@@ -150,7 +150,7 @@ impl Driver for Tokio {
 
 /// The exchanges of one connection, when it is its turn where it needs one.
 async fn run_in_turn(
-    intake: &Intake,
+    intake: &Arc<Intake>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
     (begin, deadline): (Instant, Instant),

@@ -4,7 +4,7 @@
 //! its socket allows, and the thread sleeps in `poll` only when none can. One connection alone needs no poll: it
 //! sends, then waits in `recv`.
 
-use std::{io, time::Instant};
+use std::{io, sync::Arc, time::Instant};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -25,7 +25,12 @@ const TURNS_MAX: usize = 8;
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// See the module. Sets every outcome.
-pub(super) fn exchange(intake: &Intake, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Instant) {
+pub(super) fn exchange(
+    intake: &Arc<Intake>,
+    connections: &mut [Connection],
+    batch: &mut [Exchange<'_>],
+    deadline: Instant,
+) {
     let begin = Instant::now();
     let mut lanes = lanes(connections, batch);
     let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
@@ -53,12 +58,12 @@ pub(super) fn exchange(intake: &Intake, connections: &mut [Connection], batch: &
 }
 
 /// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
-struct SharedTurn<'i> {
-    turn: Turn<'i>,
+struct SharedTurn {
+    turn: Turn,
     received: Received,
 }
 
-impl SharedTurn<'_> {
+impl SharedTurn {
     /// At first. Not every call begins with the same server.
     fn spread(&mut self, lanes: &mut [Lane<'_>]) {
         let first = self.turn.number() % lanes.len();
@@ -96,7 +101,7 @@ impl SharedTurn<'_> {
 fn run(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
-    turn: Option<&mut SharedTurn<'_>>,
+    turn: Option<&mut SharedTurn>,
     (begin, deadline): (Instant, Instant),
 ) {
     if let [lane] = lanes {
@@ -157,7 +162,7 @@ fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>], deadline: Instant)
 fn run_together(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
-    mut turn: Option<&mut SharedTurn<'_>>,
+    mut turn: Option<&mut SharedTurn>,
     (begin, deadline): (Instant, Instant),
 ) -> io::Result<()> {
     lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));

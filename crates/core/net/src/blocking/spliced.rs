@@ -9,6 +9,7 @@
 
 use std::{
     io::{self, ErrorKind, IoSlice},
+    sync::Arc,
     time::Instant,
 };
 
@@ -28,7 +29,7 @@ const AHEAD_BYTES: usize = 512;
 
 /// See [`crate::Driver::exchange_into_pipe`].
 pub(super) fn exchange(
-    intake: &Intake,
+    intake: &Arc<Intake>,
     connection: &mut Connection,
     (op, body): (u16, &[u8]),
     (pipe, buffer): (&mut Pipe, &mut [u8]),

@@ -1,6 +1,8 @@
-//! What a client receives of all its servers together: a bound of what is on the way ([`bound`]), and who may ask ([`turns`]).
+//! What a host receives on one line from all its peers together: a bound of what is on the way ([`bound`]), and whose turn it is
+//! ([`turns`]). A client's peers are servers that it asks, a server's are clients that write.
 //!
-//! A lane is one connection in one call. Answers of less than [`BOUNDED_BYTES_MIN`], and everything on loopback, know nothing of this.
+//! A lane is one connection in one call. Payloads of less than [`BOUNDED_BYTES_MIN`], and everything on loopback, know nothing of
+//! this.
 
 mod bound;
 mod turns;
@@ -22,7 +24,7 @@ use self::{
 };
 use crate::driver::Exchange;
 
-/// Smaller answers fit any queue, and asking what was seen would cost more than it tells.
+/// Smaller payloads fit any queue, and asking what was seen would cost more than it tells.
 pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
 
 /// See the module.
@@ -40,8 +42,8 @@ struct State {
 
 /// Lanes of one call that receive now.
 #[derive(Debug)]
-pub(crate) struct Turn<'i> {
-    intake: &'i Intake,
+pub(crate) struct Turn {
+    intake: Arc<Intake>,
     id: u64,
     /// So many that have not left.
     lanes: usize,
@@ -54,7 +56,7 @@ pub(crate) struct Turn<'i> {
 /// A wait for a turn.
 #[derive(Debug)]
 pub(crate) struct Waiting<'i> {
-    intake: &'i Intake,
+    intake: &'i Arc<Intake>,
     wanted: usize,
     ticket: Option<u64>,
 }
@@ -91,7 +93,7 @@ impl Intake {
     }
 
     /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when the time is over.
-    pub(crate) fn wait(&self, wanted: usize, deadline: Instant) -> Option<Turn<'_>> {
+    pub(crate) fn wait(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<Turn> {
         let mut waiting = self.ask(wanted);
         let mut waker = Waker::noop().clone();
         let mut look = Duration::ZERO; // asked once more before the thread sleeps, with something that wakes it
@@ -112,7 +114,7 @@ impl Intake {
     }
 
     /// The same for a task.
-    pub(crate) async fn wait_async(&self, wanted: usize, deadline: tokio::time::Instant) -> Option<Turn<'_>> {
+    pub(crate) async fn wait_async(self: &Arc<Self>, wanted: usize, deadline: tokio::time::Instant) -> Option<Turn> {
         use tokio::time::{Instant, sleep_until};
         let mut waiting = self.ask(wanted);
         let mut timer = pin!(sleep_until(deadline));
@@ -136,14 +138,14 @@ impl Intake {
     }
 
     /// A turn for lanes whose answers come when others have come: they must not wait for them.
-    pub(crate) fn begin(&self, lanes: usize) -> Turn<'_> {
+    pub(crate) fn begin(self: &Arc<Self>, lanes: usize) -> Turn {
         let now = self.start.elapsed();
         let mut state = self.state();
         let asked = state.turns.grant(lanes, now);
         state.turn(self, asked, now).unwrap_or_else(|_| unreachable!("it was granted"))
     }
 
-    fn ask(&self, wanted: usize) -> Waiting<'_> {
+    fn ask(self: &Arc<Self>, wanted: usize) -> Waiting<'_> {
         Waiting { intake: self, wanted, ticket: None }
     }
 
@@ -155,8 +157,8 @@ impl Intake {
 #[cfg(test)]
 impl Intake {
     /// Its clock stands still: nobody is ever late.
-    pub(crate) fn timeless() -> Self {
-        Self { start: Instant::now() + Duration::from_secs(24 * 3600), state: Mutex::default() }
+    pub(crate) fn timeless() -> Arc<Self> {
+        Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), state: Mutex::default() })
     }
 
     /// Whether nobody has a turn or waits for one.
@@ -166,20 +168,20 @@ impl Intake {
 }
 
 impl State {
-    fn turn<'i>(&mut self, intake: &'i Intake, asked: Asked, now: Duration) -> Result<Turn<'i>, Option<Duration>> {
+    fn turn(&mut self, intake: &Arc<Intake>, asked: Asked, now: Duration) -> Result<Turn, Option<Duration>> {
         match asked {
             Asked::Granted { id, lanes, received } => {
                 let share = self.bound.begin(lanes, now);
-                Ok(Turn { intake, id, lanes, begun: now, share, received })
+                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun: now, share, received })
             }
             Asked::Later(look) => Err(look),
         }
     }
 }
 
-impl<'i> Waiting<'i> {
+impl Waiting<'_> {
     /// The turn, or in how long to ask again, where the waker is not all that it takes.
-    fn poll(&mut self, waker: &Waker) -> Result<Turn<'i>, Option<Duration>> {
+    fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
         let places = state.bound.places();
@@ -196,7 +198,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Turn<'_> {
+impl Turn {
     /// For how many lanes.
     pub(crate) fn lanes(&self) -> usize {
         self.lanes
@@ -248,7 +250,7 @@ impl Turn<'_> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for Turn {
     /// One that was not ended received nothing that counts.
     fn drop(&mut self) {
         if self.lanes > 0 {
@@ -296,7 +298,7 @@ mod tests {
 
     #[test]
     fn threads_and_tasks_all_come_to_their_turn() {
-        let intake = Intake::new();
+        let intake = Arc::new(Intake::new());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
         thread::scope(|scope| {
             for thread in 0..8 {

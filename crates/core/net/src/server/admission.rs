@@ -63,7 +63,9 @@ impl Newcomer {
             return None;
         }
         shared.accepted.fetch_add(1, Ordering::Relaxed);
-        Some(ServerConnection::new(peer, transport, shared.config.credits, shared.config.stall_timeout))
+        let inflow = shared.lines.inflow(&transport);
+        let config = &shared.config;
+        Some(ServerConnection::new(peer, transport, inflow, config.credits, config.stall_timeout))
     }
 }
 

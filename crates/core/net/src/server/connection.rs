@@ -8,7 +8,7 @@ use std::{
 
 use braid_wire::{FrameFlags, FrameHeader, WireError};
 
-use super::{FrameSender, Peer};
+use super::{FrameSender, Peer, inflow::Inflow};
 use crate::{
     frames::FrameBuffer,
     transport::{Transport, Wait},
@@ -52,14 +52,22 @@ pub struct ServerConnection {
     buffer: FrameBuffer,
     body_left: usize,
     payload_left: usize,
+    /// Its part in what the server receives; `None` on loopback.
+    inflow: Option<Inflow>,
 }
 
 impl ServerConnection {
-    pub(super) fn new(peer: Peer, transport: Arc<Transport>, credits: u32, stall_timeout: Duration) -> Self {
+    pub(super) fn new(
+        peer: Peer,
+        transport: Arc<Transport>,
+        inflow: Option<Inflow>,
+        credits: u32,
+        stall_timeout: Duration,
+    ) -> Self {
         let sender = Arc::new(FrameSender::new(Arc::clone(&transport), stall_timeout));
         let buffer = FrameBuffer::new(READ_AHEAD_BYTES);
         let peer = Arc::new(peer);
-        Self { peer, transport, sender, credits, stall_timeout, buffer, body_left: 0, payload_left: 0 }
+        Self { peer, transport, sender, credits, stall_timeout, buffer, body_left: 0, payload_left: 0, inflow }
     }
 
     /// Who is at the other end.
@@ -83,6 +91,7 @@ impl ServerConnection {
     /// # Errors
     /// Why there are no more requests; the connection is then to be dropped.
     pub fn next_header(&mut self, wait: Option<Duration>) -> Result<Option<FrameHeader>, End> {
+        self.pause();
         self.skip_rest()?;
         let wait = wait.map_or(Wait::Forever, |time| Wait::Until(Instant::now() + time));
         loop {
@@ -116,7 +125,8 @@ impl ServerConnection {
         self.payload_left
     }
 
-    /// Receives the next bytes of the payload, straight into `into`; the body must have been taken.
+    /// Receives the next bytes of the payload, straight into `into`; the body must have been taken. Where many connections receive
+    /// large payloads at once it waits for its turn, which it then has until the next bytes or the next request are asked for.
     ///
     /// # Errors
     /// As [`ServerConnection::next_header`].
@@ -129,15 +139,33 @@ impl ServerConnection {
         let buffered = self.buffer.take(into.len());
         let mut done = buffered.len();
         into[..done].copy_from_slice(buffered);
+        if done < into.len()
+            && let Some(inflow) = &mut self.inflow
+        {
+            inflow.begin(Instant::now() + self.stall_timeout);
+            inflow.add(done);
+        }
         while done < into.len() {
             match self.transport.recv_into(&mut into[done..], self.stall_deadline()) {
                 Ok(0) => return Err(End::Lost(ErrorKind::UnexpectedEof.into())),
-                Ok(bytes) => done += bytes,
+                Ok(bytes) => {
+                    done += bytes;
+                    if let Some(inflow) = &mut self.inflow {
+                        inflow.add(bytes);
+                    }
+                }
                 Err(error) => return Err(End::Lost(error)),
             }
         }
         self.payload_left -= done;
         Ok(())
+    }
+
+    /// Lets others receive: for a thread that waits for something else in the middle of a payload.
+    pub fn pause(&mut self) {
+        if let Some(inflow) = &mut self.inflow {
+            inflow.end();
+        }
     }
 
     /// Receives and forgets the rest of the payload.
@@ -183,6 +211,9 @@ impl ServerConnection {
         }
         self.body_left = header.body_bytes as usize;
         self.payload_left = header.payload_bytes as usize;
+        if let Some(inflow) = &mut self.inflow {
+            inflow.expect(header.payload_bytes);
+        }
         Ok(header)
     }
 

@@ -12,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Authorizer, Newcomer, ServerConfig, admission};
+use super::{Authorizer, Newcomer, ServerConfig, admission, inflow::Lines};
 use crate::{
-    tls,
+    tcp, tls,
     transport::{Transport, is_loopback},
 };
 
@@ -57,6 +57,7 @@ pub(super) struct Shared {
     pub(super) node_id: AtomicU32,
     pub(super) authorizer: Arc<dyn Authorizer>,
     pub(super) tls: Arc<rustls::ServerConfig>,
+    pub(super) lines: Lines,
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
     over_limit: AtomicU64,
@@ -152,6 +153,7 @@ impl Shared {
             config,
             authorizer,
             tls,
+            lines: Lines::default(),
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),
@@ -215,6 +217,9 @@ fn accept_loop(socket: &TcpListener, shared: &Arc<Shared>, handler: &Arc<dyn Han
 }
 
 fn start(stream: TcpStream, address: SocketAddr, shared: &Arc<Shared>, handler: &Arc<dyn Handler>) -> io::Result<()> {
+    if is_loopback(&address) {
+        tcp::accepted_near(&stream);
+    }
     let transport = Arc::new(Transport::new(stream)?);
     let Some(open) = shared.admit(&transport) else {
         admission::refuse_over_limit(&transport, shared.config.connections_max);
@@ -236,7 +241,10 @@ fn bind_one(address: &str) -> io::Result<Option<TcpListener>> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
         match TcpListener::bind(address) {
-            Ok(socket) => return Ok(Some(socket)),
+            Ok(socket) => {
+                tcp::accept_small(&socket);
+                return Ok(Some(socket));
+            }
             Err(error) => last = error,
         }
     }

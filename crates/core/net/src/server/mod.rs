@@ -13,6 +13,7 @@
 mod admission;
 mod call;
 mod connection;
+mod inflow;
 mod listener;
 mod sender;
 

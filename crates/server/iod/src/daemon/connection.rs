@@ -242,7 +242,7 @@ impl<'a> Serving<'a> {
         let answer = loop {
             match job.finish(core, clock.now()) {
                 Ok(answer) => break answer,
-                Err(Step::Waits) => wait_watching(&self.connection, core, &job)?,
+                Err(Step::Waits) => wait_watching(&mut self.connection, core, &job)?,
                 Err(_) => {}
             }
         };
@@ -262,7 +262,7 @@ impl<'a> Serving<'a> {
     }
 
     /// Receives a payload, a chunk at a time; `put` takes some of what it is shown, and says how much.
-    fn receive(&mut self, mut put: impl FnMut(&ServerConnection, &[u8]) -> Result<usize, End>) -> Result<(), End> {
+    fn receive(&mut self, mut put: impl FnMut(&mut ServerConnection, &[u8]) -> Result<usize, End>) -> Result<(), End> {
         while self.connection.payload_left() > 0 {
             let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
             if self.chunk.len() < bytes {
@@ -271,7 +271,7 @@ impl<'a> Serving<'a> {
             self.connection.payload(&mut self.chunk[..bytes])?;
             let mut rest = &self.chunk[..bytes];
             while !rest.is_empty() {
-                rest = &rest[put(&self.connection, rest)?..];
+                rest = &rest[put(&mut self.connection, rest)?..];
             }
         }
         Ok(())
@@ -313,10 +313,11 @@ impl<'a> Serving<'a> {
 }
 
 /// Waits for other tasks; ends when the connection does.
-fn wait_watching(connection: &ServerConnection, core: &IodCore<LocalStore>, job: &JoinJob) -> Result<(), End> {
+fn wait_watching(connection: &mut ServerConnection, core: &IodCore<LocalStore>, job: &JoinJob) -> Result<(), End> {
     if connection.is_over() {
         return Err(End::Closed);
     }
+    connection.pause();
     job.wait(core, WATCH);
     Ok(())
 }
