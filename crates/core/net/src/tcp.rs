@@ -41,6 +41,8 @@ const BUFFER_BYTES_MIN: u32 = 4 << 10;
 pub(crate) struct Seen {
     /// The shortest round trip of late; zero where none is known.
     pub(crate) round_trip: Duration,
+    /// The largest segment that the peer may send, in bytes: with a window of less it waits for a timer.
+    pub(crate) segment: u32,
     /// Segments that came before one that was sent earlier: what stood between was lost, or took another way.
     pub(crate) out_of_order: u32,
 }
@@ -52,6 +54,8 @@ pub(crate) struct Window {
     buffer: u32,
     /// No answer was there yet.
     is_new: bool,
+    /// A share is two segments at least.
+    least: u32,
     out_of_order: u32,
 }
 
@@ -61,18 +65,19 @@ impl Window {
         if transport.is_loopback() {
             return None;
         }
-        sys::seen(transport.socket()).map(|seen| Self { buffer: 0, is_new: true, out_of_order: seen.out_of_order })
+        let seen = sys::seen(transport.socket())?;
+        Some(Self { buffer: 0, is_new: true, least: 2 * seen.segment, out_of_order: seen.out_of_order })
     }
 
     /// One of a connection on loopback, for tests.
     #[cfg(test)]
     pub(crate) fn anyway() -> Self {
-        Self { buffer: 0, is_new: true, out_of_order: 0 }
+        Self { buffer: 0, is_new: true, least: 2 * (u16::MAX as u32 - 52), out_of_order: 0 }
     }
 
     /// Before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
-        let share = share.filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
+        let share = share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
         // The kernel doubles it.
         let buffer =
             share.map_or(0, |bytes| if self.is_new { bytes * 3 / 4 } else { bytes * 3 / 2 }.max(BUFFER_BYTES_MIN));
@@ -150,7 +155,8 @@ mod sys {
         let info = unsafe { info.assume_init() };
         // The kernel has u32::MAX for "none yet".
         let round_trip = if info.tcpi_min_rtt == u32::MAX { 0 } else { info.tcpi_min_rtt };
-        Some(Seen { round_trip: Duration::from_micros(round_trip.into()), out_of_order: info.tcpi_rcv_ooopack })
+        let round_trip = Duration::from_micros(round_trip.into());
+        Some(Seen { round_trip, segment: info.tcpi_advmss, out_of_order: info.tcpi_rcv_ooopack })
     }
 
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {

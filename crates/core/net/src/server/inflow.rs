@@ -92,3 +92,127 @@ impl Inflow {
         }
     }
 }
+
+impl Drop for Inflow {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        sync::atomic::{AtomicUsize, Ordering},
+        thread,
+        time::Duration,
+    };
+
+    use super::*;
+    use crate::transport::Wait;
+
+    const LARGE: u32 = BOUNDED_BYTES_MIN as u32;
+
+    fn far() -> Instant {
+        Instant::now() + Duration::from_secs(600)
+    }
+
+    /// A connection on loopback as if it were not, and the client's end.
+    fn connection(intake: &Arc<Intake>) -> (Inflow, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        let transport = Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
+        let intake = Arc::clone(intake);
+        (Inflow { intake, window: Window::anyway(), transport, large: false, turn: None }, client)
+    }
+
+    #[test]
+    fn only_a_large_payload_takes_a_turn_and_its_end_or_the_connections_gives_it_back() {
+        let intake = Intake::timeless();
+        let (mut inflow, _client) = connection(&intake);
+        inflow.expect(LARGE - 1);
+        inflow.begin(far());
+        assert!(intake.is_idle());
+        inflow.expect(LARGE);
+        inflow.begin(far());
+        assert!(!intake.is_idle());
+        inflow.end();
+        assert!(intake.is_idle());
+        inflow.begin(far());
+        inflow.begin(far()); // the next chunk
+        assert!(!intake.is_idle());
+        drop(inflow);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn without_time_it_goes_on_without_a_turn() {
+        let intake = Intake::timeless();
+        let others = intake.begin(1000);
+        let (mut inflow, _client) = connection(&intake);
+        inflow.expect(LARGE);
+        inflow.begin(Instant::now());
+        assert!(inflow.turn.is_none());
+        drop(others);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn many_that_write_at_once_have_turns_a_few_at_a_time_and_all_bytes_come() {
+        const CLIENTS: usize = 24;
+        const BYTES: usize = 100_000;
+        const CHUNK: usize = 32 << 10;
+        let intake = Intake::timeless();
+        let (receiving, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for number in 0..CLIENTS {
+                let (mut inflow, mut client) = connection(&intake);
+                scope.spawn(move || client.write_all(&vec![number as u8; BYTES]).expect("the server reads"));
+                let (receiving, most) = (&receiving, &most);
+                scope.spawn(move || {
+                    inflow.expect(BYTES as u32);
+                    let (mut left, mut buffer) = (BYTES, vec![0; CHUNK]);
+                    while left > 0 {
+                        inflow.begin(far());
+                        most.fetch_max(1 + receiving.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+                        let room = left.min(CHUNK);
+                        let bytes =
+                            inflow.transport.recv_into(&mut buffer[..room], Wait::Until(far())).expect("the bytes");
+                        assert!(bytes > 0 && buffer[..bytes].iter().all(|byte| usize::from(*byte) == number));
+                        inflow.add(bytes);
+                        left -= bytes;
+                        receiving.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+        });
+        let most = most.into_inner();
+        assert!((1..=8).contains(&most), "{most}"); // the places of the first bound, which is not changed here: nothing is timed
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_client_that_stops_in_the_middle_keeps_nobody_waiting_for_ever() {
+        let intake = Arc::new(Intake::new());
+        let ill: Vec<_> = (0..8)
+            .map(|_| {
+                let (mut inflow, client) = connection(&intake);
+                inflow.expect(LARGE);
+                inflow.begin(far());
+                inflow.add(1);
+                (inflow, client)
+            })
+            .collect();
+        let (mut inflow, mut client) = connection(&intake);
+        inflow.expect(LARGE);
+        inflow.begin(far());
+        assert!(inflow.turn.is_some());
+        client.write_all(&[7]).expect("sent");
+        let mut byte = [0];
+        let mut socket = inflow.transport.socket();
+        socket.read_exact(&mut byte).expect("received");
+        assert_eq!(byte, [7]);
+        drop(ill);
+    }
+}
