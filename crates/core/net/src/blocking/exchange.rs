@@ -14,7 +14,7 @@ use rustix::{
 use super::lane::{Connection, Halt, Lane, Step};
 use crate::{
     driver::Exchange,
-    intake::{self, Intake, Received, Turn},
+    intake::{Intake, Received, Turn},
     transport::{Wait, timespec},
 };
 
@@ -54,7 +54,7 @@ pub(super) fn exchange(
     let mut shared = SharedTurn { turn, received: Received::default() };
     shared.spread(&mut lanes);
     run(&mut lanes, batch, Some(&mut shared), (begin, deadline));
-    shared.end(&mut lanes, batch);
+    shared.end(&mut lanes);
 }
 
 /// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
@@ -89,11 +89,10 @@ impl SharedTurn {
         }
     }
 
-    fn end(mut self, lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) {
+    fn end(mut self, lanes: &mut [Lane<'_>]) {
         for lane in lanes {
             lane.give_turn_back(&mut self.received);
         }
-        self.received.bytes = intake::payload_of(batch);
         self.turn.end(self.received);
     }
 }
