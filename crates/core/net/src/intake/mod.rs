@@ -160,6 +160,11 @@ impl Intake {
         Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), ..Self::new() })
     }
 
+    /// For how many lanes.
+    pub(crate) fn places(&self) -> usize {
+        self.state().bound.places()
+    }
+
     /// Whether nobody has a turn or waits for one.
     pub(crate) fn is_idle(&self) -> bool {
         format!("{:?}", self.state().turns).contains("held: [], waiting: []")
@@ -208,7 +213,7 @@ impl Turn {
         self.share
     }
 
-    /// Where a number that differs from turn to turn is wanted.
+    /// One more than that of the turn before it.
     pub(crate) fn number(&self) -> usize {
         self.id as usize
     }
@@ -287,8 +292,7 @@ mod tests {
     #[test]
     fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
         let intake = Intake::timeless();
-        let places = intake.state().bound.places();
-        let turn = intake.begin(places);
+        let turn = intake.begin(intake.places());
         assert!(intake.wait(1, Instant::now()).is_none());
         drop(turn);
         let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");
