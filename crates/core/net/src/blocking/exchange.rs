@@ -14,7 +14,7 @@ use rustix::{
 use super::lane::{Connection, Halt, Lane, Step};
 use crate::{
     driver::Exchange,
-    intake::{self, Intake, Received, Turn},
+    intake::{Intake, Received, Turn},
     transport::{Wait, timespec},
 };
 
@@ -51,26 +51,23 @@ pub(super) fn exchange(
         lanes.retain(|lane| !lane.is_done());
         return run(&mut lanes, batch, None, (begin, deadline));
     };
-    let mut shared = SharedTurn { turn, received: Received::default() };
-    shared.spread(&mut lanes);
+    // Not every call begins with the same server.
+    let first = turn.number() % lanes.len();
+    let mut shared = SharedTurn { turn, first, received: Received::default() };
+    shared.give(&mut lanes, shared.turn.lanes());
     run(&mut lanes, batch, Some(&mut shared), (begin, deadline));
-    shared.end(&mut lanes, batch);
+    shared.end(&mut lanes);
 }
 
 /// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
 struct SharedTurn {
     turn: Turn,
+    /// The lane that has it first; the others follow in their order.
+    first: usize,
     received: Received,
 }
 
 impl SharedTurn {
-    /// At first. Not every call begins with the same server.
-    fn spread(&mut self, lanes: &mut [Lane<'_>]) {
-        let first = self.turn.number() % lanes.len();
-        let (before, from) = lanes.split_at_mut(first);
-        self.give(from.iter_mut().chain(before), self.turn.lanes());
-    }
-
     /// Lanes may have ended, and places may have become free; whether another lane has a turn now.
     fn hand_on(&mut self, lanes: &mut [Lane<'_>]) -> bool {
         let back = lanes.iter_mut().filter_map(|lane| lane.give_turn_back(&mut self.received).then_some(())).count();
@@ -79,21 +76,21 @@ impl SharedTurn {
             self.turn.leave(back - wanted);
         }
         let given = if wanted > back { back + self.turn.more(wanted - back) } else { wanted };
-        self.give(lanes.iter_mut(), given);
+        self.give(lanes, given);
         given > 0
     }
 
-    fn give<'l, 'c: 'l>(&self, lanes: impl Iterator<Item = &'l mut Lane<'c>>, count: usize) {
-        for lane in lanes.filter(|lane| lane.awaits_turn()).take(count) {
+    fn give(&self, lanes: &mut [Lane<'_>], count: usize) {
+        let (before, from) = lanes.split_at_mut(self.first);
+        for lane in from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).take(count) {
             lane.take_turn(self.turn.share(), self.turn.progress());
         }
     }
 
-    fn end(mut self, lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) {
+    fn end(mut self, lanes: &mut [Lane<'_>]) {
         for lane in lanes {
             lane.give_turn_back(&mut self.received);
         }
-        self.received.bytes = intake::payload_of(batch);
         self.turn.end(self.received);
     }
 }
@@ -185,10 +182,9 @@ fn run_together(
         if lanes.iter().all(Lane::is_done) {
             break;
         }
-        wait_for(lanes, batch, deadline)?;
-        for lane in lanes.iter_mut() {
-            guard(lane, batch, begin, receive_some);
-            guard(lane, batch, begin, send_all);
+        for at in wait_for(lanes, batch, deadline)? {
+            guard(&mut lanes[at], batch, begin, receive_some);
+            guard(&mut lanes[at], batch, begin, send_all);
         }
     }
     Ok(())
@@ -208,18 +204,23 @@ fn receive_some(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), H
     Ok(())
 }
 
-/// Sleeps until a connection can move.
-fn wait_for(lanes: &[Lane<'_>], batch: &[Exchange<'_>], deadline: Instant) -> io::Result<()> {
+/// Sleeps until a connection can move; those that can.
+fn wait_for(lanes: &[Lane<'_>], batch: &[Exchange<'_>], deadline: Instant) -> io::Result<Vec<usize>> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() {
         return Err(io::ErrorKind::TimedOut.into());
     }
     if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
-        return Ok(());
+        return Ok((0..lanes.len()).collect());
     }
-    let mut sockets: Vec<PollFd<'_>> = lanes.iter().filter_map(|lane| poll_for(lane, batch)).collect();
+    let polled = lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
+    let (all, mut sockets): (Vec<usize>, Vec<PollFd<'_>>) = polled.unzip();
     match poll(&mut sockets, Some(&timespec(left))) {
-        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Ok(_) => {
+            let ready = all.into_iter().zip(&sockets).filter(|(_, socket)| !socket.revents().is_empty());
+            Ok(ready.map(|(at, _)| at).collect())
+        }
+        Err(Errno::INTR) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     }
 }
@@ -252,13 +253,25 @@ mod tests {
 
     /// Answers every call with that many bytes, all of them its own number.
     fn serve(mut socket: TcpStream, number: u8) {
+        while serve_one(&mut socket, number) {}
+    }
+
+    /// Whether there was a call.
+    fn serve_one(socket: &mut TcpStream, number: u8) -> bool {
         let mut header = [0; FRAME_HEADER_BYTES];
-        while socket.read_exact(&mut header).is_ok() {
-            let asked = FrameHeader::from_bytes(&header).expect("a header");
-            let answer = FrameHeader { flags: FrameFlags::FINAL, payload_bytes: BYTES as u32, ..asked };
-            socket.write_all(&answer.to_bytes()).expect("sent");
-            socket.write_all(&vec![number; BYTES]).expect("sent");
+        if socket.read_exact(&mut header).is_err() {
+            return false;
         }
+        let asked = FrameHeader::from_bytes(&header).expect("a header");
+        let answer = FrameHeader { flags: FrameFlags::FINAL, payload_bytes: BYTES as u32, ..asked };
+        socket.write_all(&answer.to_bytes()).expect("sent");
+        socket.write_all(&vec![number; BYTES]).expect("sent");
+        true
+    }
+
+    fn call((at, room): (usize, &mut Vec<u8>)) -> Exchange<'_> {
+        let recv = vec![IoSliceMut::new(room)];
+        Exchange { connection: at, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }
     }
 
     /// A connection that counts, though it is on loopback.
@@ -289,15 +302,7 @@ mod tests {
         }
         let intake = Intake::timeless();
         let mut rooms = vec![vec![0xff; BYTES]; LANES];
-        let calls = rooms.iter_mut().enumerate().map(|(at, room)| Exchange {
-            connection: at,
-            op: OP,
-            body: Vec::new(),
-            send: Vec::new(),
-            recv: vec![IoSliceMut::new(room)],
-            outcome: None,
-        });
-        let mut batch: Vec<Exchange<'_>> = calls.collect();
+        let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
         exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
         let came: Vec<bool> = batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
         for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
@@ -305,6 +310,39 @@ mod tests {
             assert!(!came || room.iter().all(|byte| usize::from(*byte) == at), "{at}");
         }
         assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_turn_goes_from_server_to_server_and_each_call_begins_with_the_next_one() {
+        const LANES: usize = 3;
+        let intake = Intake::timeless();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("its address");
+        let (asks, asked) = std::sync::mpsc::channel();
+        let mut connections: Vec<Connection> = (0..LANES)
+            .map(|number| {
+                let client = TcpStream::connect(address).expect("connected");
+                let (mut server, asks) = (listener.accept().expect("accepted").0, asks.clone());
+                thread::spawn(move || {
+                    let mut header = [0; 1];
+                    while server.peek(&mut header).is_ok_and(|bytes| bytes > 0) {
+                        asks.send(number).expect("listened to");
+                        serve_one(&mut server, number as u8);
+                    }
+                });
+                bounded(client)
+            })
+            .collect();
+        // One place is free, which the lanes of a call have one after the other.
+        let _others = intake.begin(intake.places() - 1);
+        for _ in 0..LANES {
+            let mut rooms = vec![vec![0xff; BYTES]; LANES];
+            let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
+            exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
+            assert!(batch.iter().all(|call| call.outcome.as_ref().is_some_and(Result::is_ok)));
+        }
+        let order: Vec<usize> = asked.try_iter().collect();
+        assert_eq!(order, [1, 2, 0, 2, 0, 1, 0, 1, 2]);
     }
 
     #[test]

@@ -60,8 +60,7 @@ pub(super) fn exchange(
     let overfilled = call.copies;
     connection.overfills |= overfilled;
     if let Some(turn) = turn {
-        let bytes = outcome.as_ref().map_or(0, |answer| answer.payload_bytes);
-        let mut received = Received { bytes, ..Received::default() };
+        let mut received = Received::default();
         connection.close_window(&mut received);
         turn.end(received);
     }

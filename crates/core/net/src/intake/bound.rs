@@ -14,6 +14,9 @@
 //!     halved               when something was lost on the way; after either the next trial waits, each time twice as long
 //! ```
 //!
+//! A rate is what came in an epoch, of whichever call: those under way when a trial began end in it, and many that overlap would
+//! else count for nothing there. An epoch begins when the first call that has seen the present bound ends.
+//!
 //! Invariants: (1) connections on loopback have no bound; (2) the bound is never below [`LEAST_BYTES`]; (3) without losses a
 //! line whose rate the bound limits is filled after a few trials, whatever its length.
 
@@ -28,9 +31,9 @@ const LEAST_BYTES: u64 = 16 << 10;
 /// Two segments: below, every segment waits for an acknowledgement that may wait for a second segment.
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
 /// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
-const SHARE_USEFUL_BYTES: u64 = 6 << 10;
+const SHARE_USEFUL_BYTES: u64 = 12 << 10;
 /// With fewer, a client whose line is as fast as several servers waits for single ones (docs/adr/0022).
-const PLACES_LEAST: u64 = 8;
+const PLACES_LEAST: u64 = 4;
 /// From here on there is no bound.
 const MOST_BYTES: u64 = 64 << 20;
 /// What a rate is measured over: so long, and so many bounds.
@@ -58,16 +61,18 @@ pub(super) struct Bound {
     most: (usize, Duration),
     /// What was received is accounted until then.
     busy_since: Duration,
-    epoch: Epoch,
+    epoch: Option<Epoch>,
     trial: Option<Trial>,
     /// No trial begins before, and how long the next wait is.
     rests_until: Duration,
     wait: Duration,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Epoch {
-    bytes: u64,
+    /// What had been received, ever, when it began.
+    begun_at: u64,
+    /// For how long something was under way.
     busy: Duration,
 }
 
@@ -86,7 +91,7 @@ impl Default for Bound {
             receiving: 0,
             most: (1, Duration::ZERO),
             busy_since: Duration::ZERO,
-            epoch: Epoch::default(),
+            epoch: None,
             trial: None,
             rests_until: Duration::ZERO,
             wait: WAIT_FIRST,
@@ -118,14 +123,16 @@ impl Bound {
     }
 
     fn account(&mut self, now: Duration) {
-        if self.receiving > 0 {
-            self.epoch.busy += now.saturating_sub(self.busy_since);
+        if let Some(epoch) = &mut self.epoch
+            && self.receiving > 0
+        {
+            epoch.busy += now.saturating_sub(self.busy_since);
         }
         self.busy_since = now;
     }
 
-    /// What was received since `begun`.
-    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received) {
+    /// What was received since `begun`; `total`: bytes that all have received, ever.
+    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received, total: u64) {
         self.account(now);
         if begun < self.changed {
             return; // it saw another bound
@@ -135,16 +142,16 @@ impl Bound {
             self.rest(now);
             return;
         }
-        self.epoch.bytes += received.bytes;
-        if self.epoch.busy >= EPOCH && self.epoch.bytes >= EPOCH_BOUNDS * self.bound {
-            self.judge(received.round_trip, now);
+        let Epoch { begun_at, busy } = *self.epoch.get_or_insert(Epoch { begun_at: total, busy: Duration::ZERO });
+        let bytes = total - begun_at;
+        if busy >= EPOCH && bytes >= EPOCH_BOUNDS * self.bound {
+            self.epoch = Some(Epoch { begun_at: total, busy: Duration::ZERO });
+            self.judge(bytes as f64 / busy.as_secs_f64(), received.round_trip, now);
         }
     }
 
     /// At the end of an epoch without losses.
-    fn judge(&mut self, round_trip: Duration, now: Duration) {
-        let Epoch { bytes, busy } = std::mem::take(&mut self.epoch);
-        let rate = bytes as f64 / busy.as_secs_f64();
+    fn judge(&mut self, rate: f64, round_trip: Duration, now: Duration) {
         match self.trial.take() {
             Some(before) if rate < GAIN * before.rate => {
                 self.set(before.bound, now);
@@ -163,7 +170,7 @@ impl Bound {
     }
 
     fn set(&mut self, bound: u64, now: Duration) {
-        (self.bound, self.changed, self.epoch, self.trial) = (bound, now, Epoch::default(), None);
+        (self.bound, self.changed, self.epoch, self.trial) = (bound, now, None, None);
     }
 
     fn rest(&mut self, now: Duration) {
@@ -185,8 +192,8 @@ mod tests {
 
     impl Line {
         /// Reads of 4 MiB, one after the other, for so many seconds; bytes a second, and losses.
-        fn read(&self, state: &mut Bound, now: &mut Duration, seconds: u64) -> (f64, u32) {
-            let (start, mut bytes, mut losses) = (*now, 0_u64, 0);
+        fn read(&self, state: &mut Bound, (now, total): (&mut Duration, &mut u64), seconds: u64) -> (f64, u32) {
+            let (start, before, mut losses) = (*now, *total, 0);
             let end = start + Duration::from_secs(seconds);
             while *now < end {
                 let begun = *now;
@@ -198,12 +205,12 @@ mod tests {
                 let lost = window > self.queue + in_line;
                 let stall = if lost { 0.2 } else { 0.0 };
                 *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
-                bytes += 4 << 20;
+                *total += 4 << 20;
                 losses += u32::from(lost);
                 state.leave(4, *now);
-                state.end((begun, *now), Received { bytes: 4 << 20, lost, round_trip: self.round_trip });
+                state.end((begun, *now), Received { lost, round_trip: self.round_trip }, *total);
             }
-            (bytes as f64 / (*now - start).as_secs_f64(), losses)
+            ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
     }
 
@@ -215,7 +222,7 @@ mod tests {
     fn a_small_switch_loses_nothing_and_its_line_is_full() {
         let line = Line { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100) };
         let mut state = Bound::default();
-        let (rate, losses) = line.read(&mut state, &mut us(0), 15);
+        let (rate, losses) = line.read(&mut state, (&mut us(0), &mut 0), 15);
         assert_eq!(losses, 0);
         assert!(rate > 0.95 * 117e6, "{rate}");
         assert_eq!(state.bound, FIRST_BYTES);
@@ -224,9 +231,9 @@ mod tests {
     #[test]
     fn a_smaller_queue_is_found_and_seldom_tried_beyond() {
         let line = Line { bytes_per_second: 117e6, queue: 24 << 10, round_trip: us(100) };
-        let (mut state, mut now) = (Bound::default(), Duration::ZERO);
-        line.read(&mut state, &mut now, 3);
-        let (rate, losses) = line.read(&mut state, &mut now, 10);
+        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+        line.read(&mut state, (&mut now, &mut total), 3);
+        let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 10);
         assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
         assert!(rate > 0.9 * 117e6, "{rate}");
     }
@@ -236,9 +243,9 @@ mod tests {
         let lines = [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
             let line = Line { bytes_per_second, queue, round_trip };
-            let (mut state, mut now) = (Bound::default(), Duration::ZERO);
-            line.read(&mut state, &mut now, 20);
-            let (rate, losses) = line.read(&mut state, &mut now, 3);
+            let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+            line.read(&mut state, (&mut now, &mut total), 20);
+            let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 3);
             assert_eq!(losses, 0, "{bytes_per_second}");
             assert!(rate > 0.9 * bytes_per_second, "{rate} of {bytes_per_second}, bound {}", state.bound);
         }
@@ -248,18 +255,44 @@ mod tests {
     fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
         // The client itself is the bound: 300 MB/s, whatever is on the way.
         let mut state = Bound::default();
-        let (mut now, mut trials) = (Duration::ZERO, 0);
+        let (mut now, mut total, mut trials) = (Duration::ZERO, 0, 0);
         while now < Duration::from_secs(120) {
             let begun = now;
             state.begin(4, now);
             now += Duration::from_secs_f64((4 << 20) as f64 / 300e6);
             let before = state.bound;
             state.leave(4, now);
-            state.end((begun, now), Received { bytes: 4 << 20, lost: false, round_trip: us(50) });
+            total += 4 << 20;
+            state.end((begun, now), Received { lost: false, round_trip: us(50) }, total);
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
         assert!(state.bound <= 2 * FIRST_BYTES);
+    }
+
+    #[test]
+    fn a_trial_counts_what_came_in_it_also_for_calls_that_began_before() {
+        // Sixteen calls of 1 MiB under way at any time, each by one connection, all as fast as each other: a round trip is 150 us.
+        const CALLS: u64 = 16;
+        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+        let mut calls: Vec<(Duration, u64)> = (0..CALLS).map(|call| (now, (call + 1) << 16)).collect();
+        state.begin(CALLS as usize, now);
+        while now < Duration::from_secs(3) {
+            let rate = (state.bound as f64 / us(150).as_secs_f64()).min(1.25e9);
+            now += us(100);
+            let came = (rate * us(100).as_secs_f64()) as u64 / CALLS;
+            for (begun, left) in &mut calls {
+                total += came;
+                *left = left.saturating_sub(came);
+                if *left == 0 {
+                    state.leave(1, now);
+                    state.end((*begun, now), Received { lost: false, round_trip: us(50) }, total);
+                    state.begin(1, now);
+                    (*begun, *left) = (now, 1 << 20);
+                }
+            }
+        }
+        assert!(state.bound as f64 / us(150).as_secs_f64() > 0.9 * 1.25e9, "{}", state.bound);
     }
 
     #[test]

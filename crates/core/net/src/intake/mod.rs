@@ -22,7 +22,6 @@ use self::{
     bound::Bound,
     turns::{Asked, Turns},
 };
-use crate::driver::Exchange;
 
 /// Smaller payloads fit any queue, and asking what was seen would cost more than it tells.
 pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
@@ -31,6 +30,8 @@ pub(crate) const BOUNDED_BYTES_MIN: u64 = 16 * 1024;
 #[derive(Debug)]
 pub(crate) struct Intake {
     start: Instant,
+    /// Bytes in all turns, ever.
+    received: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -64,7 +65,6 @@ pub(crate) struct Waiting<'i> {
 /// What a turn was like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received {
-    pub(crate) bytes: u64,
     /// Whether something came out of its order.
     pub(crate) lost: bool,
     /// Of the farthest server.
@@ -73,23 +73,22 @@ pub(crate) struct Received {
 
 /// Tells a turn that something came.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress(Arc<AtomicU64>);
+pub(crate) struct Progress {
+    of_turn: Arc<AtomicU64>,
+    intake: Arc<Intake>,
+}
 
 impl Progress {
     pub(crate) fn add(&self, bytes: usize) {
-        self.0.fetch_add(bytes as u64, Ordering::Relaxed);
+        for counter in [&*self.of_turn, &self.intake.received] {
+            counter.fetch_add(bytes as u64, Ordering::Relaxed);
+        }
     }
-}
-
-/// The payload that came with a batch's answers.
-pub(crate) fn payload_of(batch: &[Exchange<'_>]) -> u64 {
-    let answers = batch.iter().filter_map(|exchange| exchange.outcome.as_ref()?.as_ref().ok());
-    answers.map(|answer| answer.payload_bytes).sum()
 }
 
 impl Intake {
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), state: Mutex::default() }
+        Self { start: Instant::now(), received: AtomicU64::new(0), state: Mutex::default() }
     }
 
     /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when the time is over.
@@ -158,7 +157,12 @@ impl Intake {
 impl Intake {
     /// Its clock stands still: nobody is ever late.
     pub(crate) fn timeless() -> Arc<Self> {
-        Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), state: Mutex::default() })
+        Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), ..Self::new() })
+    }
+
+    /// For how many lanes.
+    pub(crate) fn places(&self) -> usize {
+        self.state().bound.places()
     }
 
     /// Whether nobody has a turn or waits for one.
@@ -209,14 +213,14 @@ impl Turn {
         self.share
     }
 
-    /// Where a number that differs from turn to turn is wanted.
+    /// One more than that of the turn before it.
     pub(crate) fn number(&self) -> usize {
         self.id as usize
     }
 
     /// Whoever receives counts here what came.
     pub(crate) fn progress(&self) -> Progress {
-        Progress(Arc::clone(&self.received))
+        Progress { of_turn: Arc::clone(&self.received), intake: Arc::clone(&self.intake) }
     }
 
     /// So many more lanes, up to `wanted`: what is free when nobody waits.
@@ -246,7 +250,8 @@ impl Turn {
         let lanes = self.lanes;
         self.leave(lanes);
         let now = self.intake.start.elapsed();
-        self.intake.state().bound.end((self.begun, now), received);
+        let total = self.intake.received.load(Ordering::Relaxed);
+        self.intake.state().bound.end((self.begun, now), received, total);
     }
 }
 
@@ -287,8 +292,7 @@ mod tests {
     #[test]
     fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
         let intake = Intake::timeless();
-        let places = intake.state().bound.places();
-        let turn = intake.begin(places);
+        let turn = intake.begin(intake.places());
         assert!(intake.wait(1, Instant::now()).is_none());
         drop(turn);
         let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");

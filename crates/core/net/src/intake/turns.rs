@@ -36,6 +36,7 @@ const LOOK_LEAST: Duration = Duration::from_micros(100);
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     next: u64,
+    next_ticket: u64,
     held: Vec<Held>,
     waiting: VecDeque<(u64, Waker)>,
 }
@@ -128,9 +129,9 @@ impl Turns {
             known.clone_from(waker);
             return;
         }
-        *ticket = Some(self.next);
-        self.waiting.push_back((self.next, waker.clone()));
-        self.next += 1;
+        *ticket = Some(self.next_ticket);
+        self.waiting.push_back((self.next_ticket, waker.clone()));
+        self.next_ticket += 1;
     }
 
     fn wake_next(&self) {
@@ -230,6 +231,20 @@ mod tests {
         granted(ask(&mut turns, 1, &mut tickets[0], us(1)));
         assert_eq!(woken(), [1, 0, 0], "the waker of the second was replaced, and was told to look");
         assert_eq!(turns.waiting.front().map(|(waiting, _)| *waiting), tickets[1]);
+    }
+
+    #[test]
+    fn who_waited_has_the_number_after_that_of_the_turn_before() {
+        let mut turns = Turns::default();
+        let (mut last, ..) = granted(ask(&mut turns, PLACES, &mut None, us(0)));
+        for _ in 0..3 {
+            let mut ticket = None;
+            assert!(matches!(ask(&mut turns, PLACES, &mut ticket, us(0)), Asked::Later(_)));
+            turns.leave(last, PLACES);
+            let (next, ..) = granted(ask(&mut turns, PLACES, &mut ticket, us(0)));
+            assert_eq!(next, last + 1, "calls that begin with every other server only leave the rest idle");
+            last = next;
+        }
     }
 
     #[test]

@@ -54,7 +54,6 @@ pub(super) struct Inflow {
 struct Receiving {
     turn: Turn,
     progress: Progress,
-    bytes: u64,
 }
 
 impl Inflow {
@@ -71,22 +70,21 @@ impl Inflow {
         }
         if let Some(turn) = self.intake.wait(1, deadline) {
             self.window.begin(self.transport.socket(), turn.share());
-            self.turn = Some(Receiving { progress: turn.progress(), turn, bytes: 0 });
+            self.turn = Some(Receiving { progress: turn.progress(), turn });
         }
     }
 
     /// So much came.
     pub(super) fn add(&mut self, bytes: usize) {
-        if let Some(receiving) = &mut self.turn {
-            receiving.bytes += bytes as u64;
+        if let Some(receiving) = &self.turn {
             receiving.progress.add(bytes);
         }
     }
 
     /// What was received is in its place, or waits for others.
     pub(super) fn end(&mut self) {
-        if let Some(Receiving { turn, bytes, .. }) = self.turn.take() {
-            let mut received = Received { bytes, ..Received::default() };
+        if let Some(Receiving { turn, .. }) = self.turn.take() {
+            let mut received = Received::default();
             self.window.end(self.transport.socket(), &mut received);
             turn.end(received);
         }
