@@ -9,6 +9,7 @@ mod fence;
 mod flush;
 mod list;
 mod lost_found;
+mod measure;
 mod punch;
 mod read;
 mod room;
@@ -104,6 +105,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
+        IodRequest::MeasureDisk(load) => measure::begin(core, &load).map(Begun::Work),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }
@@ -149,7 +151,7 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
             matches!(standing, Standing::Mds | Standing::Admin)
         }
         // It changes nothing that anybody can see, and what a client wants durable it may have closed.
-        R::FlushAll(_) => standing != Standing::Nobody,
+        R::FlushAll(_) | R::MeasureDisk(_) => standing != Standing::Nobody,
         _ => standing == Standing::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }

@@ -8,10 +8,12 @@ use super::{Kept, bar, measures, spread};
 use crate::mount::{GROUPS, subject::OURS};
 
 /// Columns, and what people call them.
-const COLUMNS: [(&str, &str); 5] = [
+const COLUMNS: [(&str, &str); 7] = [
     (OURS, "BraidFS"),
     ("ext4", "ext4"),
     ("gluster", "GlusterFS"),
+    ("gluster_shard", "GlusterFS, shard"),
+    ("gluster_disperse", "GlusterFS, disperse 3 + 1"),
     ("moosefs", "MooseFS"),
     ("passthrough", "passthrough"),
 ];
