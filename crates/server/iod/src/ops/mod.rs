@@ -144,14 +144,20 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::CopyRange(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
-        R::Abandon(_) | R::WriteWithRoom(_) | R::ReturnRoom(_) | R::Collect(_) | R::JoinRead(_) | R::JoinWrite(_) => {
+        R::Abandon(_)
+        | R::WriteWithRoom(_)
+        | R::ReturnRoom(_)
+        | R::Collect(_)
+        | R::JoinRead(_)
+        | R::JoinWrite(_)
+        | R::MeasureDisk(_) => {
             matches!(standing, Standing::Client(_))
         }
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {
             matches!(standing, Standing::Mds | Standing::Admin)
         }
         // It changes nothing that anybody can see, and what a client wants durable it may have closed.
-        R::FlushAll(_) | R::MeasureDisk(_) => standing != Standing::Nobody,
+        R::FlushAll(_) => standing != Standing::Nobody,
         _ => standing == Standing::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }

@@ -11,7 +11,7 @@ use super::harness::*;
 const LOAD: MeasureDisk = MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 2 };
 
 #[test]
-fn any_client_may_ask_a_bounded_amount_of_it() {
+fn any_client_and_nobody_else_may_ask_a_bounded_amount_of_it() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
     let (many, few) = (ByteCount((256 << 20) + 1), ByteCount((1 << 20) - 1));
@@ -26,7 +26,9 @@ fn any_client_may_ask_a_bounded_amount_of_it() {
         assert_eq!(refusal(client.call(&wrong)), Status::Invalid, "{wrong:?}");
     }
     assert_eq!(refusal(client.call(&LOAD)), Status::Unsupported, "a store in memory has no disk");
-    assert_eq!(refusal(Client::new(&core, Role::Iod, Credential::Server).call(&LOAD)), Status::WrongRole);
+    for role in [Role::Iod, Role::Mds, Role::Admin] {
+        assert_eq!(refusal(Client::new(&core, role, Credential::Server).call(&LOAD)), Status::WrongRole, "{role:?}");
+    }
 }
 
 #[test]

@@ -242,7 +242,7 @@ impl Papers {
         Self::alternate_times(self.repetitions(), variants)
     }
 
-    /// The same so often: once for the points of a curve whose end has a bar, and is measured more often.
+    /// The same so often: once for points of a curve that have no bar.
     fn alternate_times<T>(times: u32, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
         let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
         for _ in 0..times {

@@ -37,11 +37,11 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let fast = papers.lab_that_writes(&spec, &pairs, || fuse_cpu(papers, CALL_BYTES))?;
     let mount = Mount::new(papers, &fast.lab, 0)?;
     for daemons in 1..=DAEMONS {
-        let (tasks, times) = alone_on(papers, daemons, fast.lab.spec().rate);
+        let tasks = alone_on(papers, daemons, fast.lab.spec().rate);
         fill(papers, &fast.lab, &tasks, Some(daemons as u16))?;
         let sample = |way| mount.sample(papers, &fast.lab, &tasks[0], way);
         let (mut write, mut read) = (|| sample(Way::Write), || sample(Way::Read));
-        let samples = Papers::alternate_times::<Sample>(times, &mut [&mut write, &mut read])?;
+        let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
         for (way, samples) in WAYS.into_iter().zip(&samples) {
             let lines = daemons as f64 * line(fast.lab.spec().rate);
             let what = format!("{daemons} lines{}, ", fast.said());

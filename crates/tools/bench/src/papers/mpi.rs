@@ -47,7 +47,7 @@ fn beside_library(
     let lab = &sized.lab;
     let (rate, line) = (lab.spec().rate, lab.spec().client_rate());
     // Half as long as others: a run of the program takes its time for other things too.
-    let (library, times) = alone_on(papers, daemons, rate.min(line / daemons as u64) / 2);
+    let library = alone_on(papers, daemons, rate.min(line / daemons as u64) / 2);
     let bytes = library[0].bytes;
     // The program has a file of its own.
     let own = Task::new(0, format!("/mpi{daemons}"), 0, bytes);
@@ -57,7 +57,7 @@ fn beside_library(
     for way in WAYS {
         let mut beside = || together(papers, lab, &library, way);
         let mut mpi = || sample(papers, program, lab, &own, way);
-        let samples = Papers::alternate_times::<Sample>(times, &mut [&mut beside, &mut mpi])?;
+        let samples = papers.alternate::<Sample>(&mut [&mut beside, &mut mpi])?;
         let mut rates: Vec<f64> = samples[0].iter().map(|sample| sample.mb_per_second).collect();
         let what = format!("the library{}, ", sized.said());
         let name = format!("{name}.{}", way.word());

@@ -20,12 +20,10 @@ pub fn alone(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
     vec![Task::new(0, "/file", 0, bytes)]
 }
 
-/// The same for a client of many lines and so many of the daemons; and how often it is measured: with all of them as often as asked,
-/// with fewer once.
-pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> (Vec<Task>, u32) {
+/// The same for a client of many lines, and a file on so many daemons of `rate` each.
+pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
     let bytes = papers.bytes(daemons as u64 * rate, CALL_BYTES);
-    let times = if daemons == DAEMONS { papers.repetitions() } else { 1 };
-    (vec![Task::new(0, format!("/on{daemons}"), 0, bytes)], times)
+    vec![Task::new(0, format!("/on{daemons}"), 0, bytes)]
 }
 
 /// `one_client`: the client's line is the limit, as one stream of iperf3 finds it.
