@@ -1,5 +1,5 @@
-//! GlusterFS, as Debian has it: a volume over four bricks, each a process, in a network namespace: its port is fixed, and a
-//! daemon of this machine may have it. Volumes of other kinds have namespaces and daemons of their own.
+//! GlusterFS, as Debian has it: one volume spread over four bricks, each a process, in a network namespace: its port is fixed,
+//! and a daemon of this machine may have it.
 
 use std::{
     fs,
@@ -14,41 +14,8 @@ use crate::cleanup::Cleanup;
 /// Bricks, as many as BraidFS has I/O daemons here.
 const BRICKS: usize = crate::daemons::IODS;
 
-/// How a volume lays files over its bricks.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Volume {
-    /// Each file on one brick.
-    Distribute,
-    /// Files cut into blocks of 4 MB, which lie on all.
-    Shard,
-    /// 3 + 1: three bricks hold the bytes, the fourth what repairs them.
-    Disperse,
-}
-
-impl Volume {
-    /// Its name as a subject, and that of its directory.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Distribute => "gluster",
-            Self::Shard => "gluster_shard",
-            Self::Disperse => "gluster_disperse",
-        }
-    }
-
-    /// What `volume create` is told before the bricks.
-    fn shape(self) -> &'static str {
-        if self == Self::Disperse { "disperse 4 redundancy 1" } else { "" }
-    }
-
-    /// What is set before it starts.
-    fn options(self) -> &'static str {
-        if self == Self::Shard { "features.shard on features.shard-block-size 4MB" } else { "" }
-    }
-}
-
 /// A running volume. Dropping it stops and removes it.
 pub struct Gluster {
-    volume: Volume,
     dir: PathBuf,
     namespace: String,
     /// It refuses a number of loopback as its peer's name.
@@ -77,9 +44,8 @@ for try in $(seq 100); do test -S "$1/glusterd.socket" && break; sleep 0.1; done
 "#;
 
 const VOLUME: &str = r#"
-dir=$1; namespace=$2; host=$3; shape=$4; options=$5; shift 5
-gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume create bench $shape "$@" force
-if test -n "$options"; then gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume set bench $options; fi
+dir=$1; namespace=$2; host=$3; shift 3
+gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume create bench "$@" force
 gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume start bench
 for try in $(seq 50); do
   nsenter --net="/run/netns/$namespace" mount -t glusterfs -o "log-file=$dir/log/client.log" "$host:/bench" "$dir/mount" && exit 0
@@ -104,28 +70,23 @@ ip netns del "$2"
 
 impl Gluster {
     /// Installs it where it is missing, and starts it in a new directory.
-    pub fn start(dir: &Path, volume: Volume) -> Result<Self> {
+    pub fn start(dir: &Path) -> Result<Self> {
         need("glusterd", &["glusterfs-server", "glusterfs-client"])?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
         need("ip", &["iproute2"])?;
-        let namespace = format!("braid-bench-{}-{}", volume.name(), std::process::id());
+        let namespace = format!("braid-bench-gluster-{}", std::process::id());
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
-        let gluster = Self { volume, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
+        let gluster = Self { dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
         sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
         let bricks: Vec<String> = (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
         let bricks: Vec<String> = bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
         let place = gluster.show("");
-        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host, volume.shape(), volume.options()];
+        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host];
         arguments.extend(bricks.iter().map(String::as_str));
         sh(VOLUME, &arguments).context("making and mounting a volume")?;
         Ok(gluster)
-    }
-
-    /// How it lays files over its bricks.
-    pub fn volume(&self) -> Volume {
-        self.volume
     }
 
     /// Where it is mounted.

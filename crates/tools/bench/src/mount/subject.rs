@@ -10,12 +10,7 @@ use anyhow::{Context, Result};
 use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
 
-use super::{
-    gluster::{Gluster, Volume},
-    moosefs::MooseFs,
-    passthrough::Passthrough,
-    shell::sh,
-};
+use super::{gluster::Gluster, moosefs::MooseFs, passthrough::Passthrough, shell::sh};
 use crate::{args::MountArgs, bench::Bench};
 
 /// The local file system.
@@ -23,14 +18,11 @@ pub const LOCAL: &str = "ext4";
 /// BraidFS.
 pub const OURS: &str = "braid";
 /// The others.
-pub const RIVALS: &[&str] = &["gluster", "gluster_shard", "gluster_disperse", MOOSEFS];
-const MOOSEFS: &str = "moosefs";
-/// Groups of volumes that only lay bytes otherwise: names are on one brick or on all of them, as those of the first.
-const BYTES_ONLY: [&str; 3] = ["sequential", "parallel", "random"];
+pub const RIVALS: &[&str] = &["gluster", "moosefs"];
 /// libfuse's example over the local file system: what FUSE itself costs.
 pub const PASSTHROUGH: &str = "passthrough";
 /// All, in the order of the report.
-pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, OURS, "gluster", "gluster_shard", "gluster_disperse", MOOSEFS];
+pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, OURS, "gluster", "moosefs"];
 
 /// One file system.
 pub struct Subject {
@@ -52,9 +44,8 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     fs::create_dir(&dir)?;
     let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
     if args.rivals {
-        let volumes = [Volume::Distribute, Volume::Shard, Volume::Disperse].map(|volume| gluster(bench, volume));
-        for rival in [passthrough(bench)].into_iter().chain(volumes).chain([moosefs(bench)]) {
-            match rival {
+        for rival in [passthrough as fn(&Bench) -> Result<Subject>, gluster, moosefs] {
+            match rival(bench) {
                 Ok(subject) => subjects.push(subject),
                 Err(error) => bench.note(format!("left out: {error:#}")),
             }
@@ -77,9 +68,8 @@ fn passthrough(bench: &Bench) -> Result<Subject> {
     Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
-fn gluster(bench: &Bench, volume: Volume) -> Result<Subject> {
-    let gluster = Gluster::start(&bench.scratch.join(volume.name()), volume);
-    let gluster = gluster.with_context(|| format!("GlusterFS ({})", volume.name()))?;
+fn gluster(bench: &Bench) -> Result<Subject> {
+    let gluster = Gluster::start(&bench.scratch.join("gluster")).context("GlusterFS")?;
     Ok(Subject { dir: gluster.point(), kind: Kind::Gluster(gluster) })
 }
 
@@ -91,22 +81,18 @@ fn moosefs(bench: &Bench) -> Result<Subject> {
 impl Subject {
     /// Its name in the report.
     pub fn name(&self) -> &'static str {
-        match &self.kind {
+        match self.kind {
             Kind::Local => LOCAL,
             Kind::Passthrough(_) => PASSTHROUGH,
             Kind::Braid(_) => OURS,
-            Kind::Gluster(gluster) => gluster.volume().name(),
-            Kind::MooseFs(_) => MOOSEFS,
+            Kind::Gluster(_) => RIVALS[0],
+            Kind::MooseFs(_) => RIVALS[1],
         }
     }
 
     /// Whether it is measured in a group: the passthrough's only use is to say what a byte costs.
     pub fn takes_part(&self, group: &str) -> bool {
-        match &self.kind {
-            Kind::Passthrough(_) => group == "sequential",
-            Kind::Gluster(gluster) => gluster.volume() == Volume::Distribute || BYTES_ONLY.contains(&group),
-            Kind::Local | Kind::Braid(_) | Kind::MooseFs(_) => true,
-        }
+        !matches!(self.kind, Kind::Passthrough(_)) || group == "sequential"
     }
 
     /// Where its files are.

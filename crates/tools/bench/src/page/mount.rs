@@ -8,12 +8,10 @@ use super::{Kept, bar, measures, spread};
 use crate::mount::{GROUPS, subject::OURS};
 
 /// Columns, and what people call them.
-const COLUMNS: [(&str, &str); 7] = [
+const COLUMNS: [(&str, &str); 5] = [
     (OURS, "BraidFS"),
     ("ext4", "ext4"),
     ("gluster", "GlusterFS"),
-    ("gluster_shard", "GlusterFS, shard"),
-    ("gluster_disperse", "GlusterFS, disperse 3 + 1"),
     ("moosefs", "MooseFS"),
     ("passthrough", "passthrough"),
 ];
