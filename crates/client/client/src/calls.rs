@@ -94,6 +94,9 @@ macro_rules! namespace_calls {
             fn mds_status[]() -> MdsStatusReply;
             /// Counters of the metadata server.
             fn daemon_status[]() -> DaemonStatusReply;
+            /// Has an I/O daemon measure its disk by itself: some seconds, in a file that is gone afterwards. [`crate::Status::Busy`]
+            /// while it does so for somebody else.
+            fn measure_disk[](iod: IodId, load: MeasureDisk) -> DiskRates;
             /// Makes a client key. Its secret is shown once.
             fn key_add[](name: &str, rights: KeyRights) -> KeyAddReply;
             /// All client keys.

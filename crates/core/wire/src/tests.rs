@@ -138,6 +138,8 @@ fn messages_page() -> String {
         ObjectLength,
         CollectReply,
         ListObjectsReply,
+        DiskRates,
+        DiskWork,
         TaskFamily,
         LockRequest,
         LockRange,

@@ -133,6 +133,12 @@ pub enum StoreError {
         /// Which directory.
         path: String,
     },
+    /// The disk is being measured already.
+    #[error("{path}: the disk is being measured already; try: again in some seconds")]
+    Measuring {
+        /// Which directory.
+        path: String,
+    },
     /// The file system cannot hold object records.
     #[error("{path}: the file system has no user extended attributes; try: ext4, xfs, btrfs, or mount -o user_xattr")]
     NoXattrs {
@@ -207,7 +213,7 @@ impl StoreError {
             | Self::NoXattrs { .. } => Status::NotServing,
             Self::NotEmpty { .. } => Status::NotEmpty,
             Self::AlreadyInitialised { .. } => Status::Exists,
-            Self::Locked { .. } => Status::Busy,
+            Self::Locked { .. } | Self::Measuring { .. } => Status::Busy,
             Self::Unsupported { .. } => Status::Unsupported,
             Self::TooLarge { .. } => Status::TooLarge,
             Self::LayoutTooLong { .. } => Status::LimitExceeded,

@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod change;
+mod disk;
 mod error;
 mod fault;
 mod identity;
@@ -26,6 +27,7 @@ mod record;
 mod verifier;
 
 pub use change::SizeChange;
+pub use disk::{DiskLoad, DiskRates, DiskWork};
 pub use error::{Result, StoreError};
 pub use fault::{DiskOp, Fault, FaultPlan};
 pub use identity::{FORMAT_VERSION, IDENTITY_FILE, Identity};

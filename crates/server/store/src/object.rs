@@ -1,6 +1,6 @@
 //! The two traits of a store, and the facts that they speak of.
 
-use crate::{Identity, ObjectRecord, Result, SizeChange};
+use crate::{DiskLoad, DiskRates, Identity, ObjectRecord, Result, SizeChange, StoreError};
 use braid_types::{IodId, ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
 use std::fmt;
 use std::fs::File;
@@ -63,6 +63,15 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
 
     /// Space of the device under the store.
     fn space(&self) -> Result<StoreSpace>;
+
+    /// What the disk does by itself, in a file that is no object and is gone afterwards.
+    ///
+    /// # Errors
+    /// [`StoreError::Measuring`](crate::StoreError::Measuring) while another call of this is at it, `Unsupported` for a store without a disk, the disk's.
+    fn measure_disk(&self, load: DiskLoad) -> Result<DiskRates> {
+        let _ = load;
+        Err(StoreError::Unsupported { action: "measure the disk of", path: "a store in memory".to_owned() })
+    }
 }
 
 /// One open object. Holding it keeps it open, whatever the store's cache does.

@@ -8,7 +8,7 @@ use braid_client::IodId;
 pub(crate) use calls::Calls;
 
 use crate::{
-    iods::Iod,
+    iods::{Iod, on_one_device},
     report::{Bound, Limit, LimitKind},
 };
 
@@ -87,17 +87,15 @@ impl Limits {
         }
     }
 
-    /// Of bytes that go to these daemons' disks, equally many to each daemon. Daemons on one disk share it.
-    pub(crate) fn disks(&self, iods: &[IodId]) -> Vec<Ceiling> {
-        let device = |iod: &IodId| self.iods.iter().find(|known| known.id == *iod).map(|known| known.device);
-        let ceiling = |iod: &IodId| {
-            let sharing = iods.iter().filter(|other| device(other) == device(iod)).count().max(1);
-            let limit = self.rate(LimitKind::DiskWrite, Some(*iod))?;
-            let rate = limit.median() * iods.len() as f64 / sharing as f64;
-            let shared = if sharing > 1 { format!(", which {sharing} daemons share") } else { String::new() };
-            Some(Ceiling { limit: format!("{}{shared}", limit.name), rate })
+    /// Of what goes to these daemons' disks, equally much to each daemon: bytes in order ([`LimitKind::DiskWrite`]) or syncs
+    /// ([`LimitKind::DiskSync`]). Daemons on one disk share it.
+    pub(crate) fn disks(&self, kind: LimitKind, iods: &[IodId]) -> Vec<Ceiling> {
+        let ceiling = |(first, _): (&Iod, usize)| {
+            let on_it = self.iods.iter().filter(|iod| iod.device == first.device && iods.contains(&iod.id)).count();
+            let limit = self.rate(kind, Some(first.id)).filter(|_| on_it > 0)?;
+            Some(Ceiling { limit: limit.name.clone(), rate: limit.median() * iods.len() as f64 / on_it as f64 })
         };
-        iods.iter().filter_map(ceiling).collect()
+        on_one_device(&self.iods).into_iter().filter_map(ceiling).collect()
     }
 }
 
@@ -126,7 +124,6 @@ mod tests {
                 limit(K::Send, Some(2), 100.0),
                 limit(K::SendAll, None, 900.0),
                 limit(K::DiskWrite, Some(1), 60.0),
-                limit(K::DiskWrite, Some(2), 70.0),
                 limit(K::MdsRoundTrip, None, 0.001),
                 limit(K::RoundTrip, Some(1), 0.002),
                 limit(K::RoundTrip, Some(2), 0.004),
@@ -176,12 +173,25 @@ mod tests {
 
     #[test]
     fn daemons_on_one_disk_share_it() {
-        let bound = bind(30.0, &limits().disks(&[IodId(1), IodId(2)])).unwrap();
-        assert_eq!((bound.ceiling, bound.percent), (60.0, 50.0));
-        assert!(bound.limit.contains("DiskWrite of 1") && bound.limit.contains("2 daemons share"), "{}", bound.limit);
+        let both = [IodId(1), IodId(2)];
+        let bound = bind(30.0, &limits().disks(LimitKind::DiskWrite, &both)).unwrap();
+        assert_eq!((bound.ceiling, bound.percent), (60.0, 50.0), "what the disk does is for both");
         let mut apart = limits();
         apart.iods[1].device = 8;
-        assert_eq!(bind(30.0, &apart.disks(&[IodId(1), IodId(2)])).unwrap().ceiling, 120.0);
+        apart.all.push(limit(LimitKind::DiskWrite, Some(2), 20.0));
+        let bound = bind(10.0, &apart.disks(LimitKind::DiskWrite, &both)).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling), ("DiskWrite of 2", 40.0), "the slower of two disks");
+        let alone = bind(10.0, &apart.disks(LimitKind::DiskWrite, &[IodId(1)])).unwrap();
+        assert_eq!((alone.limit.as_str(), alone.ceiling), ("DiskWrite of 1", 60.0));
+    }
+
+    #[test]
+    fn three_daemons_of_which_two_share_a_disk_wait_for_that() {
+        let mut limits = limits();
+        limits.iods.push(Iod { id: IodId(3), device: 8, ..limits.iods[0].clone() });
+        limits.all.push(limit(LimitKind::DiskWrite, Some(3), 60.0));
+        let bound = bind(45.0, &limits.disks(LimitKind::DiskWrite, &[1, 2, 3].map(IodId))).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("DiskWrite of 1", 90.0, 50.0));
     }
 
     #[test]

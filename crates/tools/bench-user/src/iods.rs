@@ -30,6 +30,18 @@ impl Iod {
     }
 }
 
+/// The first daemon of each device, and how many share it.
+pub(crate) fn on_one_device(iods: &[Iod]) -> Vec<(&Iod, usize)> {
+    let mut devices: Vec<(&Iod, usize)> = Vec::new();
+    for iod in iods {
+        match devices.iter_mut().find(|(first, _)| first.device == iod.device) {
+            Some((_, sharing)) => *sharing += 1,
+            None => devices.push((iod, 1)),
+        }
+    }
+    devices
+}
+
 /// All daemons that new files are put on.
 ///
 /// # Errors

@@ -60,9 +60,19 @@ fn every_row_is_measured_beside_a_limit_and_nothing_is_left() {
         assert!(row["bound"]["percent"].as_f64().unwrap() > 0.0, "{row}");
         assert!(!row["bound"]["limit"].as_str().unwrap().is_empty(), "{row}");
     }
-    // Of each daemon: network both ways, round trip, disk, small read, force.
-    let of_iods = report["limits"].as_array().unwrap().iter().filter(|limit| !limit["iod"].is_null());
-    assert_eq!(of_iods.count(), 2 * 6);
+    // Of each daemon: network both ways, round trip, small read, force. Of the disk that they share: in order both ways, at random
+    // places both ways, fsync.
+    let of_iods: Vec<&Value> =
+        report["limits"].as_array().unwrap().iter().filter(|limit| !limit["iod"].is_null()).collect();
+    assert_eq!(of_iods.len(), 2 * 5 + 5);
+    let kinds: Vec<&str> = of_iods.iter().map(|limit| limit["kind"].as_str().unwrap()).collect();
+    for kind in ["disk-write", "disk-read", "disk-random-write", "disk-random-read", "disk-sync"] {
+        let of_kind: Vec<_> = of_iods.iter().zip(&kinds).filter(|(_, found)| **found == kind).collect();
+        assert_eq!(of_kind.len(), 1, "two daemons on one device are one disk: {kinds:?}");
+        let samples: Vec<f64> =
+            of_kind[0].0["samples"].as_array().unwrap().iter().map(|one| one.as_f64().unwrap()).collect();
+        assert!(samples.len() == 4 && samples.iter().all(|sample| *sample > 0.0), "{kind}: {samples:?}");
+    }
     let page = fs::read_to_string(page).unwrap();
     assert!(known.iter().all(|name| page.contains(name)) && page.contains("<svg") && !page.contains("http"));
     assert_eq!(scratch(&cluster), [""; 0]);
@@ -72,6 +82,10 @@ fn every_row_is_measured_beside_a_limit_and_nothing_is_left() {
     let verdicts = compared.as_array().unwrap().iter().map(|one| one["verdict"].as_str().unwrap());
     assert!(verdicts.clone().count() > known.len());
     assert!(verdicts.clone().all(|verdict| verdict == "no difference beyond noise"), "{compared}");
+    let shown = cluster.ok(&["bench", "compare", saved, saved]);
+    assert_eq!(shown.lines().next().unwrap().matches("SPREAD").count(), 2, "{shown}");
+    let write = shown.lines().find(|line| line.starts_with("sequential-write ")).unwrap();
+    assert_eq!(write.matches(" – ").count(), 2, "{shown}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use braid_net::{Driver, Tokio};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
+    iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,

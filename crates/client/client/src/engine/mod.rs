@@ -34,6 +34,7 @@ mod link;
 mod list;
 mod lock;
 mod mds_call;
+mod measure;
 mod modes;
 mod names;
 mod open;

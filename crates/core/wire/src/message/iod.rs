@@ -240,9 +240,41 @@ calls! {
         /// How long it waits for the other tasks when nothing moves; then the collective request fails for all of them.
         wait_ms: u32,
     } -> WriteReply;
+    /// What the daemon's disk does by itself, in a file without a name that is gone afterwards: for `braid bench`. Clients alone may
+    /// ask; who asks while the daemon is at it is told `Busy`, and `NoSpace` where the file would be over a tenth of what is free.
+    MeasureDisk = 0x021f {
+        /// How long the file is at most: 1 to 256 MiB.
+        bytes: ByteCount,
+        /// How long each of the five parts takes, and its last flush on top: 1 to 2000.
+        part_ms: u32,
+        /// How many threads sync, and read at random places, at once: 1 to 64.
+        at_once: u16,
+    } -> DiskRates;
 }
 
 wire_struct! {
+    /// What a disk did by itself.
+    pub struct DiskRates {
+        /// Bytes written in order, flushed before a byte was written again and at the end.
+        written: DiskWork,
+        /// Pages of 4 KiB written at random places, flushed after every 256.
+        random_writes: DiskWork,
+        /// Pages of 4 KiB written at random places, each flushed by who wrote it, many at once.
+        syncs: DiskWork,
+        /// Pages of 4 KiB read at random places, from the disk as far as the system drops pages when asked to; many at once.
+        random_reads: DiskWork,
+        /// Bytes read in order, from the disk as far as the system drops pages when asked to.
+        read: DiskWork,
+    }
+
+    /// An amount, and the time that it took.
+    pub struct DiskWork {
+        /// Bytes or pages.
+        amount: u64,
+        /// Nanoseconds.
+        nanos: u64,
+    }
+
     /// The end of a read.
     pub struct ReadReply {
         /// Payload bytes sent in all frames of the reply.

@@ -9,6 +9,7 @@ mod fence;
 mod flush;
 mod list;
 mod lost_found;
+mod measure;
 mod punch;
 mod read;
 mod room;
@@ -104,6 +105,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
+        IodRequest::MeasureDisk(load) => measure::begin(core, &load).map(Begun::Work),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }
@@ -142,7 +144,13 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         | R::CopyRange(_) => {
             matches!(standing, Standing::Client(_) | Standing::Mds)
         }
-        R::Abandon(_) | R::WriteWithRoom(_) | R::ReturnRoom(_) | R::Collect(_) | R::JoinRead(_) | R::JoinWrite(_) => {
+        R::Abandon(_)
+        | R::WriteWithRoom(_)
+        | R::ReturnRoom(_)
+        | R::Collect(_)
+        | R::JoinRead(_)
+        | R::JoinWrite(_)
+        | R::MeasureDisk(_) => {
             matches!(standing, Standing::Client(_))
         }
         R::ListObjects(_) | R::DiskSpace(_) | R::MoveToLost(_) => {

@@ -9,6 +9,7 @@ mod faults;
 mod flush_all;
 mod harness;
 mod management;
+mod measure;
 mod model;
 mod room;
 mod slices;

@@ -3,7 +3,7 @@
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
 use braid_types::Timestamp;
-use rustix::fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
+use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -44,6 +44,21 @@ pub(super) fn read_at_nowait(file: &File, buf: &mut [u8], offset: u64) -> io::Re
         Err(Errno::AGAIN | Errno::OPNOTSUPP) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
+}
+
+/// Has the page cache drop what is clean of a file, as far as the file system has pages of its own to drop.
+pub(super) fn forget(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
+}
+
+/// Nothing that was not asked for is to be read ahead.
+pub(super) fn expect_random(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::Random)?)
+}
+
+/// Reads will be in order.
+pub(super) fn expect_order(file: &File) -> io::Result<()> {
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::Sequential)?)
 }
 
 /// The record's bytes; `None` when the file has none. `path` is where other systems keep it.

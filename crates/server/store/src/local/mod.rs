@@ -18,6 +18,7 @@ mod directory;
 mod dirt;
 mod init;
 mod list;
+mod measure;
 mod object;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]

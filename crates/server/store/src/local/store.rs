@@ -1,18 +1,21 @@
 //! The store: opening it, its objects, and what concerns them all.
 
 use super::cache::Cache;
+use super::directory::TEMPORARY;
 use super::directory::{Directory, Host, lock, replace_file};
 use super::object::{LocalObject, temporary_path};
-use super::{init, list, platform};
+use super::{init, list, measure, platform};
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::{IDENTITY_FILE, Identity};
-use crate::{NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace};
+use crate::{
+    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace,
+};
 use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 
 /// Objects kept open by default: a quarter of the 4096 descriptors that a service commonly may have.
 pub const OPEN_FILES_DEFAULT: usize = 1024;
@@ -50,6 +53,8 @@ pub struct LocalStore {
     cache: Cache,
     creation: Vec<Mutex<()>>,
     temporary: AtomicU64,
+    /// Held by who measures the disk.
+    measuring: Mutex<()>,
 }
 
 /// What became of making an object.
@@ -95,6 +100,7 @@ impl LocalStore {
             cache: Cache::new(options.open_files_max),
             creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
             temporary: AtomicU64::new(0),
+            measuring: Mutex::default(),
         })
     }
 
@@ -347,6 +353,20 @@ impl ObjectStore for LocalStore {
         platform::space(&self.directory.lock, self.directory.device)
             .map_err(|error| StoreError::from_io("ask for the space of", &self.directory.root, error))
     }
+
+    fn measure_disk(&self, load: DiskLoad) -> Result<DiskRates> {
+        let root = &self.directory.root;
+        let _measuring = match self.measuring.try_lock() {
+            Ok(alone) => alone,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Measuring { path: root.display().to_string() }),
+        };
+        let path = temporary_path(root, self.temporary.fetch_add(1, Ordering::Relaxed));
+        let scratch = measure::Scratch::new(&root.join(TEMPORARY), path);
+        scratch
+            .and_then(|mut scratch| scratch.measure(load))
+            .map_err(|error| StoreError::from_io("measure the disk of", root, error))
+    }
 }
 
 #[cfg(test)]
@@ -368,5 +388,21 @@ mod tests {
         assert!(matches!(store.make_in_temporary(&record), Ok(Ok(Made::Taken))));
         assert_eq!(std::fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
         assert_eq!(store.create(&new).unwrap().record(), record);
+    }
+
+    #[test]
+    fn one_measures_the_disk_at_a_time_and_nothing_of_it_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let cluster = ClusterUuid([7; 16]);
+        LocalStore::init(dir.path(), cluster, None).unwrap();
+        let store = LocalStore::open(dir.path(), cluster, LocalOptions::default()).unwrap();
+        let load = DiskLoad { bytes: 1 << 20, part: std::time::Duration::from_millis(1), at_once: 2 };
+        let measuring = lock(&store.measuring);
+        let busy = store.measure_disk(load).unwrap_err();
+        assert_eq!(busy.status(), braid_types::Status::Busy, "{busy}");
+        drop(measuring);
+        assert!(store.measure_disk(load).unwrap().written.amount > 0);
+        assert_eq!(std::fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
+        assert_eq!(store.list(None, 10).unwrap(), ObjectPage::default());
     }
 }

@@ -1,103 +1,192 @@
-//! How fast a daemon's disk takes bytes for good, and how long one small flush takes. What was just written is in the daemon's
-//! memory, and no client can have it dropped: reads measure that memory, and are named so.
+//! What the disks do by themselves: each daemon measures its own, all of them at once, in a file that no client sees. Daemons that
+//! share one device are one disk, whose rate is what all of them got of it together.
+//!
+//! At once, since that is what rows ask of them: two daemons, each alone on the device that they share, say less than it does for
+//! both.
 
-use braid_client::File;
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_client::{
+    Status,
+    message::iod::{DiskRates, DiskWork, MeasureDisk},
+};
+use braid_types::ByteCount;
 
 use super::limit;
 use crate::{
     bench::Bench,
     error::Result,
-    iods::Iod,
+    iods::{Iod, on_one_device},
     report::{Limit, LimitKind},
-    sample::{Task, rate, time},
 };
 
-/// Limits of each daemon.
-pub(super) const EACH: usize = 3;
+/// Limits of each device.
+pub(super) const EACH: usize = 5;
 
-const REQUEST_BYTES: usize = 1 << 20;
-/// The stretch that is written again and again: longer than most disks' own buffers.
-const STRETCH_BYTES_MAX: u64 = 128 << 20;
-const SMALL_BYTES: usize = 4096;
-/// A disk's sample is so many times as long as another limit's: a flush is a part of it.
-const DISK_TIMES: u32 = 4;
+/// The file of each daemon: longer than most disks' own buffers.
+const FILE_BYTES_MAX: u64 = 128 << 20;
+const FILE_BYTES_MIN: u64 = 1 << 20;
+/// A daemon's part is at most this long.
+const PART_MAX: Duration = Duration::from_secs(2);
+/// Threads of one daemon at most.
+const AT_ONCE_MAX: u16 = 64;
+/// A part is so many times as long as another limit's sample: a flush is a part of it.
+const PART_TIMES: u32 = 2;
+const NOT_MEASURED: [Status; 3] = [Status::Unsupported, Status::UnknownMessage, Status::NoSpace];
+/// How long a run waits for another one, whose turn it is to measure.
+const TURN_MAX: Duration = Duration::from_secs(20);
+const TURN_LOOK: Duration = Duration::from_millis(50);
 
-pub(super) fn measure(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
-    let file = bench.file_on(iod, &format!("disk-{}", iod.id))?;
-    let stretch = (bench.bytes / bench.iods.len() as u64).clamp(REQUEST_BYTES as u64, STRETCH_BYTES_MAX);
-    let mut writer = Flushed { file: &file, buffer: vec![1; REQUEST_BYTES], at: 0, requests: stretch >> 20 };
-    let write = rate(bench, bench.limit_sample * DISK_TIMES, std::slice::from_mut(&mut writer))?;
-    let end = file.size()?;
-    let (mut small, mut place) = (vec![2_u8; SMALL_BYTES], Places::of(end));
-    let read = time(bench, bench.limit_sample, || Ok(file.read_at(&mut small, place.next()).map(drop)?))?;
-    let force = time(bench, bench.limit_sample, || {
-        file.write_at(&small, place.next())?;
-        Ok(file.sync().map(drop)?)
-    })?;
-    let (id, name) = (Some(iod.id.0), iod.name());
-    Ok(vec![
-        limit(
-            LimitKind::DiskWrite,
-            id,
-            format!("the disk of {name}"),
-            "1 MiB writes, flushed before a byte is written again and at the end of each sample; the flush counts",
-            write,
-        ),
-        limit(
-            LimitKind::SmallRead,
-            id,
-            format!("a 4 KiB read from the memory of {name}"),
-            "at random places of what was just written",
-            read,
-        ),
-        limit(
-            LimitKind::Force,
-            id,
-            format!("a 4 KiB write and sync at {name}"),
-            "write, flush of the object, force of the metadata server's log",
-            force,
-        ),
-    ])
+/// Of each device, in the order of its first daemon.
+pub(super) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+    let load = load(bench);
+    let rates: Result<Vec<Option<DiskRates>>> = thread::scope(|scope| {
+        let threads: Vec<_> = bench.iods.iter().map(|iod| scope.spawn(|| one(bench, iod, &load))).collect();
+        let joined = threads.into_iter().map(|thread| match thread.join() {
+            Ok(outcome) => outcome,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        joined.collect::<Vec<_>>().into_iter().collect()
+    });
+    bench.check_stop()?;
+    Ok(limits(&bench.iods, &rates?, u64::from(load.at_once)))
 }
 
-/// Writes a stretch again and again, and flushes at the end of a sample.
-struct Flushed<'f> {
-    file: &'f File,
-    buffer: Vec<u8>,
-    at: u64,
-    requests: u64,
+/// What each daemon is asked: as much as a flushed row writes to it, and as many syncs at once as tasks make.
+fn load(bench: &Bench<'_>) -> MeasureDisk {
+    let iods = bench.iods.len() as u64;
+    let least = bench.iods.iter().map(|iod| iod.available).min().unwrap_or(0);
+    let bytes = (bench.bytes / iods).min(least / 10 / iods).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
+    let at_once = u64::from(bench.options.tasks()).div_ceil(iods);
+    MeasureDisk {
+        bytes: ByteCount(bytes),
+        part_ms: (bench.limit_sample * PART_TIMES).min(PART_MAX).as_millis() as u32,
+        at_once: u16::try_from(at_once).unwrap_or(AT_ONCE_MAX).min(AT_ONCE_MAX),
+    }
 }
 
-impl Task for Flushed<'_> {
-    fn step(&mut self) -> Result<u64> {
-        // What is written twice before a flush reaches the disk once.
-        if self.at == self.requests {
-            self.file.sync()?;
-            self.at = 0;
+/// `None` where the daemon has no disk or no room to measure it, or is of a version that does not.
+fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRates>> {
+    let began = Instant::now();
+    loop {
+        match bench.client.measure_disk(iod.id, load.clone()) {
+            Ok(rates) => return Ok(Some(rates)),
+            Err(error) if NOT_MEASURED.contains(&error.status()) => return Ok(None),
+            Err(error) if error.status() != Status::Busy || began.elapsed() >= TURN_MAX => return Err(error.into()),
+            Err(_) => {
+                bench.check_stop()?;
+                thread::sleep(TURN_LOOK);
+            }
         }
-        self.file.write_at(&self.buffer, self.at * REQUEST_BYTES as u64)?;
-        self.at += 1;
-        Ok(REQUEST_BYTES as u64)
-    }
-
-    fn finish(&mut self) -> Result<()> {
-        self.at = 0;
-        Ok(self.file.sync().map(drop)?)
     }
 }
 
-/// Random places of 4 KiB in a file.
-struct Places {
-    random: crate::rows::Random,
-    count: u64,
+/// Per second.
+fn rate(work: &DiskWork) -> f64 {
+    work.amount as f64 * 1e9 / (work.nanos.max(1)) as f64
 }
 
-impl Places {
-    fn of(bytes: u64) -> Self {
-        Self { random: crate::rows::Random::new(1), count: (bytes / SMALL_BYTES as u64).max(1) }
+fn limits(iods: &[Iod], rates: &[Option<DiskRates>], at_once: u64) -> Vec<Limit> {
+    let mut all = Vec::new();
+    for (first, sharing) in on_one_device(iods) {
+        let of_device = || iods.iter().zip(rates).filter(|(iod, _)| iod.device == first.device);
+        let Some(found) = of_device().map(|(_, rates)| rates.as_ref()).collect::<Option<Vec<&DiskRates>>>() else {
+            continue;
+        };
+        let sum = |of: fn(&DiskRates) -> &DiskWork| found.iter().map(|rates| rate(of(rates))).sum::<f64>();
+        let disk = disk_name(first, sharing);
+        let count = at_once * sharing as u64;
+        let id = Some(first.id.0);
+        let daemons = "measured by the daemons themselves, all of them at once";
+        all.extend([
+            limit(
+                LimitKind::DiskWrite,
+                id,
+                format!("writing in order to {disk}"),
+                format!("1 MiB writes, flushed before a byte is written again and at the end; {daemons}"),
+                sum(|rates| &rates.written),
+            ),
+            limit(
+                LimitKind::DiskRead,
+                id,
+                format!("reading in order from {disk}"),
+                format!("1 MiB reads of what the daemon's system was asked to drop from memory before; {daemons}"),
+                sum(|rates| &rates.read),
+            ),
+            limit(
+                LimitKind::DiskRandomWrite,
+                id,
+                format!("writing 4 KiB at random places of {disk}"),
+                format!("flushed after every 256; {daemons}"),
+                sum(|rates| &rates.random_writes),
+            ),
+            limit(
+                LimitKind::DiskRandomRead,
+                id,
+                format!("reading 4 KiB at random places of {disk}, {count} at a time"),
+                format!("of what the daemon's system was asked to drop from memory before; {daemons}"),
+                sum(|rates| &rates.random_reads),
+            ),
+            limit(
+                LimitKind::DiskSync,
+                id,
+                format!("fsyncs of {disk}, {count} at a time"),
+                format!("each of a page of 4 KiB, written just before; {daemons}"),
+                sum(|rates| &rates.syncs),
+            ),
+        ]);
+    }
+    all
+}
+
+fn disk_name(first: &Iod, sharing: usize) -> String {
+    let shared = if sharing > 1 { format!(", which {sharing} daemons share") } else { String::new() };
+    format!("the disk of {}{shared}", first.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_client::IodId;
+
+    use super::*;
+
+    fn iod(id: u32, device: u64) -> Iod {
+        Iod { id: IodId(id), address: format!("h{id}:1"), ordinal: 0, device, available: 0 }
     }
 
-    fn next(&mut self) -> u64 {
-        self.random.below(self.count) * SMALL_BYTES as u64
+    fn rates(bytes_written: u64, syncs: u64) -> DiskRates {
+        let in_half_a_second = |amount| DiskWork { amount, nanos: 500_000_000 };
+        DiskRates {
+            written: in_half_a_second(bytes_written),
+            random_writes: in_half_a_second(1),
+            syncs: in_half_a_second(syncs),
+            random_reads: in_half_a_second(2),
+            read: in_half_a_second(3),
+        }
+    }
+
+    #[test]
+    fn daemons_on_one_device_are_one_disk_whose_rate_is_that_of_all_of_them() {
+        let iods = [iod(1, 7), iod(2, 8), iod(3, 7)];
+        let found = [rates(100, 10), rates(1000, 30), rates(50, 20)].map(Some);
+        let limits = limits(&iods, &found, 2);
+        assert_eq!(limits.len(), 2 * EACH);
+        let of = |kind, iod| limits.iter().find(|limit| limit.kind == kind && limit.iod == Some(iod)).unwrap();
+        assert_eq!(of(LimitKind::DiskWrite, 1).samples, [300.0]);
+        assert_eq!(of(LimitKind::DiskWrite, 2).samples, [2000.0]);
+        let syncs = of(LimitKind::DiskSync, 1);
+        let named = "fsyncs of the disk of I/O daemon 1 (h1:1), which 2 daemons share, 4 at a time";
+        assert_eq!((syncs.samples.as_slice(), syncs.name.as_str()), (&[60.0][..], named));
+        assert_eq!(of(LimitKind::DiskSync, 2).name, "fsyncs of the disk of I/O daemon 2 (h2:1), 2 at a time");
+    }
+
+    #[test]
+    fn a_device_of_which_a_daemon_says_nothing_has_no_limit() {
+        let iods = [iod(1, 7), iod(2, 8), iod(3, 7)];
+        let found = limits(&iods, &[Some(rates(1, 1)), Some(rates(1, 1)), None], 1);
+        assert!(found.len() == EACH && found.iter().all(|limit| limit.iod == Some(2)), "{found:?}");
     }
 }

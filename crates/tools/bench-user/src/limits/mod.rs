@@ -1,12 +1,13 @@
 //! What the cluster stands on, each part by itself, before anything is asked of the file system.
 //!
 //! All of it goes through calls that every client may make, so that a run needs no rights on the servers and disturbs nobody's
-//! files: a daemon's network is measured by bytes that its memory has, its disk by flushes.
+//! files: a daemon's network is measured by bytes that its memory has, its disk by the daemon itself.
 
 mod disk;
 mod memory;
 mod metadata;
 mod network;
+mod small;
 
 use crate::{
     bench::{Bench, Told},
@@ -14,9 +15,12 @@ use crate::{
     report::{Limit, LimitKind, Unit},
 };
 
-/// How many limits there are with so many daemons: their time is shared out.
+/// A part of the disks' measure is two samples long, and its flush may be as long again. All disks are measured at once.
+const DISK_SAMPLES: usize = 4;
+
+/// How many samples of limits there are with so many daemons: their time is shared out.
 pub(crate) fn count(iods: usize) -> usize {
-    network::EACH * iods + disk::EACH * iods + network::ALL + metadata::COUNT + 1
+    (network::EACH + small::EACH) * iods + disk::EACH * DISK_SAMPLES + network::ALL + metadata::COUNT + 1
 }
 
 /// Measures each of them once.
@@ -26,8 +30,10 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     for iod in &bench.iods {
         (bench.tell)(Told::Now(&iod.name()));
         all.extend(network::one(bench, iod)?);
-        all.extend(disk::measure(bench, iod)?);
+        all.extend(small::measure(bench, iod)?);
     }
+    (bench.tell)(Told::Now("the disks of all I/O daemons at once"));
+    all.extend(disk::measure(bench)?);
     (bench.tell)(Told::Now("all I/O daemons at once"));
     all.extend(network::all(bench)?);
     all.extend(metadata::measure(bench)?);
@@ -37,8 +43,12 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
 fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, sample: f64) -> Limit {
     use LimitKind as K;
     let unit = match kind {
-        K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite => Unit::BytesPerSecond,
-        K::IodCalls | K::MdsCalls | K::MdsChanges => Unit::PerSecond,
+        K::Memory | K::Send | K::Receive | K::SendAll | K::ReceiveAll | K::DiskWrite | K::DiskRead => {
+            Unit::BytesPerSecond
+        }
+        K::IodCalls | K::MdsCalls | K::MdsChanges | K::DiskRandomWrite | K::DiskRandomRead | K::DiskSync => {
+            Unit::PerSecond
+        }
         K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
     };
     Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples: vec![sample] }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Report, Unit, amount};
+use super::{Report, Unit, amount, text};
 use crate::stats::{self, SAMPLES_TO_COMPARE, Summary, Verdict};
 
 /// What two reports tell of one row or limit.
@@ -14,8 +14,12 @@ pub struct Comparison {
     pub is_limit: bool,
     /// The first report's median; `None` when it lacks it.
     pub first: Option<f64>,
+    /// The first report's least and greatest sample.
+    pub first_spread: Option<[f64; 2]>,
     /// The second report's median; `None` when it lacks it.
     pub second: Option<f64>,
+    /// The second report's least and greatest sample.
+    pub second_spread: Option<[f64; 2]>,
     /// The second by the first, when they differ beyond noise.
     pub ratio: Option<f64>,
     /// Whether the second is better, when they differ beyond noise.
@@ -27,11 +31,15 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Name, first, second, verdict.
+    /// Name, first, its spread, second, its spread, verdict.
     #[must_use]
     pub fn cells(&self) -> Vec<String> {
-        let cell = |median: Option<f64>| median.map_or_else(|| "-".to_owned(), |median| amount(median, self.unit));
-        vec![self.name.clone(), cell(self.first), cell(self.second), self.verdict.clone()]
+        let absent = || "-".to_owned();
+        let median = |median: Option<f64>| median.map_or_else(absent, |median| amount(median, self.unit));
+        let spread = |ends: Option<[f64; 2]>| ends.map_or_else(absent, |ends| text::spread(ends, self.unit));
+        let (first, second) = (median(self.first), median(self.second));
+        let (first_spread, second_spread) = (spread(self.first_spread), spread(self.second_spread));
+        vec![self.name.clone(), first, first_spread, second, second_spread, self.verdict.clone()]
     }
 }
 
@@ -80,12 +88,16 @@ fn pairs(first: &[Entry<'_>], second: &[Entry<'_>], is_limit: bool) -> Vec<Compa
 
 fn pair(a: Option<&Entry<'_>>, b: Option<&Entry<'_>>, is_limit: bool) -> Option<Comparison> {
     let any = a.or(b)?;
-    let median = |entry: &Entry<'_>| Summary::of(entry.samples).map(|summary| summary.median);
+    let summary = |entry: Option<&Entry<'_>>| entry.and_then(|entry| Summary::of(entry.samples));
+    let (first, second) = (summary(a), summary(b));
+    let ends = |summary: Summary| [summary.low, summary.high];
     let mut comparison = Comparison {
         name: any.name.to_owned(),
         is_limit,
-        first: a.and_then(median),
-        second: b.and_then(median),
+        first: first.map(|summary| summary.median),
+        first_spread: first.map(ends),
+        second: second.map(|summary| summary.median),
+        second_spread: second.map(ends),
         ratio: None,
         is_better: None,
         verdict: String::new(),
@@ -162,5 +174,31 @@ mod tests {
         b.rows[1].name = "new".into();
         let verdicts: Vec<_> = compare(&a, &b).into_iter().filter(|one| !one.is_limit).map(|one| one.verdict).collect();
         assert_eq!(verdicts, ["measured in other ways, not to be compared", "only in the first", "only in the second"]);
+    }
+
+    #[test]
+    fn the_spread_of_each_side_is_shown_beside_its_median() {
+        let mut b = with_row(&[50.0e6, 51.0e6, 54.0e6, 55.0e6]);
+        let shown = first_row(&report(), &b);
+        assert_eq!((shown.first_spread, shown.second_spread), (Some([90.0e6, 110.0e6]), Some([50.0e6, 55.0e6])));
+        let cells = ["sequential-write", "102 MB/s", "90.0 MB/s – 110 MB/s", "52.5 MB/s", "50.0 MB/s – 55.0 MB/s"];
+        assert_eq!(shown.cells(), [&cells[..], &["worse (-48.8 %)"]].concat());
+        b.rows.remove(0);
+        assert_eq!(first_row(&report(), &b).cells()[3..], ["-", "-", "only in the first"]);
+    }
+
+    /// A median outside of the other side's spread is no change while one sample of it is within.
+    #[test]
+    fn a_change_is_only_what_lies_outside_of_both_spreads() {
+        let a = with_row(&[90.0, 100.0, 110.0, 120.0]);
+        for (samples, verdict) in [
+            ([119.9, 200.0, 200.0, 200.0], "no difference beyond noise"),
+            ([120.0, 200.0, 200.0, 200.0], "no difference beyond noise"),
+            ([120.1, 200.0, 200.0, 200.0], "better (+90.5 %)"),
+            ([10.0, 10.0, 10.0, 90.0], "no difference beyond noise"),
+            ([10.0, 10.0, 10.0, 89.9], "worse (-90.5 %)"),
+        ] {
+            assert_eq!(first_row(&a, &with_row(&samples)).verdict, verdict, "{samples:?}");
+        }
     }
 }

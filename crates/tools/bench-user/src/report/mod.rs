@@ -108,11 +108,19 @@ pub enum LimitKind {
     MdsCalls,
     /// Changes of metadata, not forced to disk, by all tasks.
     MdsChanges,
-    /// Bytes to one daemon's disk, flushed.
+    /// Bytes to one disk in order, flushed; by the daemons on it.
     DiskWrite,
+    /// Bytes from one disk in order.
+    DiskRead,
+    /// 4 KiB to one disk at random places, many between two flushes.
+    DiskRandomWrite,
+    /// 4 KiB from one disk at random places.
+    DiskRandomRead,
+    /// 4 KiB to one disk at random places, each flushed.
+    DiskSync,
     /// 4 KiB of one daemon, from its memory.
     SmallRead,
-    /// 4 KiB to one daemon's disk, flushed.
+    /// 4 KiB to one daemon, with its sync.
     Force,
     /// A change of metadata, forced to the metadata server's disk.
     MdsForce,

@@ -28,9 +28,13 @@ pub fn bound_text(bound: &Bound) -> String {
     format!("{:.0} % of {}", bound.percent, bound.limit)
 }
 
-fn spread(samples: &[f64], unit: Unit) -> String {
-    Summary::of(samples)
-        .map_or_else(String::new, |Summary { low, high, .. }| format!("{} – {}", amount(low, unit), amount(high, unit)))
+/// From the least to the greatest sample.
+pub(super) fn spread([low, high]: [f64; 2], unit: Unit) -> String {
+    format!("{} – {}", amount(low, unit), amount(high, unit))
+}
+
+fn spread_of(samples: &[f64], unit: Unit) -> String {
+    Summary::of(samples).map_or_else(String::new, |Summary { low, high, .. }| spread([low, high], unit))
 }
 
 /// Name, median, spread, percent, of which limit.
@@ -40,13 +44,13 @@ pub fn row_cells(row: &Row) -> Vec<String> {
         Some(bound) => (format!("{:.0} %", bound.percent), format!("of {}", bound.limit)),
         None => ("-".to_owned(), "no limit was measured".to_owned()),
     };
-    vec![row.name.clone(), amount(row.summary.median, row.unit), spread(&row.samples, row.unit), percent, limit]
+    vec![row.name.clone(), amount(row.summary.median, row.unit), spread_of(&row.samples, row.unit), percent, limit]
 }
 
 /// Name, median, spread.
 #[must_use]
 pub fn limit_cells(limit: &Limit) -> Vec<String> {
-    vec![limit.name.clone(), amount(limit.median(), limit.unit), spread(&limit.samples, limit.unit)]
+    vec![limit.name.clone(), amount(limit.median(), limit.unit), spread_of(&limit.samples, limit.unit)]
 }
 
 #[cfg(test)]

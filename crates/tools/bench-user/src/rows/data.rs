@@ -170,7 +170,7 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>,
     let (way, unit) = (if data.write { Way::Send } else { Way::Receive }, unit_of(data));
     let mut ceilings = limits.network(way, &iods);
     if data.flush {
-        ceilings.extend(limits.disks(&iods));
+        ceilings.extend(limits.disks(LimitKind::DiskWrite, &iods));
     }
     if data.is_counted() {
         ceilings.iter_mut().for_each(|ceiling| ceiling.rate /= data.request as f64);

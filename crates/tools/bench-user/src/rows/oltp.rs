@@ -30,7 +30,8 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, files: &mut Files<'_>)
     let mut tasks: Vec<_> = (0..).zip(&opened).map(|(rank, file)| transactions(rank, file)).collect();
     let sample = rate(bench, bench.sample, &mut tasks)?;
     opened.iter().try_for_each(TaskFile::check)?;
-    let ceilings = limits.waits(LimitKind::Force, count, &iods).into_iter().collect();
+    let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
+    ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
 

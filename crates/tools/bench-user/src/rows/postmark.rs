@@ -71,7 +71,8 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
     let count = bench.options.tasks();
     // Half of the transactions make a file, half append: one sync in each, on the average.
-    let mut ceilings: Vec<_> = limits.waits(LimitKind::Force, count, &iods).into_iter().collect();
+    let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
+    ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }

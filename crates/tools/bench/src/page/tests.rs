@@ -77,3 +77,12 @@ fn each_file_system_has_a_column_and_our_bar_is_the_last() {
                   | parallel.write | MB/s |  | 5.00 |  |  |\n";
     assert!(text.contains(wanted), "{text}");
 }
+
+#[test]
+fn every_file_system_that_is_measured_has_a_column() {
+    use crate::mount::subject::NAMES;
+    let once = |name: &&str| Measure::new(format!("parallel.read.{name}"), "MB/s", Summary::once(9.0));
+    let text = mount::render(&kept("parallel", &NAMES.iter().map(once).collect::<Vec<_>>()));
+    let row = text.lines().find(|line| line.starts_with("| parallel.read |")).unwrap();
+    assert_eq!(row.matches("| 9.00 ").count(), NAMES.len(), "{text}");
+}

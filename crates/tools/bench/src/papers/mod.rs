@@ -3,6 +3,7 @@
 //! A rate is what a link carries, so that a bar is a part of a line and not of a machine. *line* is what TCP can carry of it: 1448
 //! bytes of each 1538 that a full frame takes on the wire. Daemons keep their objects in memory and write what was written before.
 
+mod client_count;
 mod clients;
 mod curves;
 mod incast;
@@ -18,7 +19,6 @@ pub mod plots;
 mod rates;
 mod references;
 mod rivals;
-mod slow_lines;
 mod small_calls;
 pub mod store;
 mod streams;
@@ -55,8 +55,12 @@ const ROWS: &[Row] = &[
         about: "client of 4 Gbit/s, 1 to 4 daemons of 1 Gbit/s, library",
         run: one_client::fast_client,
     },
-    Row { name: "mount", about: "both through the mount", run: mounted::run },
-    Row { name: "mpi", about: "both through MPI-IO: one rank with the shim, beside the library", run: mpi::run },
+    Row { name: "mount", about: "both through the mount, the second with 1 to 4 daemons", run: mounted::run },
+    Row {
+        name: "mpi",
+        about: "both through MPI-IO, the second with 1 to 4 daemons: one rank with the shim, beside the library",
+        run: mpi::run,
+    },
     Row { name: "incast", about: "read with 2, 3, 4, 16 daemons, queues of 64 and 256 KiB", run: incast::run },
     Row { name: "clients", about: "8 clients, 6 daemons, separate files and one file", run: clients::eight },
     Row {
@@ -64,7 +68,16 @@ const ROWS: &[Row] = &[
         about: "8 clients, 6 daemons, calls of 8 KiB and of 2 MiB through mounts",
         run: small_calls::run,
     },
-    Row { name: "slow_lines", about: "1 to 8 clients, 6 daemons, 100 Mbit/s, separate files", run: slow_lines::run },
+    Row {
+        name: "client_count",
+        about: "1 to 8 clients, 6 daemons, 1 Gbit/s, separate files and one file",
+        run: client_count::gigabit,
+    },
+    Row {
+        name: "slow_lines",
+        about: "1 to 8 clients, 6 daemons, 100 Mbit/s, separate files and one file",
+        run: client_count::fast_ethernet,
+    },
     Row {
         name: "patterns",
         about: "ATLAS's writes, BTIO, OLTP, PostMark: braid bench with 8 tasks, 6 daemons",
@@ -226,8 +239,13 @@ impl Papers {
 
     /// Runs the variants in turn: each sample's neighbours saw the same machine.
     fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
+        Self::alternate_times(self.repetitions(), variants)
+    }
+
+    /// The same so often: once for points of a curve that have no bar.
+    fn alternate_times<T>(times: u32, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
         let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        for _ in 0..self.repetitions() {
+        for _ in 0..times {
             for (variant, taken) in variants.iter_mut().zip(&mut samples) {
                 taken.push(variant()?);
             }

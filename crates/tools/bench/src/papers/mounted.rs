@@ -10,13 +10,13 @@ use braid_netlab::{Host, Lab, Spec};
 
 use super::{
     Papers, Sample, against, line,
-    one_client::{DAEMONS, GIGABIT, alone, beside_one_stream},
+    one_client::{DAEMONS, GIGABIT, alone, alone_on, beside_one_stream},
     taking::Taking,
-    tasks::{CALL_BYTES, WAYS, Way, fill},
+    tasks::{CALL_BYTES, Task, WAYS, Way, fill},
 };
 use crate::{measure::Measure, mount::passthrough::Passthrough};
 
-/// `mount`: with the client's line as the limit, then with the daemons'.
+/// `mount`: with the client's line as the limit, then with those of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let slow = papers.lab_that_writes(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)], || {
         fuse_cpu(papers, CALL_BYTES)
@@ -27,7 +27,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let mut all = Vec::new();
     for way in WAYS {
         let (limit, samples) =
-            beside_one_stream(papers, &slow, way, || mount.sample(papers, &slow.lab, tasks[0].bytes, way))?;
+            beside_one_stream(papers, &slow, way, || mount.sample(papers, &slow.lab, &tasks[0], way))?;
         let what = format!("one iperf3 stream{}, ", slow.said());
         all.extend(against(&format!("mount.one_client.{}", way.word()), &samples, 0.93, limit, &what));
     }
@@ -35,16 +35,18 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let spec = Spec { iods: DAEMONS, rate: GIGABIT, client_rate: Some(4 * GIGABIT), ..Spec::default() };
     let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let fast = papers.lab_that_writes(&spec, &pairs, || fuse_cpu(papers, CALL_BYTES))?;
-    let tasks = alone(papers, DAEMONS as u64 * fast.lab.spec().rate);
-    fill(papers, &fast.lab, &tasks, None)?;
     let mount = Mount::new(papers, &fast.lab, 0)?;
-    let sample = |way| mount.sample(papers, &fast.lab, tasks[0].bytes, way);
-    let (mut write, mut read) = (|| sample(Way::Write), || sample(Way::Read));
-    let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
-    for (way, samples) in WAYS.into_iter().zip(&samples) {
-        let lines = DAEMONS as f64 * line(fast.lab.spec().rate);
-        let what = format!("{DAEMONS} lines{}, ", fast.said());
-        all.extend(against(&format!("mount.fast_client.{}", way.word()), samples, 0.85, lines, &what));
+    for daemons in 1..=DAEMONS {
+        let tasks = alone_on(papers, daemons, fast.lab.spec().rate);
+        fill(papers, &fast.lab, &tasks, Some(daemons as u16))?;
+        let sample = |way| mount.sample(papers, &fast.lab, &tasks[0], way);
+        let (mut write, mut read) = (|| sample(Way::Write), || sample(Way::Read));
+        let samples = papers.alternate::<Sample>(&mut [&mut write, &mut read])?;
+        for (way, samples) in WAYS.into_iter().zip(&samples) {
+            let lines = daemons as f64 * line(fast.lab.spec().rate);
+            let what = format!("{daemons} lines{}, ", fast.said());
+            all.extend(against(&format!("mount.fast_client.{daemons}.{}", way.word()), samples, 0.85, lines, &what));
+        }
     }
     Ok(all)
 }
@@ -87,9 +89,9 @@ impl Mount {
     }
 
     /// A mount that has seen nothing of the file; `dd` with calls of 4 MiB, and `fsync` after writing.
-    fn sample(&self, papers: &Papers, lab: &Lab, bytes: u64, way: Way) -> Result<Sample> {
+    fn sample(&self, papers: &Papers, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
         self.cold()?;
-        let file = self.file("/file");
+        let (file, bytes) = (self.file(&task.path), task.bytes);
         ensure!(std::fs::metadata(&file)?.len() == bytes, "{} is not what was written", file.display());
         let taking = Taking::start(papers, lab)?;
         succeed(&mut dd(&file, way, CALL_BYTES, 0, bytes))?;

@@ -4,8 +4,8 @@ use anyhow::Result;
 use braid_netlab::{Lab, Spec};
 
 use super::{
-    Papers, Sample, against,
-    one_client::{DAEMONS, GIGABIT, alone},
+    Papers, Sample, Sized, against,
+    one_client::{DAEMONS, GIGABIT, alone_on},
     taking::Taking,
     tasks::{Task, WAYS, Way, fill, together},
 };
@@ -19,45 +19,62 @@ use crate::{
 const OF_LIBRARY: f64 = 0.97;
 /// What every run writes, and the next one looks for.
 const SEED: u64 = 1;
-/// The program's file; the library has another.
-const FILE: &str = "/mpi";
 
-/// `mpi`: the client's line as the limit, then the daemons'.
+/// `mpi`: the client's line as the limit, then those of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let program = Installed::new(&MPICH)?;
-    let daemons: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
     let mut all = Vec::new();
-    for (name, client_rate, pairs) in
-        [("one_client", None, &daemons[..1]), ("fast_client", Some(4 * GIGABIT), &daemons[..])]
-    {
-        let sized = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, client_rate, ..Spec::default() }, pairs)?;
-        // Half as long as others: a run of the program takes its time for other things too.
-        let tasks = alone(papers, sized.lab.spec().client_rate() / 2);
-        let bytes = tasks[0].bytes;
-        fill(papers, &sized.lab, &tasks, None)?;
-        fill(papers, &sized.lab, &[Task::new(0, FILE, 0, bytes)], None)?;
-        sample(papers, &program, &sized.lab, bytes, Way::Write)?;
-        for way in WAYS {
-            let mut library = || together(papers, &sized.lab, &tasks, way);
-            let mut mpi = || sample(papers, &program, &sized.lab, bytes, way);
-            let samples = papers.alternate::<Sample>(&mut [&mut library, &mut mpi])?;
-            let mut rates: Vec<f64> = samples[0].iter().map(|sample| sample.mb_per_second).collect();
-            let what = format!("the library{}, ", sized.said());
-            let name = format!("mpi.{name}.{}", way.word());
-            let measures = against(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
-            // It would have in it that MPI starts and that what was read is looked at.
-            all.extend(measures.into_iter().filter(|measure| measure.unit != "s/GiB"));
-        }
+    let pairs: Vec<(usize, usize)> = (0..DAEMONS).map(|daemon| (0, daemon)).collect();
+    let spec = Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() };
+    let slow = papers.lab(&spec, &pairs[..1])?;
+    all.extend(beside_library(papers, &program, &slow, DAEMONS, "mpi.one_client")?);
+    drop(slow);
+    let fast = papers.lab(&Spec { client_rate: Some(4 * GIGABIT), ..spec }, &pairs)?;
+    for daemons in 1..=DAEMONS {
+        all.extend(beside_library(papers, &program, &fast, daemons, &format!("mpi.fast_client.{daemons}"))?);
+    }
+    Ok(all)
+}
+
+/// Both ways, on so many of the daemons.
+fn beside_library(
+    papers: &Papers,
+    program: &Installed,
+    sized: &Sized,
+    daemons: usize,
+    name: &str,
+) -> Result<Vec<Measure>> {
+    let lab = &sized.lab;
+    let (rate, line) = (lab.spec().rate, lab.spec().client_rate());
+    // Half as long as others: a run of the program takes its time for other things too.
+    let library = alone_on(papers, daemons, rate.min(line / daemons as u64) / 2);
+    let bytes = library[0].bytes;
+    // The program has a file of its own.
+    let own = Task::new(0, format!("/mpi{daemons}"), 0, bytes);
+    fill(papers, lab, &[library.clone(), vec![own.clone()]].concat(), Some(daemons as u16))?;
+    sample(papers, program, lab, &own, Way::Write)?;
+    let mut all = Vec::new();
+    for way in WAYS {
+        let mut beside = || together(papers, lab, &library, way);
+        let mut mpi = || sample(papers, program, lab, &own, way);
+        let samples = papers.alternate::<Sample>(&mut [&mut beside, &mut mpi])?;
+        let mut rates: Vec<f64> = samples[0].iter().map(|sample| sample.mb_per_second).collect();
+        let what = format!("the library{}, ", sized.said());
+        let name = format!("{name}.{}", way.word());
+        let measures = against(&name, &samples[1], OF_LIBRARY, percentile(&mut rates, 50.0), &what);
+        // It would have in it that MPI starts and that what was read is looked at.
+        all.extend(measures.into_iter().filter(|measure| measure.unit != "s/GiB"));
     }
     Ok(all)
 }
 
 /// Calls of 4 MiB, the first of them once before the clock runs, as the library's. The time is what the program says; what TCP sent again is of
 /// its whole run.
-fn sample(papers: &Papers, program: &Installed, lab: &Lab, bytes: u64, way: Way) -> Result<Sample> {
+fn sample(papers: &Papers, program: &Installed, lab: &Lab, task: &Task, way: Way) -> Result<Sample> {
+    let bytes = task.bytes;
     let (read_seed, write_seed) = if way == Way::Read { (SEED, 0) } else { (0, SEED) };
     let ask = Ask {
-        file: &format!("braid:{FILE}"),
+        file: &format!("braid:{}", task.path),
         shape: "contiguous",
         bytes,
         how: How::Calls,

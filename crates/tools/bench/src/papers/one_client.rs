@@ -20,6 +20,12 @@ pub fn alone(papers: &Papers, bits_per_second: u64) -> Vec<Task> {
     vec![Task::new(0, "/file", 0, bytes)]
 }
 
+/// The same for a client of many lines, and a file on so many daemons of `rate` each.
+pub fn alone_on(papers: &Papers, daemons: usize, rate: u64) -> Vec<Task> {
+    let bytes = papers.bytes(daemons as u64 * rate, CALL_BYTES);
+    vec![Task::new(0, format!("/on{daemons}"), 0, bytes)]
+}
+
 /// `one_client`: the client's line is the limit, as one stream of iperf3 finds it.
 pub fn one_client(papers: &Papers) -> Result<Vec<Measure>> {
     let sized = papers.lab(&Spec { iods: DAEMONS, rate: GIGABIT, ..Spec::default() }, &[(0, 0)])?;

@@ -136,7 +136,7 @@ fn side_by_side(first: &Path, second: &Path, out: Printer) -> Result<(), Fault> 
         return Ok(());
     }
     let rows: Vec<_> = compared.iter().map(braid_bench_user::report::Comparison::cells).collect();
-    out.table(&["WHAT", "FIRST", "SECOND", "VERDICT"], &rows);
+    out.table(&["WHAT", "FIRST", "SPREAD", "SECOND", "SPREAD", "VERDICT"], &rows);
     out.next(format!("braid bench --save LATER.json    (to compare with {})", quoted(&second.to_string_lossy())));
     Ok(())
 }

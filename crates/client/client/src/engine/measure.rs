@@ -1,0 +1,53 @@
+//! What an I/O daemon's disk does by itself, for `braid bench`.
+
+use std::sync::Arc;
+
+use braid_net::{Driver, Exchange};
+use braid_types::{IodId, Status};
+use braid_wire::{
+    Call, Wire, decode_outcome,
+    message::iod::{DiskRates, MeasureDisk},
+};
+
+use super::{Caller, Engine, pool::Pooled};
+use crate::error::{Error, Result};
+
+impl<D: Driver> Caller<D> {
+    /// Has an I/O daemon measure its disk by itself. Asked once: who is told `Busy` may ask again.
+    pub async fn measure_disk(&self, iod: IodId, load: MeasureDisk) -> Result<DiskRates> {
+        self.engine.check_process()?;
+        let outcome = self.engine.measure_disk(iod, &load).await;
+        outcome.map_err(|error| error.during("measure the disk of", format!("I/O daemon {iod}")))
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    async fn measure_disk(self: &Arc<Self>, iod: IodId, load: &MeasureDisk) -> Result<DiskRates> {
+        let deadline = self.deadline();
+        let pool = self.pool(iod);
+        let server = pool.server();
+        // Its own: the call takes seconds, and others wait for a connection of the pool.
+        let (lease, pooled) = pool.checkout_apart(self, deadline).await?;
+        let Pooled { connection, meta } = *pooled;
+        let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());
+        let mut batch = [Exchange { connection: 0, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }];
+        self.driver.exchange(&mut connections, &mut batch, deadline).await;
+        let [connection] = connections;
+        let answer = match batch[0].outcome.take() {
+            Some(Ok(answer)) => answer,
+            lost => {
+                lease.give_up(connection, &meta);
+                let error = lost.and_then(std::result::Result::err).map(Error::from);
+                return Err(error
+                    .unwrap_or_else(|| Error::new(Status::ConnectionLost, "the exchange was not made"))
+                    .at(server));
+            }
+        };
+        lease.give_back(Box::new(Pooled { connection, meta }));
+        match decode_outcome(&answer.body) {
+            Ok(Ok(rates)) => Ok(rates),
+            Ok(Err(failure)) => Err(Error::refused(&server, failure)),
+            Err(error) => Err(Error::broken(server, error)),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, and one call at a time.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use braid_store::{DiskLoad, DiskWork, ObjectStore};
+use braid_types::{Failure, Status};
+use braid_wire::message::iod::{self, DiskRates, MeasureDisk};
+
+use super::{Work, space};
+use crate::iod_core::IodCore;
+
+const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
+const PART_MS: RangeInclusive<u32> = 1..=2000;
+const AT_ONCE: RangeInclusive<u16> = 1..=64;
+/// The file is at most this part of what is free.
+const SHARE_OF_FREE: u64 = 10;
+
+pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, asked: &MeasureDisk) -> Result<Work<S>, Failure> {
+    let &MeasureDisk { bytes, part_ms, at_once } = asked;
+    if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
+        return Err(Failure::new(Status::Invalid, "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once"));
+    }
+    // What is kept for sessions that gather counts as used.
+    let available = space(core)?.available.0;
+    if bytes.0 > available / SHARE_OF_FREE {
+        let detail = format!("{bytes} bytes to measure the disk by, and {available} are free");
+        return Err(Failure::new(Status::NoSpace, detail));
+    }
+    let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), at_once };
+    Ok(Work::new("MeasureDisk", move |core, _| run(core, load)))
+}
+
+fn run<S: ObjectStore>(core: &IodCore<S>, load: DiskLoad) -> Result<DiskRates, Failure> {
+    let rates = core.store().measure_disk(load)?;
+    Ok(DiskRates {
+        written: work(rates.written),
+        random_writes: work(rates.random_writes),
+        syncs: work(rates.syncs),
+        random_reads: work(rates.random_reads),
+        read: work(rates.read),
+    })
+}
+
+fn work(done: DiskWork) -> iod::DiskWork {
+    iod::DiskWork { amount: done.amount, nanos: u64::try_from(done.time.as_nanos()).unwrap_or(u64::MAX) }
+}

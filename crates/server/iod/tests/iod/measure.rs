@@ -1,0 +1,44 @@
+//! A daemon's disk measured by itself: who may ask for it, and for how much.
+
+use braid_types::{ByteCount, Status};
+use braid_wire::{
+    Credential, Role,
+    message::iod::{DiskSpace, MeasureDisk},
+};
+
+use super::harness::*;
+
+const LOAD: MeasureDisk = MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 2 };
+
+#[test]
+fn any_client_and_nobody_else_may_ask_a_bounded_amount_of_it() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let (many, few) = (ByteCount((256 << 20) + 1), ByteCount((1 << 20) - 1));
+    for wrong in [
+        MeasureDisk { bytes: many, ..LOAD },
+        MeasureDisk { bytes: few, ..LOAD },
+        MeasureDisk { part_ms: 0, ..LOAD },
+        MeasureDisk { part_ms: 2001, ..LOAD },
+        MeasureDisk { at_once: 0, ..LOAD },
+        MeasureDisk { at_once: 65, ..LOAD },
+    ] {
+        assert_eq!(refusal(client.call(&wrong)), Status::Invalid, "{wrong:?}");
+    }
+    assert_eq!(refusal(client.call(&LOAD)), Status::Unsupported, "a store in memory has no disk");
+    for role in [Role::Iod, Role::Mds, Role::Admin] {
+        assert_eq!(refusal(Client::new(&core, role, Credential::Server).call(&LOAD)), Status::WrongRole, "{role:?}");
+    }
+}
+
+#[test]
+fn its_file_is_at_most_a_tenth_of_what_is_free() {
+    let core = daemon(1);
+    core.store().limit_space(100 << 20);
+    let free = Client::mds(&core).call(&DiskSpace {}).unwrap().available.0;
+    let mut client = Client::of_session(&core, SESSION);
+    let (fits, over) = (ByteCount(free / 10), ByteCount(free / 10 + 1));
+    assert!((LOAD.bytes.0..256 << 20).contains(&over.0), "{free} free bytes show nothing");
+    assert_eq!(refusal(client.call(&MeasureDisk { bytes: over, ..LOAD })), Status::NoSpace);
+    assert_eq!(refusal(client.call(&MeasureDisk { bytes: fits, ..LOAD })), Status::Unsupported);
+}
