@@ -298,7 +298,17 @@ fn servers_that_hang_hold_up_no_call_for_ever_and_no_unmount() {
         let outcome = waiting.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} is not answered"));
         assert!(outcome.is_err(), "{what} is done by a server that hangs");
     };
-    let stop = |server: &Child| kill_process(Pid::from_child(server), Signal::STOP).unwrap();
+    let stop = |server: &Child| {
+        kill_process(Pid::from_child(server), Signal::STOP).unwrap();
+        // The signal is sent to the process; its threads stop one after the other.
+        let stands = |thread: fs::DirEntry| {
+            fs::read_to_string(thread.path().join("status")).is_ok_and(|status| status.contains("State:\tT"))
+        };
+        let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+        while !threads().all(|thread| stands(thread.unwrap())) {
+            std::thread::yield_now();
+        }
+    };
     stop(&servers.iods[0].0);
     let write = move || {
         std::io::Write::write_all(&mut file, &noise(1 << 20))?;
