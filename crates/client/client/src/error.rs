@@ -136,8 +136,9 @@ impl Error {
         self
     }
 
-    /// The reason of the last attempt, of a call that was tried for so long.
+    /// The reason of the last attempt, of a call that was tried for so long: whatever step failed, the call is named.
     pub(crate) fn given_up(mut self, time: Duration) -> Self {
+        (self.0.what, self.0.subject) = (None, None);
         if self.status() == Status::ConnectionLost {
             self.0.status = Status::Unreachable;
         }
