@@ -20,6 +20,7 @@ mod handle;
 mod names;
 mod options;
 mod path;
+mod settings;
 mod view;
 mod xattr;
 
@@ -30,6 +31,7 @@ use pyo3::prelude::*;
 #[pyo3(name = "_braid")]
 fn braid(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(settings::read_settings, module)?)?;
     module.add_class::<client::Client>()?;
     module.add_class::<handle::Handle>()?;
     module.add_class::<group::Group>()?;

@@ -51,6 +51,22 @@ def test_what_makes_no_sense_is_refused(elsewhere):
             _settings.seconds(wrong)
 
 
+def test_a_key_that_nobody_knows_is_refused_with_its_line(elsewhere):
+    unknown = {
+        "[cluster]\nmsd = ['a:1']\n": "line 2: unknown field `msd`",
+        "[client]\nkey = 'k'\ntimeuot = '5s'\n": "line 3: unknown field `timeuot`",
+        "[clinet]\nkey = 'k'\n": "line 1: unknown field `clinet`",
+        "[client]\ntimeout = '3h'\n": "not a time",
+        "[cluster]\ntls = 'perhaps'\n": "line 2: unknown variant `perhaps`",
+    }
+    for text, why in unknown.items():
+        (elsewhere / "braid.toml").write_text(text)
+        with pytest.raises(ValueError, match=f"reading .*braid.toml: .*{why}.*; try: braid config explain"):
+            resolve(key="k")
+    with pytest.raises(FileNotFoundError, match="reading .*none.toml"):
+        resolve(key="k", config=elsewhere / "none.toml")
+
+
 def test_a_program_comes_in_through_the_agent(config, elsewhere):
     socket = elsewhere / "agent.sock"
     with pytest.raises(FileNotFoundError, match="no agent at .*agent.sock; try: braid agent"):

@@ -1,6 +1,6 @@
 //! The one error of the library: what failed, why, on which server, and what to try.
 
-use std::{fmt, io};
+use std::{fmt, io, time::Duration};
 
 use braid_layout::LayoutError;
 use braid_net::NetError;
@@ -28,6 +28,15 @@ struct Parts {
     hint: Option<String>,
     /// Nobody is at the other end at all, by this host's own word.
     absent: bool,
+    tried: Option<Tried>,
+}
+
+/// A call that was given up.
+#[derive(Clone, PartialEq, Eq)]
+struct Tried {
+    time: Duration,
+    /// Why the last attempt failed.
+    last: String,
 }
 
 /// The result of a call of the library.
@@ -44,6 +53,7 @@ impl Error {
             server: None,
             hint: None,
             absent: false,
+            tried: None,
         }))
     }
 
@@ -75,11 +85,6 @@ impl Error {
     /// The command or step to try next.
     pub fn hint(&self) -> &str {
         self.0.hint.as_deref().unwrap_or_else(|| hint(self.0.status))
-    }
-
-    /// What to try, where that is known better than from the status.
-    pub(crate) fn own_hint(&self) -> Option<&str> {
-        self.0.hint.as_deref()
     }
 
     /// Names the operation and the file, unless that was done nearer to the cause.
@@ -128,6 +133,26 @@ impl Error {
     /// The same of a server that was given up.
     pub(crate) fn unreachable(mut self) -> Self {
         self.0.status = Status::Unreachable;
+        self
+    }
+
+    /// The reason of the last attempt, of a call that was tried for so long: whatever step failed, the call is named.
+    pub(crate) fn given_up(mut self, time: Duration) -> Self {
+        (self.0.what, self.0.subject) = (None, None);
+        if self.status() == Status::ConnectionLost {
+            self.0.status = Status::Unreachable;
+        }
+        let last = std::mem::take(&mut self.0.why);
+        self.0.tried = Some(Tried { time, last });
+        self.tried_for(time).at("the server")
+    }
+
+    /// Of a call that was given up in a later step: how long all of it was tried.
+    pub(crate) fn tried_for(mut self, time: Duration) -> Self {
+        if let Some(tried) = &mut self.0.tried {
+            tried.time = tried.time.max(time);
+            self.0.why = format!("gave up after {:.1} s: {}", tried.time.as_secs_f64(), tried.last);
+        }
         self
     }
 
@@ -248,8 +273,6 @@ fn io_kind(status: Status) -> io::ErrorKind {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -263,6 +286,17 @@ mod tests {
             refused.to_string(),
             "stat /x: no such file or directory (metadata server at h:2); try: braid ls on the directory above it"
         );
+    }
+
+    #[test]
+    fn a_call_that_is_given_up_in_a_late_step_says_how_long_all_of_it_was_tried() {
+        let late = Error::new(Status::ConnectionLost, "no route").at("h:1").given_up(Duration::ZERO);
+        assert_eq!(late.why(), "gave up after 0.0 s: no route");
+        let whole = late.tried_for(Duration::from_secs(8)).during("stat", "/x");
+        assert_eq!(whole.to_string(), "stat /x: gave up after 8.0 s: no route (h:1); try: braid status");
+        assert_eq!(whole.status(), Status::Unreachable);
+        let refused = Error::new(Status::NotFound, "no").tried_for(Duration::from_secs(8));
+        assert_eq!(refused.why(), "no", "it was answered");
     }
 
     #[test]

@@ -76,3 +76,28 @@ fn what_the_maker_is_told_all_others_are() {
     let as_told = |one: &Attributes| (one.bytes, one.bytes_used, one.mtime, one.ctime);
     assert_eq!(made.iter().map(of_others).collect::<Vec<_>>(), made.iter().map(as_told).collect::<Vec<_>>());
 }
+
+#[test]
+fn files_that_are_touched_cost_the_daemons_no_question_each() {
+    let cluster = Cluster::start(4);
+    let (vfs, other) = (cluster.serving_mount(), cluster.mount());
+    let (_, made) = make(&cluster, &vfs, &chmod());
+    support::wait_for(|| cluster.sizes_in_objects() == 0);
+    let (_, before) = cluster.written();
+    let touch = |one: &Attributes| {
+        let handle = vfs.open(one.file, Access::WRITE).unwrap().handle;
+        let touched = vfs.set_attributes(one.file, Some(handle), now(), false).unwrap().attributes;
+        vfs.release(handle, None).unwrap();
+        assert_eq!(touched.bytes, one.bytes);
+        assert!(touched.mtime >= one.mtime);
+        touched
+    };
+    let touched: Vec<Attributes> = made.iter().map(touch).collect();
+    let calls = cluster.written().1 - before;
+    // A question for its size would be one to each of four daemons.
+    assert!(calls < 2 * FILES, "{calls} calls of I/O daemons for {FILES} files");
+    for one in &touched {
+        let seen = attributes(&other, one.file);
+        assert_eq!((seen.bytes, seen.mtime), (one.bytes, one.mtime));
+    }
+}

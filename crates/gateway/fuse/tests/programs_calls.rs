@@ -117,11 +117,13 @@ fn the_layout_is_an_attribute_that_programs_read_and_set() {
     let set = |path: &Path, value: &str| rustix::fs::setxattr(path, NAME, value.as_bytes(), XattrFlags::empty());
     let directory = mount.path("d");
     fs::create_dir(&directory).unwrap();
-    set(&directory, "stripe-size=131072").unwrap();
+    set(&directory, "stripe-size=128K").unwrap();
     fs::write(directory.join("f"), b"bytes").unwrap();
     assert!(layout(&directory.join("f")).contains("131072"), "{}", layout(&directory.join("f")));
     let empty = mount.path("empty");
     File::create(&empty).unwrap();
+    set(&empty, "single").unwrap();
+    assert!(layout(&empty).contains("distribution=single"), "{}", layout(&empty));
     set(&empty, "stripe-size=262144").unwrap();
     assert!(layout(&empty).contains("262144"), "{}", layout(&empty));
     fs::write(&empty, b"no more").unwrap();

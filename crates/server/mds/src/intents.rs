@@ -12,6 +12,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use braid_meta::{Call as Change, Identity, Inode, Intent, IntentKind, Parts};
@@ -26,11 +27,15 @@ use braid_wire::{
 
 use crate::{
     core::{MdsCore, report},
+    gate::GATE_WAIT_MS_MAX,
     objects,
 };
 
 /// Objects in one `Truncate`: far below the limit of a message.
 const TRUNCATE_OBJECTS_MAX: usize = 8192;
+/// How long a daemon is waited for before whoever waits is told its name, in its first attempt. A cut that comes late is done
+/// once: daemons change the size of an object once for each generation.
+const PATIENCE: Duration = Duration::from_millis(GATE_WAIT_MS_MAX);
 
 /// What goes on when an intent is finished, or could not be for now.
 pub(crate) type IntentDone = Box<dyn FnOnce(&Arc<MdsCore>, Result<Arc<Inode>, Failure>) + Send>;
@@ -128,7 +133,7 @@ impl MdsCore {
                     Ok(calls) => calls,
                     Err(failure) => return self.stall(intent, failure, done),
                 };
-                self.ask_all(calls, move |core, replies| {
+                self.ask_within(calls, PATIENCE, move |core, replies| {
                     let infos = replies.into_iter().map(|(_, reply)| reply).collect::<Result<Vec<_>, _>>();
                     core.carried_out(intent, infos.map(|infos| existing(infos.into_iter().flatten())), done);
                 });
@@ -137,7 +142,7 @@ impl MdsCore {
                 let (offset, bytes, size_generation) = (FileOffset(offset), ByteCount(bytes), intent.generation);
                 let call = Punch { capability, offset, bytes, size_generation };
                 let calls = objects::daemons(&layout).into_iter().map(|iod| (iod, call.clone())).collect();
-                self.ask_all(calls, move |core, replies| {
+                self.ask_within(calls, PATIENCE, move |core, replies| {
                     let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
                     core.carried_out(intent, done_all.map(|()| Parts::none()), done);
                 });

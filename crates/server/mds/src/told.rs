@@ -1,4 +1,5 @@
-//! What a client tells of a file that it made and alone has written (ADR 0020): its daemons need not be asked.
+//! What a client tells of a file that it made and alone has written, or alone has open for writing and has not written
+//! (ADR 0020): its daemons need not be asked.
 //!
 //! ```text
 //!   create, open ──> maker ──┬─ stat, set attributes, by the maker: answered by what it tells
@@ -16,24 +17,35 @@ use std::{
     sync::Arc,
 };
 
-use braid_meta::Inode;
+use braid_meta::{Fetch, Inode};
 use braid_types::{ByteCount, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Timestamp};
 use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
 
 use crate::{
     call::Call,
     collect::is_recorded,
+    convert,
     core::{MdsCore, State, report},
     objects::{self, Answer, Found},
 };
 
-/// The one handle by which a file was ever opened for writing.
+/// The one handle by which a file was opened for writing, ever or since its size was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Maker {
     session: SessionId,
     open_id: u64,
     generation: SizeGeneration,
     layout: LayoutVersion,
+    since: Since,
+}
+
+/// From when on a handle is the only one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Since {
+    /// It made the file: what it wrote is all that there is.
+    Made,
+    /// The size on record is how the file is, while it has written nothing.
+    Recorded,
 }
 
 /// A moment, before a file is made.
@@ -100,11 +112,19 @@ impl MdsCore {
         self.state().collector.makers_mark()
     }
 
-    /// Notes who made a file and opened it, if nobody else has opened it for writing since before it was made.
-    pub(crate) fn note_maker(&self, inode: &Inode, session: SessionId, open_id: u64, since: Mark) {
+    /// A moment, if the size of the file was on record after it.
+    pub(crate) fn recorded_mark(&self, file: FileIndex) -> Option<Mark> {
+        let mark = self.makers_mark();
+        let recorded = |inode: Arc<Inode>| !self.asks_for_size(&inode);
+        self.names.getattr(file).is_ok_and(recorded).then_some(mark)
+    }
+
+    /// Notes who made a file and opened it, or opened it as it was on record, if nobody else has opened it for writing since
+    /// before that.
+    pub(crate) fn note_maker(&self, inode: &Inode, (session, open_id): (SessionId, u64), since: Since, mark: Mark) {
         let Some(layout) = &inode.layout else { return };
-        let maker = Maker { session, open_id, generation: inode.size_generation, layout: layout.version };
-        self.state().collector.made(inode.file, maker, since);
+        let maker = Maker { session, open_id, generation: inode.size_generation, layout: layout.version, since };
+        self.state().collector.made(inode.file, maker, mark);
         // Who is about to open it has done so in the store, and takes the maker off after this, or is seen here.
         let writers: u64 = self.names.opens_of(inode.file).iter().map(|open| u64::from(open.writers)).sum();
         if writers != 1 {
@@ -152,10 +172,14 @@ impl State {
     /// What is told of the file, if it is its maker who tells it.
     fn believed(&self, told: &ToldSize, session: SessionId, inode: &Inode) -> Option<Found> {
         let layout = inode.layout.as_ref()?;
-        let (generation, version) = (inode.size_generation, layout.version);
-        let teller = Maker { session, open_id: told.open_id, generation, layout: version };
-        if self.collector.maker(inode.file) != Some(&teller) {
+        let maker = *self.collector.maker(inode.file)?;
+        let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
+        if maker != (Maker { session, open_id, generation, layout: version, since: maker.since }) {
             return None;
+        }
+        if maker.since == Since::Recorded {
+            // Of what it wrote it knows only its own part.
+            return told.daemons.is_empty().then(|| recorded(inode));
         }
         let mut answers = Vec::new();
         for (iod, objects) in objects::by_daemon(inode.file, layout) {
@@ -172,6 +196,14 @@ impl State {
     }
 }
 
+/// As it is on record.
+fn recorded(inode: &Inode) -> Found {
+    let (size, parts) = (inode.size, inode.parts.clone());
+    let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None };
+    let bytes_used = convert::attributes(inode).bytes_used.0;
+    Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new() }
+}
+
 fn absent(part: PartIndex) -> ObjectInfo {
     let none = ByteCount(0);
     ObjectInfo { part, exists: false, bytes: none, bytes_used: none, mtime: Timestamp::default() }
@@ -185,7 +217,7 @@ mod tests {
 
     fn noted(opens: impl IntoIterator<Item = FileIndex>) -> bool {
         let (session, layout) = (SessionId(1), LayoutVersion(1));
-        let maker = Maker { session, open_id: 1, generation: SizeGeneration(0), layout };
+        let maker = Maker { session, open_id: 1, generation: SizeGeneration(0), layout, since: Since::Made };
         let mut makers = Makers::default();
         makers.disturb(FILE);
         let since = makers.mark();

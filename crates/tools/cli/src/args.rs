@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use braid_client::settings::Tls;
+use braid_client::settings::{Tls, size as parse_size};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// BraidFS: one file system out of many disks and machines.
@@ -649,22 +649,6 @@ fn parse_mode(text: &str) -> Result<u32, String> {
         Ok(mode) if mode <= 0o7777 => Ok(mode),
         _ => Err("a mode is up to four octal digits, such as 755".into()),
     }
-}
-
-/// Parses a byte count with an optional K, M, G, T suffix (powers of 1024).
-pub fn parse_size(text: &str) -> Result<u64, String> {
-    let error = || format!("'{text}' is not a size such as 65536, 64K, 1M or 4GiB");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = text[..digits].parse().map_err(|_| error())?;
-    let shift = match text[digits..].trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase().as_str() {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(error()),
-    };
-    number.checked_mul(1 << shift).ok_or_else(error)
 }
 
 /// Parses a time in seconds with an optional s, m, h or d.

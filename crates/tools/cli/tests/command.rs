@@ -516,8 +516,10 @@ fn a_directory_is_held_to_its_quota_and_everybody_else_is_not() {
     assert_eq!((got["path"].as_str(), got["complete"].as_bool()), (Some("/d"), Some(true)));
     cluster.fails(&["put", &large, "/d/large"], 6, "quota exceeded");
     cluster.fails(&["put", &large, "/d/large"], 6, "try: braid quota get");
-    cluster.ok(&["rm", "/d/large"]);
+    cluster.fails(&["stat", "/d/large"], 3, "no such file");
     cluster.ok(&["put", &small, "/d/sub/fits"]);
+    cluster.fails(&["put", &large, "/d/sub/fits"], 6, "quota exceeded");
+    cluster.ok(&["stat", "/d/sub/fits"]);
     cluster.ok(&["put", &large, "/elsewhere"]);
     cluster.fails(&["mv", "/elsewhere", "/d/x"], 1, "not on the same file system");
     // What is not named stays, and 0 is no limit.

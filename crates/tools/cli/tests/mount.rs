@@ -282,6 +282,49 @@ fn a_call_that_a_dead_daemon_does_not_answer_fails_in_time_and_the_log_names_the
 }
 
 #[test]
+fn servers_that_hang_hold_up_no_call_for_ever_and_no_unmount() {
+    if !can_mount() {
+        return;
+    }
+    let (servers, point) = servers();
+    let log = servers.dir.path().join("log");
+    let mount = Foreground::start_with(&servers.config, &point, &["--log", log.to_str().unwrap()]);
+    let (mut file, directory) = (fs::File::create(point.join("file")).unwrap(), point.join("directory"));
+    std::io::Write::write_all(&mut file, &noise(1 << 20)).unwrap();
+    file.sync_all().unwrap();
+    let fails = |what: &str, call: Box<dyn FnOnce() -> std::io::Result<()> + Send>| {
+        let (done, waiting) = mpsc::channel();
+        std::thread::spawn(move || done.send(call()));
+        let outcome = waiting.recv_timeout(LONG).unwrap_or_else(|_| panic!("{what} is not answered"));
+        assert!(outcome.is_err(), "{what} is done by a server that hangs");
+    };
+    let stop = |server: &Child| {
+        kill_process(Pid::from_child(server), Signal::STOP).unwrap();
+        // The signal is sent to the process; its threads stop one after the other.
+        let stands = |thread: fs::DirEntry| {
+            fs::read_to_string(thread.path().join("status")).is_ok_and(|status| status.contains("State:\tT"))
+        };
+        let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
+        while !threads().all(|thread| stands(thread.unwrap())) {
+            std::thread::yield_now();
+        }
+    };
+    stop(&servers.iods[0].0);
+    let write = move || {
+        std::io::Write::write_all(&mut file, &noise(1 << 20))?;
+        file.sync_all()
+    };
+    fails("write", Box::new(write));
+    stop(&servers.mds.0);
+    fails("mkdir", Box::new(move || fs::create_dir(directory)));
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("I/O daemon 1 at") && said.contains("metadata server at"), "{said}");
+    let output = unmount(&point, false);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(mount.ended().is_some_and(|status| status.success()));
+}
+
+#[test]
 fn a_process_that_waits_for_a_dead_server_can_be_killed() {
     if !can_mount() {
         return;

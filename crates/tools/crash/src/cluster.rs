@@ -1,7 +1,6 @@
 //! A cluster of separate processes on loopback that can be killed one by one.
 
 use std::{
-    net::TcpListener,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,7 +8,10 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use braid_client::{Client, Config, Credential};
 
-use crate::braid::{Braid, Daemon, PreparedDaemon, said, tail};
+use crate::{
+    braid::{Braid, Daemon, PreparedDaemon, said, tail},
+    ports::Ports,
+};
 
 /// What a daemon prints when it serves.
 const READY: &str = "listens on";
@@ -48,6 +50,7 @@ pub struct Cluster {
     places: Places,
     mds_address: String,
     iod_addresses: Vec<String>,
+    _ports: Ports,
     mds: Option<Daemon>,
     iods: Vec<Option<Daemon>>,
     /// One that waits for its restart.
@@ -63,14 +66,16 @@ impl Cluster {
     /// The same, with the data where it is wanted; logs and the client's key lie in `dir`.
     pub fn start_at(braid: &Braid, dir: &Path, places: Places) -> Result<Self> {
         let iods = places.iods.len();
-        let mut ports = free_ports(iods + 1)?.into_iter().map(|port| format!("127.0.0.1:{port}"));
-        let mds_address = ports.next().context("no port")?;
+        let ports = Ports::take(iods + 1)?;
+        let mut addresses = ports.all().iter().map(|port| format!("127.0.0.1:{port}"));
+        let mds_address = addresses.next().context("no port")?;
         let mut cluster = Self {
             braid: braid.clone(),
             dir: dir.to_owned(),
             places,
             mds_address: mds_address.clone(),
-            iod_addresses: ports.collect(),
+            iod_addresses: addresses.collect(),
+            _ports: ports,
             mds: None,
             iods: (0..iods).map(|_| None).collect(),
             prepared: None,
@@ -202,11 +207,4 @@ pub fn connect(mds: &str, key: &Path) -> Result<Client> {
     let mut config = Config::new([mds], Credential::from_key_file(key)?);
     config.timeout = CALL_TIMEOUT;
     Ok(Client::connect(config)?)
-}
-
-/// Ports that were free a moment ago, each another.
-pub fn free_ports(count: usize) -> Result<Vec<u16>> {
-    let listeners: std::io::Result<Vec<_>> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();
-    let listeners = listeners.context("finding free ports")?;
-    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

@@ -8,5 +8,6 @@ pub mod cluster;
 pub mod disk;
 pub mod kill;
 pub mod load;
+pub mod ports;
 pub mod power;
 pub mod trace;

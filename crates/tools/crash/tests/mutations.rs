@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use braid_crash_tests::{
     arguments::scratch,
     braid::Braid,
-    cluster::{self, Victim},
+    cluster::Victim,
     disk::{Cut, Loss, Share},
     kill::Rounds,
     load::Operation,
+    ports::Ports,
     power::{Image, Recording, operations},
     trace,
 };
@@ -23,10 +24,10 @@ fn recording() -> Option<(tempfile::TempDir, Recording)> {
     }
     let dir = tempfile::tempdir_in(scratch()).unwrap();
     let (braid, own) = (Braid::find().unwrap(), Path::new(env!("CARGO_BIN_EXE_braid-powerloss")));
-    let port = cluster::free_ports(1).unwrap()[0];
+    let ports = Ports::take(1).unwrap();
     let at = dir.path().canonicalize().unwrap().join("recording");
     let seed = (1..).find(|seed| synced_write(&operations(*seed, OPERATIONS)).is_some()).unwrap();
-    let recording = Recording::make(&braid, own, &at, seed, OPERATIONS, port).unwrap();
+    let recording = Recording::make(&braid, own, &at, seed, OPERATIONS, ports.all()[0]).unwrap();
     Some((dir, recording))
 }
 

@@ -13,12 +13,16 @@ use braid_types::Random;
 use crate::{
     cases::{Case, Ground, Outcome},
     mapping::{Mapping, PAGE},
+    stage::Stage,
+    yard::{OwnCase, Yard},
 };
 
 /// Over several stripes of the usual size.
 const LENGTH: u64 = 4 << 20;
 const TURNS: u64 = 2_000;
 const TURNS_FULL: u64 = 50_000;
+/// Mappings that are made and unmapped.
+const UNMAPS: u64 = 200;
 
 pub const CASES: &[Case] = &[
     Case { name: "mapped::what_another_mount_wrote_is_in_the_mapping", run: written_there },
@@ -28,6 +32,10 @@ pub const CASES: &[Case] = &[
     Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
     Case { name: "mapped::a_program_that_another_mount_replaced_is_the_new_one", run: replaced },
 ];
+
+/// With a client that is no mount.
+pub const OWN: &[OwnCase] =
+    &[OwnCase { name: "mapped::what_was_stored_is_at_the_daemons_after_munmap", run: unmapped }];
 
 fn open(path: &Path) -> Result<File> {
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
@@ -84,6 +92,27 @@ fn written_here(ground: &Ground, name: &str, sync: bool) -> Result<Outcome> {
         ensure!(found == turn, "turn {turn}: {turn} was stored at {offset} here, and there is {found}");
     }
     Ok(Outcome::Passed(format!("{turns} turns")))
+}
+
+fn unmapped(yard: &Yard) -> Result<Outcome> {
+    let mut stage = Stage::start(&yard.braid, &yard.dir, 1)?;
+    let here = open(&stage.dirs("mapped")?.remove(0).join("file"))?;
+    here.set_len(LENGTH)?;
+    // Reads what the daemons have, and takes nothing back from the mount.
+    let there = stage.cluster.client()?.open("/mapped/file", &braid_client::OpenOptions::new().read(true))?;
+    let mut random = Random::new(yard.seed);
+    for turn in 1..=UNMAPS {
+        let offset = random.below(LENGTH / 8) * 8;
+        let mapping = Mapping::shared(&here, LENGTH, true)?;
+        mapping.write(offset, &turn.to_le_bytes())?;
+        drop(mapping);
+        let mut found = [0; 8];
+        ensure!(there.read_at(&mut found, offset)? == 8, "turn {turn}: nothing is at {offset}");
+        let found = u64::from_le_bytes(found);
+        ensure!(found == turn, "turn {turn}: stored at {offset} and unmapped, and the daemons have {found}");
+    }
+    stage.check()?;
+    Ok(Outcome::Passed(format!("{UNMAPS} turns")))
 }
 
 fn cut(ground: &Ground) -> Result<Outcome> {

@@ -35,7 +35,7 @@ const KILLS_FULL: u64 = 100;
 const KILLS_PER_STAGE: u64 = 10;
 
 /// Cases that make a cluster of their own.
-const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES];
+const OWN: &[&[OwnCase]] = &[space::CASES, power::CASES, crowd::CASES, mapped::OWN];
 
 /// `braid-mount-test suite`.
 #[derive(Args, Clone, Debug)]

@@ -243,6 +243,32 @@ fn a_stat_and_an_open_that_wait_for_an_iod_name_it_and_not_the_mds() {
 }
 
 #[test]
+fn a_daemon_that_was_waited_for_in_vain_is_not_waited_for_again_before_it_was_back() {
+    let cluster = cluster(8);
+    let _written = written(&cluster, 100_000);
+    let stat = || {
+        let before = cluster.world.now();
+        let found = cluster.client(1, |client| async move { client.stat("/f").await });
+        (found.map(|attributes| attributes.bytes.0), cluster.world.now() - before)
+    };
+    for outage in ["first", "second"] {
+        cluster.kill(Node::Iod(1));
+        let (found, took) = stat();
+        assert!(found.is_err() && took > 20 * SECOND, "{outage}: it may come back: {took:?} {found:?}");
+        for _ in 0..3 {
+            let (found, took) = stat();
+            let error = found.unwrap_err();
+            assert!(error.server().is_some_and(|server| server.starts_with("I/O daemon 2 at")), "{outage}: {error}");
+            assert_eq!(error.status(), Status::Unreachable, "{outage}: {error}");
+            assert!(took < SECOND, "{outage}: {took:?}");
+        }
+        cluster.restart(Node::Iod(1));
+        cluster.pass(5 * SECOND);
+        assert_eq!(stat().0.unwrap(), 100_000, "{outage}");
+    }
+}
+
+#[test]
 fn an_iod_cut_off_from_the_mds_stops_serving_by_itself() {
     let cluster = cluster(9);
     let file = written(&cluster, 10_000);

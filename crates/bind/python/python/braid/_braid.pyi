@@ -2,15 +2,20 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, final
 
 from typing_extensions import Buffer, Self, disjoint_base
 
-__all__ = ["Client", "DirEntry", "Group", "Handle", "Pattern", "Scan", "Stat", "View", "__version__"]
+__all__ = ["Client", "DirEntry", "Group", "Handle", "Pattern", "Scan", "Stat", "View", "__version__", "read_settings"]
 __version__: str
 
 _Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 _Kind: TypeAlias = Literal["file", "directory", "link", "other"]
+
+def read_settings(
+    path: str | PathLike[str],
+) -> tuple[list[str], str | None, Path | None, Path | None, float | None]: ...
 
 @final
 class Stat:

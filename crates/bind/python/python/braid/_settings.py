@@ -10,10 +10,11 @@ import os
 import re
 import socket
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from . import _braid
 
 AGENT_SOCKET_DEFAULT = Path("/run/braid/agent.sock")
 MDS_DEFAULT = "127.0.0.1:7700"
@@ -44,13 +45,12 @@ def resolve(
 
     Raises ``ValueError`` when nothing says who the program is, or the file is not understood.
     """
-    file = _read(config)
-    cluster, client = file.get("cluster", {}), file.get("client", {})
+    file_mds, file_tls, file_key, file_agent, file_timeout = _read(config)
     if timeout is None:
-        timeout = seconds(os.environ.get("BRAID_TIMEOUT") or client.get("timeout") or TIMEOUT_SECONDS_DEFAULT)
+        timeout = seconds(os.environ.get("BRAID_TIMEOUT") or file_timeout or TIMEOUT_SECONDS_DEFAULT)
     if mds is None:
-        mds = os.environ.get("BRAID_MDS") or cluster.get("mds")
-    chosen_key, chosen_agent = _credential(key, agent, client)
+        mds = os.environ.get("BRAID_MDS") or file_mds or None
+    chosen_key, chosen_agent = _credential(key, agent, (file_key, file_agent))
     if mds is None:
         # An agent knows it.
         mds = [] if chosen_agent else MDS_DEFAULT
@@ -58,7 +58,7 @@ def resolve(
         mds=mds.split(",") if isinstance(mds, str) else list(mds),
         key=chosen_key,
         agent=chosen_agent,
-        tls=tls or os.environ.get("BRAID_TLS") or cluster.get("tls") or "unless-loopback",
+        tls=tls or os.environ.get("BRAID_TLS") or file_tls or "unless-loopback",
         timeout=float(timeout),
     )
 
@@ -73,14 +73,14 @@ def seconds(text: str | float) -> float:
     return float(found[1]) * _UNITS[found[2]]
 
 
-def _credential(key: Any, agent: Any, client: dict[str, Any]) -> tuple[Path | None, Path | None]:
+def _credential(key: Any, agent: Any, file: tuple[Path | None, Path | None]) -> tuple[Path | None, Path | None]:
     """A key or an agent: the more particular source wins over the other kind as well."""
     if key is not None and agent is not None:
         raise ValueError("a key and an agent were given; try: one of them")
     sources = [
         (key, agent),
         (os.environ.get("BRAID_KEY"), os.environ.get("BRAID_AGENT")),
-        (client.get("key"), client.get("agent")),
+        file,
     ]
     for some_key, some_agent in sources:
         if some_key:
@@ -95,22 +95,13 @@ def _credential(key: Any, agent: Any, client: dict[str, Any]) -> tuple[Path | No
     )
 
 
-def _read(config: str | os.PathLike[str] | None) -> dict[str, Any]:
-    """The configuration file; its relative paths are taken from its own directory."""
+def _read(
+    config: str | os.PathLike[str] | None,
+) -> tuple[list[str], str | None, Path | None, Path | None, float | None]:
+    """The configuration file, by the parser that the command has; its relative paths are taken from its own directory."""
     named = config or os.environ.get("BRAID_CONFIG")
     path = Path(named) if named else next((place for place in _places() if place.is_file()), None)
-    if path is None:
-        return {}
-    try:
-        with path.open("rb") as file:
-            content = tomllib.load(file)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"reading {path}: {error}; try: braid config explain") from error
-    client = content.get("client", {})
-    for name in ("key", "agent"):
-        if name in client:
-            client[name] = path.parent / client[name]
-    return content
+    return ([], None, None, None, None) if path is None else _braid.read_settings(path)
 
 
 def _places() -> list[Path]:

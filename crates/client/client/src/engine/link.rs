@@ -113,10 +113,10 @@ impl<D: Driver> Engine<D> {
                 && lock(&self.session).is_none()
                 && waited_for.as_millis() >= AGENT_ABSENT_MS_MAX.into()
             {
-                return Err(waited(error, waited_for));
+                return Err(error.given_up(waited_for));
             }
             if !backoff.wait(&self.driver).await {
-                return Err(waited(error, self.driver.now().saturating_sub(started)));
+                return Err(error.given_up(self.driver.now().saturating_sub(started)));
             }
         }
     }
@@ -192,6 +192,7 @@ impl<D: Driver> Engine<D> {
             self.pool(iod.id).set_addresses(&iod.addresses);
         }
         lock(&self.service).map_epoch = Some(map.epoch);
+        self.given_up.see(map);
     }
 
     /// The number of an identity; known to the server from the first call made with it.
@@ -258,18 +259,6 @@ pub(crate) fn enveloped<C: Wire>(envelope: &Envelope, call: &C) -> Vec<u8> {
 /// Whether the same call may succeed a moment later.
 pub(crate) fn is_passing(status: Status) -> bool {
     matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::NotServing)
-}
-
-/// The last reason, with how long the call was tried.
-pub(crate) fn waited(error: Error, time: Duration) -> Error {
-    let status = if error.status() == Status::ConnectionLost { Status::Unreachable } else { error.status() };
-    let server = error.server().unwrap_or("the server").to_owned();
-    let why = format!("gave up after {:.1} s: {}", time.as_secs_f64(), error.why());
-    let waited = Error::new(status, why).at(server);
-    match error.own_hint() {
-        Some(hint) => waited.with_hint(hint),
-        None => waited,
-    }
 }
 
 const _: () = assert!(limits::TIMEOUT_SECONDS_DEFAULT * 1000 > limits::GRACE_MS, "a call outlasts a grace period");

@@ -26,7 +26,7 @@ use super::{
     Caller, Engine,
     backoff::Backoff,
     handles::Run,
-    link::{Attempt, Link, enveloped, is_passing, waited},
+    link::{Attempt, Link, enveloped, is_passing},
     session::Session,
     show,
     slots::Held,
@@ -205,7 +205,7 @@ impl<D: Driver> Engine<D> {
     {
         let mut attempts = Attempts::new(self, deadline);
         loop {
-            let link = self.link(deadline).await?;
+            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
             if only.is_some_and(|only| only != link.run.session) {
                 return Err(Error::refused(&link.server, Status::NoSession.into()));
             }
@@ -228,7 +228,8 @@ impl<D: Driver> Engine<D> {
         let mut attempts = Attempts::new(self, deadline);
         let mut may_be_done = false;
         loop {
-            let session = Arc::clone(&self.link(deadline).await?.session);
+            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
+            let session = Arc::clone(&link.session);
             let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
             let attempt = self.call_in(&session, &mut held, asker, call, deadline, &mut attempts, &mut may_be_done);
             if let Some(reply) = attempt.await? {
@@ -258,7 +259,7 @@ impl<D: Driver> Engine<D> {
     {
         let envelope = asker.envelope(held.number, held.sequence);
         loop {
-            let link = self.link(deadline).await?;
+            let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
             if !Arc::ptr_eq(&link.session, session) {
                 return Ok(None);
             }
@@ -316,9 +317,18 @@ impl Attempts {
         Self { backoff: Backoff::new(deadline), started: engine.driver.now(), blamed: None }
     }
 
+    fn time<D: Driver>(&self, engine: &Engine<D>) -> Duration {
+        engine.driver.now().saturating_sub(self.started)
+    }
+
+    /// Why a later attempt found nobody, its time being that of the call so far.
+    fn whole<D: Driver>(&self, engine: &Engine<D>, error: Error) -> Error {
+        error.tried_for(self.time(engine))
+    }
+
     /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
     /// have been carried out.
-    async fn next<D: Driver>(&mut self, engine: &Engine<D>, link: &Arc<Link<D>>, failed: Attempt) -> Result<bool> {
+    async fn next<D: Driver>(&mut self, engine: &Arc<Engine<D>>, link: &Arc<Link<D>>, failed: Attempt) -> Result<bool> {
         let (error, may_be_done) = match failed {
             Attempt::Refused(Failure { status: Status::NoSession, .. }) => {
                 engine.unlink(link);
@@ -344,11 +354,19 @@ impl Attempts {
         if !is_passing(error.status()) {
             return Err(error);
         }
+        if let Some(blamed) = &self.blamed
+            && engine.is_given_up(link, blamed).await
+        {
+            return Err(blamed.clone().unreachable());
+        }
         if self.backoff.wait(&engine.driver).await {
             return Ok(may_be_done);
         }
-        let time = engine.driver.now().saturating_sub(self.started);
+        if let Some(blamed) = &self.blamed {
+            engine.given_up.waited_for(blamed);
+        }
         // An attempt that the deadline cut short says nothing of who is gone.
-        Err(self.blamed.take().map_or_else(|| waited(error, time), |blamed| waited(blamed.unreachable(), time)))
+        let error = self.blamed.take().map_or(error, Error::unreachable);
+        Err(error.given_up(self.time(engine)))
     }
 }

@@ -24,6 +24,7 @@ mod copy;
 mod cursor;
 mod directory;
 pub(crate) mod gate;
+mod given_up;
 mod handles;
 mod held_locks;
 mod iod_batch;
@@ -91,6 +92,7 @@ use crate::{
     fork,
 };
 use gate::{Gate, lock};
+use given_up::GivenUp;
 use handles::Handles;
 use held_locks::HeldLocks;
 use leases::Leasing;
@@ -123,6 +125,7 @@ pub struct Engine<D: Driver> {
     leasing: Leasing<D>,
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
+    given_up: GivenUp,
 }
 
 /// An identity as a map key.
@@ -175,6 +178,7 @@ impl<D: Driver> Engine<D> {
             leasing: Leasing::default(),
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
+            given_up: GivenUp::default(),
         })
     }
 

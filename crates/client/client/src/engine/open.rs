@@ -187,7 +187,11 @@ fn invalid(why: &str, hint: &str) -> Error {
 
 /// What is known of a file's objects when it is opened.
 fn told(created: bool, rights: Rights) -> Told {
-    if created && rights.allow(Rights::WRITE) { Told::made() } else { Told::default() }
+    match (rights.allow(Rights::WRITE), created) {
+        (false, _) => Told::default(),
+        (true, true) => Told::made(),
+        (true, false) => Told::found(),
+    }
 }
 
 impl<D: Driver> Caller<D> {
@@ -209,7 +213,7 @@ impl<D: Driver> Caller<D> {
             ((opened, told(created, rights)), run)
         } else {
             let (opened, run) = self.open_existing(at, options, rights, lease).await?;
-            ((opened, Told::default()), run)
+            ((opened, told(false, rights)), run)
         };
         self.opened(at, (rights, options.deny), opened, run, asking)
     }

@@ -149,7 +149,7 @@ impl<D: Driver> Engine<D> {
     }
 
     /// One attempt on a connection, outside of any retry.
-    async fn call_on<C: Call + Sync>(
+    pub(super) async fn call_on<C: Call + Sync>(
         &self,
         link: &Link<D>,
         call: C,

@@ -26,7 +26,6 @@ use super::{
     backoff::Backoff,
     close::lost,
     iod_error::Remedy,
-    link::waited,
     mds_call::Kind,
     pool::{Lease, Meta, Pool, Pooled},
 };
@@ -92,7 +91,7 @@ impl<D: Driver> Engine<D> {
             flushes.drop_failed();
             let Some(remedy) = flushes.gravest() else { return };
             if !backoff.wait(&self.driver).await {
-                let error = waited(remedy.into_error(), self.driver.now().saturating_sub(started));
+                let error = remedy.into_error().given_up(self.driver.now().saturating_sub(started));
                 flushes.failed.get_or_insert(error);
                 return;
             }

@@ -1,5 +1,5 @@
-//! What the daemons have told of a file that this client made and alone has written: the metadata server, told it with a
-//! call, need not ask them (ADR 0020).
+//! What the daemons have told of a file that this client made and alone has written, or that an open file of a size on record was
+//! not written: the metadata server, told it with a call, need not ask them (ADR 0020).
 //!
 //! Invariants: (1) only the open file that made the file writes it, or the server takes what is told for nothing; (2) what
 //! changes the file otherwise than by a write whose reply tells, and a write of which it is not known how it ended, make
@@ -22,6 +22,8 @@ pub(crate) struct Told(Mutex<Option<Known>>);
 #[derive(Debug, Default)]
 struct Known {
     under_way: u32,
+    /// The file was there before: what is known ends with the first write.
+    found: bool,
     daemons: BTreeMap<IodId, (WriteVerifier, BTreeMap<PartIndex, ObjectInfo>)>,
 }
 
@@ -34,9 +36,13 @@ pub(crate) struct Telling<'a> {
 
 impl<'a> Telling<'a> {
     pub(crate) fn begin(told: &'a Told) -> Self {
-        if let Some(known) = lock(&told.0).as_mut() {
-            known.under_way += 1;
+        let mut known = lock(&told.0);
+        match known.as_mut() {
+            Some(Known { found: true, .. }) => *known = None,
+            Some(known) => known.under_way += 1,
+            None => {}
         }
+        drop(known);
         Self { told, ended: false }
     }
 
@@ -56,6 +62,11 @@ impl Told {
     /// Of a file that was made just now and has no objects.
     pub(crate) fn made() -> Self {
         Self(Mutex::new(Some(Known::default())))
+    }
+
+    /// Of a file that was there, and that this handle has not written.
+    pub(crate) fn found() -> Self {
+        Self(Mutex::new(Some(Known { found: true, ..Known::default() })))
     }
 
     /// Whether something can be told, or will be.
@@ -137,6 +148,14 @@ mod tests {
         write(&told, VERIFIER, &[object(0, 4)]);
         let daemons = vec![ToldDaemon { iod: IOD, verifier: VERIFIER, objects: vec![object(0, 5), object(2, 9)] }];
         assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons }));
+    }
+
+    #[test]
+    fn of_a_file_that_was_there_it_is_told_that_nobody_wrote_and_no_more() {
+        let told = Told::found();
+        assert_eq!(told.tell(7), Some(ToldSize { open_id: 7, daemons: Vec::new() }));
+        write(&told, VERIFIER, &[object(0, 5)]);
+        assert_eq!(told.tell(7), None);
     }
 
     #[test]

@@ -6,9 +6,7 @@ use braid_net::{Answer, Driver};
 use braid_types::Status;
 use braid_wire::{Wire, decode_outcome};
 
-use super::{
-    OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, link::waited, open_file::Grant,
-};
+use super::{OpenFile, backoff::Backoff, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, open_file::Grant};
 use crate::error::{Error, Result};
 
 /// Fresh capabilities and sessions that one call asks for. A file that is truncated faster than that by others
@@ -174,13 +172,13 @@ impl Tries {
             }
             Remedy::Renew(error) => {
                 self.remedies_left = self.remedies_left.checked_sub(1).ok_or(error)?;
-                file.renew(&grant, deadline).await
+                self.whole(file, file.renew(&grant, deadline).await)
             }
             Remedy::Reclaim(error) => {
                 self.remedies_left = self.remedies_left.checked_sub(1).ok_or_else(|| error.clone())?;
                 self.wait(file, error, deadline).await?;
-                file.engine().relink(deadline).await?;
-                file.renew(&grant, deadline).await
+                self.whole(file, file.engine().relink(deadline).await.map_err(Stop::Failed))?;
+                self.whole(file, file.renew(&grant, deadline).await)
             }
             Remedy::Fail(error) => {
                 if error.status() == Status::Fenced {
@@ -191,10 +189,19 @@ impl Tries {
         }
     }
 
+    /// The outcome of a step, its time being that of the call so far.
+    fn whole<D: Driver, T>(&self, file: &OpenFile<D>, step: Result<T, Stop>) -> Result<T, Stop> {
+        let time = file.engine().driver().now().saturating_sub(self.started);
+        step.map_err(|stop| match stop {
+            Stop::Failed(error) => Stop::Failed(error.tried_for(time)),
+            Stop::Replan => Stop::Replan,
+        })
+    }
+
     async fn wait<D: Driver>(&mut self, file: &OpenFile<D>, error: Error, deadline: Duration) -> Result<()> {
         let (engine, driver) = (file.engine(), file.engine().driver());
         if !self.backoff.wait(driver).await {
-            return Err(waited(error, driver.now().saturating_sub(self.started)));
+            return Err(error.given_up(driver.now().saturating_sub(self.started)));
         }
         if error.status() == Status::Unreachable {
             // The daemon may have moved; if the map is not to be had, the old address is tried again.

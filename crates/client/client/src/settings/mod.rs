@@ -44,6 +44,31 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Reads a byte count with an optional K, M, G or T (powers of 1024).
+///
+/// ```
+/// use braid_client::settings::size;
+/// assert_eq!((size("64K"), size("1MiB"), size("12")), (Ok(65_536), Ok(1 << 20), Ok(12)));
+/// assert_eq!(size("64 K"), Err("'64 K' is not a size such as 65536, 64K, 1M or 4GiB".to_owned()));
+/// ```
+///
+/// # Errors
+/// Why it is none.
+pub fn size(text: &str) -> Result<u64, String> {
+    let error = || format!("'{text}' is not a size such as 65536, 64K, 1M or 4GiB");
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let number: u64 = text[..digits].parse().map_err(|_| error())?;
+    let shift = match text[digits..].trim_end_matches("iB").trim_end_matches('B').to_ascii_uppercase().as_str() {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(error()),
+    };
+    number.checked_mul(1 << shift).ok_or_else(error)
+}
+
 /// Reads `unless-loopback`, `always`, `never`.
 ///
 /// # Errors

@@ -3,14 +3,17 @@
 //! ```text
 //!   getfattr -n user.braid.layout FILE   distribution=simple-stripe stripe-size=1048576 iod-count=4 first-part=2 iods=1,2,3,4
 //!   getfattr -n user.braid.layout DIR    stripe-size=65536 iod-count=2          what new files in it get; or: default
-//!   setfattr -n user.braid.layout -v "stripe-size=65536 iod-count=2" DIR        also of a file that was never written
+//!   setfattr -n user.braid.layout -v "stripe-size=64K iod-count=2" DIR          also of a file that was never written
+//!   setfattr -n user.braid.layout -v single DIR                                 the same as distribution=single
 //! ```
 //!
 //! What is set is understood whole or refused (I10). Where a file lies (`first-part`, `iods`) cannot be set.
 
-use std::{fmt::Write, str::FromStr, thread, time::Duration};
+use std::{fmt::Write, thread, time::Duration};
 
-use braid_client::{Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode};
+use braid_client::{
+    Distribution, FileIndex, Layout, LayoutWish, Placement, Status, WishedDistribution, XattrMode, settings::size,
+};
 
 use crate::{
     error::{Error, Result},
@@ -124,10 +127,11 @@ fn wish_of(text: &str) -> Option<LayoutWish> {
         return Some(wish);
     }
     for word in text.split_ascii_whitespace() {
-        let (key, value) = word.split_once('=')?;
+        // The name of a distribution says by itself what it is.
+        let (key, value) = word.split_once('=').unwrap_or(("distribution", word));
         match key {
             "distribution" => set(&mut wish.distribution, named(&DISTRIBUTIONS, value))?,
-            "stripe-size" => set(&mut wish.stripe_bytes, value.parse().ok())?,
+            "stripe-size" => set(&mut wish.stripe_bytes, size(value).ok())?,
             "iod-count" => set(&mut wish.parts, value.parse().ok())?,
             "first-iod" => set(&mut wish.first_iod, value.parse().ok())?,
             "strips" if wish.strips.is_empty() => wish.strips = strips_of(value)?,
@@ -151,12 +155,9 @@ fn set<T>(field: &mut Option<T>, value: Option<T>) -> Option<()> {
 }
 
 fn strips_of(text: &str) -> Option<Vec<(u16, u64)>> {
-    fn number<T: FromStr>(text: &str) -> Option<T> {
-        text.parse().ok()
-    }
     let strip = |text: &str| {
         let (part, bytes) = text.split_once(':')?;
-        Some((number(part)?, number(bytes)?))
+        Some((part.parse().ok()?, size(bytes).ok()?))
     };
     text.split(',').map(strip).collect()
 }
@@ -184,7 +185,19 @@ mod tests {
     }
 
     #[test]
+    fn sizes_and_distributions_are_taken_as_the_command_takes_them() {
+        let wish = wish_of("grouped stripe-size=64K").unwrap();
+        assert_eq!((wish.distribution, wish.stripe_bytes), (Some(WishedDistribution::Grouped), Some(65_536)));
+        assert_eq!(of_wish(&wish), "distribution=grouped stripe-size=65536");
+        assert_eq!(wish_of("distribution=varstrip strips=0:4K,1:1MiB").unwrap().strips, [(0, 4096), (1, 1 << 20)]);
+        assert_eq!(wish_of("single").unwrap().distribution, Some(WishedDistribution::Single));
+    }
+
+    #[test]
     fn what_is_not_understood_whole_is_refused() {
+        for text in ["single grouped", "singel", "stripe-size=64Q", "64K"] {
+            assert_eq!(wish_of(text), None, "{text}");
+        }
         for text in ["", "stripe-size", "stripe-size=x", "iods=1,2", "iod-count=2 iod-count=3", "strips=1", "default x"]
         {
             assert_eq!(wish_of(text), None, "{text}");

@@ -73,6 +73,11 @@ impl Cluster {
         self.admin.daemon_status().unwrap().calls
     }
 
+    /// Files whose size is not on record.
+    pub fn sizes_in_objects(&self) -> u64 {
+        self.admin.mds_status().unwrap().sizes_in_objects
+    }
+
     /// Bytes that the I/O daemons have been sent to write, and calls that they have answered.
     pub fn written(&self) -> (u64, u64) {
         let counters = self.iods.iter().map(|iod| iod.core().counters());

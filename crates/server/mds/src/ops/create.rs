@@ -20,7 +20,7 @@ use crate::{
     core::MdsCore,
     lease::{claimed, names},
     placement::{Candidates, Choice},
-    told::Mark,
+    told::{Mark, Since},
 };
 
 impl MdsCore {
@@ -40,7 +40,7 @@ impl MdsCore {
         }
         let call = claimed!(self.claim(call, &[names(slot.0)]));
         // First as if the name were free: what is not there needs no daemon asked.
-        let since = self.makers_mark();
+        let since = Some((Since::Made, self.makers_mark()));
         match self.make_file(&call, &slot, r, true) {
             Ok(made) => {
                 // Nobody else knows of it.
@@ -72,16 +72,20 @@ impl MdsCore {
         };
         let deny = if r.rights.is_some() { r.deny } else { Deny::NONE };
         let call = claimed!(self.claim_to_open(call, &inode, needs, deny));
-        let (request, again) = (r.clone(), MdsRequest::Create(r.clone()));
+        let (request, again, file) = (r.clone(), MdsRequest::Create(r.clone()), inode.file);
         let go_on = move |core: &Self, call: Call, attributes| {
-            let since = core.makers_mark();
+            let (made, recorded) = (core.makers_mark(), core.recorded_mark(file));
             match core.make_file(&call, &slot, &request, false) {
-                Ok(made) => core.created(call, &made, attributes, &request, (None, since)),
+                Ok(found) => {
+                    // The name may lead to another file by now.
+                    let recorded = recorded.filter(|_| found.inode.file == file).map(|mark| (Since::Recorded, mark));
+                    let since = if found.created { Some((Since::Made, made)) } else { recorded };
+                    core.created(call, &found, attributes, &request, (None, since))
+                }
                 Err(failure) => Flow::Fail(call, failure),
             }
         };
         if r.truncate {
-            let file = inode.file;
             return self.make_empty(call, file, again, move |core, call, inode| {
                 let attributes = convert::attributes(&inode);
                 go_on(core, call, attributes)
@@ -129,7 +133,7 @@ impl MdsCore {
         made: &Created,
         known: Attributes,
         r: &Create,
-        (directory, since): (Option<Attributes>, Mark),
+        (directory, since): (Option<Attributes>, Option<(Since, Mark)>),
     ) -> Flow {
         let now = convert::attributes(&made.inode);
         let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
@@ -139,8 +143,8 @@ impl MdsCore {
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
             let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;
-            if made.created && rights.allow(Rights::WRITE) {
-                self.note_maker(&made.inode, session, opened.open_id, since);
+            if let Some((since, mark)) = since.filter(|_| rights.allow(Rights::WRITE)) {
+                self.note_maker(&made.inode, (session, opened.open_id), since, mark);
             }
             Ok(self.with_lease(&call, opened, r.lease))
         });

@@ -19,6 +19,7 @@ use crate::{
     core::MdsCore,
     lease::claimed,
     session::OpenFile,
+    told::Since,
 };
 
 /// Handles in one `Close` (I9): as many as a message holds would hold the server's lock for too long.
@@ -66,13 +67,18 @@ impl MdsCore {
     /// Opens a file whose true size is known.
     fn open_known(&self, call: Call, known: Attributes, how: How) -> Flow {
         let How { rights, deny, lease } = how;
+        let writes = rights.allow(Rights::WRITE);
         let opened = session_of(&call).and_then(|session| {
+            let recorded = if writes { self.recorded_mark(known.file) } else { None };
             let inode = self.names.open_file(&self.change(&call), known.file, args(session, rights, deny))?;
             let now = convert::attributes(&inode);
             let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
             let shared = self.is_shared(&call, &inode, settled);
             let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
             let opened = self.opened(session, &inode, attributes, rights, deny)?;
+            if let Some(mark) = recorded {
+                self.note_maker(&inode, (session, opened.open_id), Since::Recorded, mark);
+            }
             Ok(self.with_lease(&call, opened, lease))
         });
         self.on_record(Flow::from(call, opened), deny)

@@ -204,3 +204,75 @@ fn an_empty_file_is_recorded_when_it_is_closed() {
     world.pass(250);
     assert_eq!(world.status().sizes_in_objects, 0, "its layout may be changed");
 }
+
+fn wrote_nothing(opened: &Opened) -> ToldSize {
+    ToldSize { open_id: opened.open_id, daemons: Vec::new() }
+}
+
+/// A file of 20,000 bytes whose size is on record.
+fn recorded() -> (World, Client) {
+    let mut world = World::new(3);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 20_000).unwrap();
+    client.close(&opened);
+    world.settle();
+    assert_eq!(world.status().sizes_in_objects, 0);
+    (world, client)
+}
+
+#[test]
+fn who_alone_opened_a_file_of_a_size_on_record_and_wrote_nothing_is_answered_without_asking() {
+    let (mut world, client) = recorded();
+    let asked = client.stat("f").unwrap();
+    let opened = open_to_write(&client);
+    world.iods.state().log.clear();
+    let changes = AttributeChanges { mtime: Some(SetTime { time: None }), ..AttributeChanges::none() };
+    let touch = SetAttributes { at: At::file(opened.attributes.file), follow: false, changes };
+    let touched = tells(&client, wrote_nothing(&opened), touch);
+    assert_eq!((touched.bytes, touched.bytes_used, touched.shared), (asked.bytes, asked.bytes_used, false));
+    assert!(touched.mtime > asked.mtime);
+    let seen = stat_telling(&client, &opened, wrote_nothing(&opened));
+    assert_eq!((seen.bytes, seen.mtime), (touched.bytes, touched.mtime));
+    assert_eq!(world.iods.state().log, []);
+    close_telling(&client, &opened, wrote_nothing(&opened));
+    world.settle();
+    let after = client.stat("f").unwrap();
+    assert_eq!((after.bytes, after.mtime, world.status().sizes_in_objects), (asked.bytes, touched.mtime, 0));
+}
+
+#[test]
+fn that_nothing_was_written_is_not_believed_of_one_of_two_nor_of_a_size_that_is_not_on_record() {
+    for closes_again in [false, true] {
+        let (mut world, client) = recorded();
+        let other = world.client();
+        let opened = open_to_write(&client);
+        let second = open_to_write(&other);
+        world.write(&second, 30_000).unwrap();
+        if closes_again {
+            other.close(&second);
+        }
+        assert_eq!(stat_telling(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(30_000));
+        assert_eq!(stat_telling(&other, &second, wrote_nothing(&second)).bytes, ByteCount(30_000));
+    }
+    let (world, client) = recorded();
+    let writes = open_to_write(&client);
+    world.write(&writes, 40_000).unwrap();
+    client.close(&writes);
+    let early = open_to_write(&client);
+    assert_eq!(stat_telling(&client, &early, wrote_nothing(&early)).bytes, ByteCount(40_000));
+}
+
+#[test]
+fn of_what_was_there_nothing_is_believed_but_that_it_was_not_written() {
+    let (world, client) = recorded();
+    let opened = open_to_write(&client);
+    world.write(&opened, 50_000).unwrap();
+    let part = world.told(&opened);
+    assert!(!part.daemons.is_empty());
+    world.iods.state().log.clear();
+    assert_eq!(stat_telling(&client, &opened, part).bytes, ByteCount(50_000));
+    assert_ne!(world.iods.state().log, [], "the daemons were asked");
+    client.truncate("f", 7).unwrap();
+    assert_eq!(stat_telling(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(7));
+}

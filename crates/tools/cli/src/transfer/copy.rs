@@ -12,7 +12,7 @@ use crate::{
     output::{Exit, Fault, quoted},
     transfer::{
         progress::Progress,
-        side::{Kind, Meta, Side, above, file_name, join, show},
+        side::{Kind, Meta, Side, Sink, Source, above, file_name, join, show},
     },
 };
 
@@ -273,10 +273,29 @@ fn copy_file(
         there.filter(|there| there.kind == Kind::File && there.bytes <= item.meta.bytes).map_or(0, |there| there.bytes);
     let mut source = from.open(&item.from)?;
     let mut there = if part > 0 { Some(to.open(&item.to)?) } else { None };
-    let mut sink = to.create(&item.to, item.meta.mode & 0o777 | 0o200, part > 0)?;
-    let (mut offset, mut written) = (0, 0);
-    let sparse = item.meta.bytes_used < item.meta.bytes;
+    let (sink, made) = to.create(&item.to, item.meta.mode & 0o777 | 0o200, part > 0)?;
     buffer.resize(CHUNK_BYTES.min((item.meta.bytes.max(1)) as usize + 1), 0);
+    let moved = move_bytes((&mut *source, there.as_deref_mut()), sink, (&item.meta, part), options, progress, buffer);
+    if made && moved.as_ref().is_err_and(|fault| fault.exit == Exit::NoSpace) {
+        // A part of it helps nobody under its name, and takes room that others look for. Why there is none is the news.
+        let _ = to.remove(&item.to);
+    }
+    let written = moved?;
+    to.set_meta(&item.to, &item.meta, options.owner)?;
+    Ok(Some(written))
+}
+
+/// Moves the bytes of one file; how many were written. `there` has the first `part` bytes already, or what was taken for them.
+fn move_bytes(
+    (source, mut there): (&mut dyn Source, Option<&mut (dyn Source + 'static)>),
+    mut sink: Box<dyn Sink>,
+    (meta, part): (&Meta, u64),
+    options: &Options,
+    progress: &Progress,
+    buffer: &mut [u8],
+) -> Result<u64, Fault> {
+    let (mut offset, mut written) = (0, 0);
+    let sparse = meta.bytes_used < meta.bytes;
     loop {
         let read = source.read_at(offset, buffer)?;
         let same = match &mut there {
@@ -296,13 +315,12 @@ fn copy_file(
         sink.set_size(offset)?;
     }
     sink.close(options.sync)?;
-    to.set_meta(&item.to, &item.meta, options.owner)?;
-    Ok(Some(written))
+    Ok(written)
 }
 
 /// How many of `bytes`, in whole pieces, are there already. The length of a part tells nothing: where one I/O daemon
 /// was lost, the stripes of the others after it are there, and a hole is between them.
-fn bytes_alike(there: &mut dyn crate::transfer::side::Source, offset: u64, bytes: &[u8]) -> usize {
+fn bytes_alike(there: &mut dyn Source, offset: u64, bytes: &[u8]) -> usize {
     let mut found = vec![0; bytes.len()];
     // What cannot be read is written anew.
     let Ok(read) = there.read_at(offset, &mut found) else { return 0 };
@@ -311,12 +329,7 @@ fn bytes_alike(there: &mut dyn crate::transfer::side::Source, offset: u64, bytes
 }
 
 /// Writes a chunk; of a sparse file only the pieces that are not all zeros.
-fn write_chunk(
-    sink: &mut dyn crate::transfer::side::Sink,
-    offset: u64,
-    bytes: &[u8],
-    sparse: bool,
-) -> Result<(), Fault> {
+fn write_chunk(sink: &mut dyn Sink, offset: u64, bytes: &[u8], sparse: bool) -> Result<(), Fault> {
     if !sparse {
         return if bytes.is_empty() { Ok(()) } else { sink.write_at(offset, bytes) };
     }

@@ -62,9 +62,19 @@ impl Side for Remote {
         Ok(Box::new(RemoteFile(self.client.open(path, &OpenOptions::new().read(true))?)))
     }
 
-    fn create(&self, path: &[u8], mode: u32, keep: bool) -> Result<Box<dyn Sink>, Fault> {
-        let options = OpenOptions::new().write(true).create(true).truncate(!keep).mode(mode).layout(self.wish.clone());
-        Ok(Box::new(RemoteFile(self.client.open(path, &options)?)))
+    fn create(&self, path: &[u8], mode: u32, keep: bool) -> Result<(Box<dyn Sink>, bool), Fault> {
+        let options = OpenOptions::new().write(true).mode(mode).layout(self.wish.clone());
+        let (file, made) = match self.client.open(path, &options.clone().create_new(true)) {
+            Err(e) if e.status() == Status::Exists => {
+                (self.client.open(path, &options.create(true).truncate(!keep))?, false)
+            }
+            opened => (opened?, true),
+        };
+        Ok((Box::new(RemoteFile(file)), made))
+    }
+
+    fn remove(&self, path: &[u8]) -> Result<(), Fault> {
+        Ok(self.client.unlink(path)?)
     }
 
     fn make_directory(&self, path: &[u8]) -> Result<(), Fault> {

@@ -73,8 +73,10 @@ pub trait Side: Sync {
     fn names(&self, path: &[u8]) -> Result<Vec<Vec<u8>>, Fault>;
     /// Opens a file to read.
     fn open(&self, path: &[u8]) -> Result<Box<dyn Source>, Fault>;
-    /// Opens a file to write, made with `mode` when it is not there; what it holds stays when `keep`.
-    fn create(&self, path: &[u8], mode: u32, keep: bool) -> Result<Box<dyn Sink>, Fault>;
+    /// Opens a file to write, made with `mode` when it is not there; what it holds stays when `keep`. Tells whether it was made.
+    fn create(&self, path: &[u8], mode: u32, keep: bool) -> Result<(Box<dyn Sink>, bool), Fault>;
+    /// Removes a file.
+    fn remove(&self, path: &[u8]) -> Result<(), Fault>;
     /// Makes a directory; no error when it exists.
     fn make_directory(&self, path: &[u8]) -> Result<(), Fault>;
     /// Target of a symbolic link.

@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 use braid_crash_tests::{
     arguments::Arguments,
     braid::Braid,
-    cluster,
     disk::{Cut, Loss, Share},
+    ports::Ports,
     power::{self, Image, Recording},
     trace,
 };
@@ -108,9 +108,9 @@ impl Run {
 
     fn recording(&self, number: usize, images: std::ops::Range<usize>) -> Result<()> {
         let seed = self.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
-        let port = cluster::free_ports(1)?[0];
+        let ports = Ports::take(1)?;
         let dir = self.dir.join(format!("recording{number}"));
-        let recording = Recording::make(&self.braid, &self.own, &dir, seed, OPERATIONS, port)
+        let recording = Recording::make(&self.braid, &self.own, &dir, seed, OPERATIONS, ports.all()[0])
             .with_context(|| format!("recording {number} with seed {seed}"))?;
         for image in images.filter(|image| self.only.is_none_or(|only| only == *image)) {
             self.image(&recording, image)?;

@@ -30,7 +30,7 @@ fn fault(what: &str, at: &[u8], error: &io::Error) -> Fault {
     let exit = match error.kind() {
         io::ErrorKind::NotFound => Exit::NotFound,
         io::ErrorKind::PermissionDenied => Exit::Refused,
-        io::ErrorKind::StorageFull => Exit::NoSpace,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Exit::NoSpace,
         _ => Exit::Failed,
     };
     Fault::new(exit, format!("{what} {} here", show(at)), error.to_string())
@@ -61,11 +61,20 @@ impl Side for Local {
         Ok(Box::new(LocalFile { file, path: at.to_vec() }))
     }
 
-    fn create(&self, at: &[u8], mode: u32, keep: bool) -> Result<Box<dyn Sink>, Fault> {
-        let mut options = system::writing(mode);
-        options.create(true).truncate(!keep);
-        let file = path(at).and_then(|path| options.open(path)).map_err(|e| fault("writing", at, &e))?;
-        Ok(Box::new(LocalFile { file, path: at.to_vec() }))
+    fn create(&self, at: &[u8], mode: u32, keep: bool) -> Result<(Box<dyn Sink>, bool), Fault> {
+        let open = |options: &mut fs::OpenOptions| path(at).and_then(|path| options.open(path));
+        let (file, made) = match open(system::writing(mode).create_new(true)) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {
+                (open(system::writing(mode).create(true).truncate(!keep)), false)
+            }
+            opened => (opened, true),
+        };
+        let file = file.map_err(|e| fault("writing", at, &e))?;
+        Ok((Box::new(LocalFile { file, path: at.to_vec() }), made))
+    }
+
+    fn remove(&self, at: &[u8]) -> Result<(), Fault> {
+        path(at).and_then(fs::remove_file).map_err(|e| fault("removing", at, &e))
     }
 
     fn make_directory(&self, at: &[u8]) -> Result<(), Fault> {

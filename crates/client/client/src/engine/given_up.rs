@@ -1,0 +1,100 @@
+//! I/O daemons that a call of this client waited for in vain: as long as the metadata server's map stays what it was then, nobody
+//! waits for them again.
+//!
+//! Invariants: (1) a daemon is given up only by a call that had all its time, and while the map has it as down; (2) each new map
+//! ends that: a daemon that was up in between is waited for as any other.
+
+use std::{collections::BTreeSet, sync::Mutex};
+
+use braid_net::Driver;
+use braid_types::MapEpoch;
+use braid_wire::message::{
+    mds::GetClusterMap,
+    types::{ClusterMap, IodInfo, IodState},
+};
+
+use super::{Engine, gate::lock, link::Link};
+use crate::error::Error;
+
+#[derive(Debug, Default)]
+pub(super) struct GivenUp(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    epoch: Option<MapEpoch>,
+    /// As the metadata server names them when it says for whom it waits.
+    down: BTreeSet<String>,
+    given_up: BTreeSet<String>,
+}
+
+impl GivenUp {
+    pub(super) fn see(&self, map: &ClusterMap) {
+        let mut known = lock(&self.0);
+        if known.epoch == Some(map.epoch) {
+            return;
+        }
+        let down = map.iods.iter().filter(|iod| iod.state == IodState::Down).map(name).collect();
+        *known = Known { epoch: Some(map.epoch), down, given_up: BTreeSet::new() };
+    }
+
+    /// A call that the server of the error kept waiting is over.
+    pub(super) fn waited_for(&self, error: &Error) {
+        let Some(server) = error.server() else { return };
+        let mut known = lock(&self.0);
+        if known.down.contains(server) {
+            known.given_up.insert(server.to_owned());
+        }
+    }
+
+    fn has(&self, server: &str) -> bool {
+        lock(&self.0).given_up.contains(server)
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// Whether the daemon that keeps a call waiting was given up, and is still down by the map as it is now.
+    pub(super) async fn is_given_up(self: &std::sync::Arc<Self>, link: &Link<D>, blamed: &Error) -> bool {
+        let Some(server) = blamed.server().filter(|server| self.given_up.has(server)) else { return false };
+        let soon = self.attempt(self.deadline());
+        match self.call_on(link, GetClusterMap {}, true, soon).await {
+            Ok(map) => self.take_map(&map),
+            Err(_) => return false,
+        }
+        self.given_up.has(server)
+    }
+}
+
+fn name(iod: &IodInfo) -> String {
+    let address = iod.addresses.first().map_or("no address", String::as_str);
+    format!("I/O daemon {} at {address}", iod.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::{ByteCount, IodId, Status};
+    use braid_wire::message::types::Space;
+
+    use super::*;
+
+    fn map(epoch: u64, state: IodState) -> ClusterMap {
+        let space = Space { device: 0, total: ByteCount(0), available: ByteCount(0), files_free: 0 };
+        let iod = IodInfo { id: IodId(2), addresses: vec!["h:1".into()], labels: Vec::new(), state, space };
+        ClusterMap { epoch: MapEpoch(epoch), mds: Vec::new(), iods: vec![iod] }
+    }
+
+    #[test]
+    fn a_daemon_is_given_up_while_it_is_down_and_until_the_map_changes() {
+        let (given_up, server) = (GivenUp::default(), "I/O daemon 2 at h:1");
+        let waited = Error::new(Status::TryAgain, "it is down").at(server);
+        given_up.see(&map(1, IodState::Up));
+        given_up.waited_for(&waited);
+        assert!(!given_up.has(server), "it is slow, for all that is known");
+        given_up.see(&map(2, IodState::Down));
+        assert!(!given_up.has(server), "nobody has waited");
+        given_up.waited_for(&waited);
+        given_up.see(&map(2, IodState::Down));
+        assert!(given_up.has(server));
+        given_up.see(&map(4, IodState::Down));
+        assert!(!given_up.has(server), "it was up in between");
+    }
+}

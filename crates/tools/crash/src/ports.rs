@@ -1,0 +1,71 @@
+//! Ports for daemons that are started later, and again after a kill.
+//!
+//! ```text
+//!   FIRST                                                   32768: what Linux gives to connections by itself
+//!   | anchor, 31 ports | anchor, 31 ports | …             |
+//! ```
+//!
+//! Not any free ports: what the system gives away is given to connections, too, and a daemon that starts a moment later finds its
+//! port taken by one of them.
+
+use std::net::TcpListener;
+
+use anyhow::{Context, Result};
+
+const FIRST: u16 = 12_000;
+const BLOCK: u16 = 32;
+const BLOCKS: u16 = 600;
+
+/// Ports of 127.0.0.1 that no other of these is given as long as it lives.
+#[derive(Debug)]
+pub struct Ports {
+    _anchor: TcpListener,
+    ports: Vec<u16>,
+}
+
+impl Ports {
+    /// So many, at most 31, on which nobody listens now.
+    ///
+    /// # Errors
+    /// There is no such block.
+    pub fn take(count: usize) -> Result<Self> {
+        let begin = (std::process::id() % u32::from(BLOCKS)) as u16;
+        let blocks = (0..BLOCKS).map(|at| FIRST + (begin + at) % BLOCKS * BLOCK);
+        let taken = blocks.filter_map(|anchor| Self::of_block(anchor, count)).next();
+        taken.with_context(|| format!("no {count} free ports together between {FIRST} and 31199"))
+    }
+
+    fn of_block(anchor: u16, count: usize) -> Option<Self> {
+        let _anchor = TcpListener::bind(("127.0.0.1", anchor)).ok()?;
+        let ports: Vec<u16> = (anchor + 1..anchor + BLOCK).take(count).collect();
+        let free = ports.len() == count && ports.iter().all(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+        free.then_some(Self { _anchor, ports })
+    }
+
+    /// Each another.
+    pub fn all(&self) -> &[u16] {
+        &self.ports
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_that_live_have_no_port_together_and_none_that_connections_are_given() {
+        let (one, other) = (Ports::take(5).unwrap(), Ports::take(5).unwrap());
+        assert_eq!((one.all().len(), other.all().len()), (5, 5));
+        assert!(one.all().iter().all(|port| !other.all().contains(port) && *port < 32_768));
+        let held = TcpListener::bind(("127.0.0.1", one.all()[4])).unwrap();
+        let anchor = one.all()[0] - 1;
+        drop(one);
+        assert!(Ports::of_block(anchor, 5).is_none(), "somebody listens on one of them");
+        drop(held);
+    }
+
+    #[test]
+    fn more_than_a_block_has_is_refused() {
+        assert!(Ports::take(usize::from(BLOCK)).is_err());
+    }
+}
