@@ -20,6 +20,21 @@ enum Pieces {
 
 /// On every MPI that is installed, each way of collective calls; the file as the client library reads it is the reference.
 fn run(pattern: &str, pieces: Pieces) {
+    run_of("patterns", pattern, pieces);
+}
+
+/// The same with sizes as programs have them: `cargo xtask test --full`.
+fn run_large(pattern: &str, pieces: Pieces) {
+    if std::env::var_os("BRAID_TEST_FULL").is_none() {
+        println!(
+            "skipped: tens of megabytes by every way of every MPI; try: BRAID_TEST_FULL=1, or cargo xtask test --full"
+        );
+        return;
+    }
+    run_of("patterns-large", pattern, pieces);
+}
+
+fn run_of(program: &str, pattern: &str, pieces: Pieces) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;
@@ -29,7 +44,7 @@ fn run(pattern: &str, pieces: Pieces) {
         let reference = cluster.path(&path[1..]);
         let file = format!("braid:{path}");
         let before = cluster.collectives();
-        let said = mpi.run(&cluster, "patterns", 2, &[pattern, &file, reference.to_str().unwrap(), way]);
+        let said = mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
         assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
         let by_daemons = way == "server" || way == "auto" && pieces == Pieces::Short;
         assert_eq!(cluster.collectives() != before, by_daemons, "{} {way}: the daemons' collective requests", mpi.name);
@@ -58,6 +73,16 @@ fn tiles_written_once_and_read_with_their_neighbours_cells() {
 #[test]
 fn block_cyclic_arrays_of_every_kind() {
     run("cyclic", Pieces::Short);
+}
+
+#[test]
+fn btio_of_class_a() {
+    run_large("btio", Pieces::Short);
+}
+
+#[test]
+fn large_tiles_whose_rows_are_longer_than_a_page() {
+    run_large("tiles", Pieces::Long);
 }
 
 #[test]

@@ -1,28 +1,30 @@
 """`cat_ranges` of 10,000 ranges of 4 KiB against one read each: ratios of one run, in turns, so that both meet the same machine.
 
-    python bench/cat_ranges.py BRAID_TOML [FILES]
+    python bench/cat_ranges.py BRAID_TOML [--files 1] [--ranges 10000] [--rounds 5] [--json]
 
-The ranges lie 16 KiB apart in a random order, over FILES files (1) in stripes of 64 KiB. "One read each" is fsspec's own
-`cat_ranges`, a `cat_file` for each range (open, read, close), and, to be fair, `read_at` of a file that is open.
+The ranges lie 16 KiB apart in a random order, over so many files in stripes of 64 KiB. "One read each" is fsspec's own
+`cat_ranges`, a `cat_file` for each range (open, read, close), and, to be fair, `read_at` of a file that is open. With --json
+it prints the seconds of each way.
 """
 
+import argparse
+import json
 import random
 import statistics
-import sys
 import time
 
 from fsspec.spec import AbstractFileSystem
 
 from braid.fs import BraidFileSystem
 
-RANGES, BYTES, APART, ROUNDS = 10_000, 4096, 16_384, 5
+BYTES, APART = 4096, 16_384
 
 
-def main(config: str, files: int) -> None:
+def main(config: str, files: int, ranges: int, rounds: int, as_json: bool) -> None:
     fs = BraidFileSystem(config=config)
     place = "/bench-cat-ranges"
     chance = random.Random(1)
-    each = RANGES // files
+    each = ranges // files
     paths = [f"{place}/{number}" for number in range(files)]
     contents = {path: chance.randbytes(each * APART) for path in paths}
     for path, content in contents.items():
@@ -38,21 +40,31 @@ def main(config: str, files: int) -> None:
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
     wanted = [contents[path][start : start + BYTES] for path, start in asked]
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, way in ways.items():
             begun = time.perf_counter()
             found = way()
             times[name].append(time.perf_counter() - begun)
             assert found == wanted, f"{name}: wrong bytes"
+    for handle in handles.values():
+        handle.close()
+    fs.rm(place, recursive=True)
+    if as_json:
+        print(json.dumps(times))
+        return
     ours = times["cat_ranges"]
     for name, took in times.items():
         ratios = sorted(other / own for other, own in zip(took, ours))
         median, spread = statistics.median(took) * 1e3, f"{min(took) * 1e3:.1f}..{max(took) * 1e3:.1f}"
         print(f"{name:20} {median:8.1f} ms ({spread})   {statistics.median(ratios):6.1f} x")
-    for handle in handles.values():
-        handle.close()
-    fs.rm(place, recursive=True)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("config")
+    parser.add_argument("--files", type=int, default=1)
+    parser.add_argument("--ranges", type=int, default=10_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    asked = parser.parse_args()
+    main(asked.config, asked.files, asked.ranges, asked.rounds, asked.json)

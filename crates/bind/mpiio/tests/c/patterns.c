@@ -1,6 +1,7 @@
 /* Patterns of parallel programs: `patterns NAME braid:/path reference WAY`: the hint
  * braid_collective. All ranks write a file through views; rank 0 writes what must be
- * in it to a plain file, element by element; then all read their parts back. Element e of a file is value_of(e). */
+ * in it to a plain file, element by element; then all read their parts back. Element e of a file is value_of(e).
+ * With LARGE, BTIO and the tiles are of the size that programs have. */
 #include "check.h"
 
 static MPI_File file;
@@ -52,8 +53,14 @@ static void round_trip(MPI_Datatype filetype, const uint64_t *mine, int elements
 }
 
 /* NAS BTIO: a cube of cells of 5 numbers, dealt to the ranks in blocks along a diagonal, so that each rank has one in every layer; blocks
- * are in memory with 2 ghost cells around; several time steps, one after the other in the file. Here 2 layers for 2 ranks. */
-enum { N = 12, HALF = N / 2, GHOST = 2, SIDE = HALF + 2 * GHOST, LONG = N + 2 * GHOST, STEPS = 3 };
+ * are in memory with 2 ghost cells around; several time steps, one after the other in the file. Here 2 layers for 2 ranks; LARGE is
+ * NPB's class A, less steps. */
+#ifdef LARGE
+enum { N = 64 };
+#else
+enum { N = 12 };
+#endif
+enum { HALF = N / 2, GHOST = 2, SIDE = HALF + 2 * GHOST, LONG = N + 2 * GHOST, STEPS = 3 };
 
 static void btio(void) {
     static uint64_t u[2][SIDE][LONG][SIDE][5], back[2][SIDE][LONG][SIDE][5];
@@ -100,7 +107,12 @@ static void btio(void) {
 
 /* A 2-D array in tiles, one beside the other; each rank writes its tile out of memory with a border, and reads it with the neighbours'
  * ghost cells: what the ranks read overlaps. */
-enum { ROWS = 90, COLUMNS = 61, BORDER = 3 };
+#ifdef LARGE
+enum { ROWS = 1500, COLUMNS = 1031 };
+#else
+enum { ROWS = 90, COLUMNS = 61 };
+#endif
+enum { BORDER = 3 };
 
 static void tiles(void) {
     int columns = COLUMNS * size, sizes[2] = {ROWS, columns}, tile[2] = {ROWS, COLUMNS}, starts[2] = {0, rank * COLUMNS};

@@ -93,13 +93,15 @@ impl Mpi {
         scratch().join(self.name).join("libbraid_mpiio.so")
     }
 
-    /// A program of `tests/c`, linked with the shim before the MPI.
+    /// A program of `tests/c`, linked with the shim before the MPI; `NAME-large`: of its large sizes.
     pub fn compile(&self, name: &str) -> PathBuf {
         let (shim, program) = (self.shim(), scratch().join(format!("{name}-{}", self.name)));
         self.once(name, || {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{name}.c"));
+            let small = name.strip_suffix("-large");
+            let source = small.unwrap_or(name);
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(format!("{source}.c"));
             let mut compile = Command::new(self.mpicc);
-            compile.args(FLAGS).arg("-o").arg(&program).arg(source);
+            compile.args(small.map(|_| "-DLARGE")).args(FLAGS).arg("-o").arg(&program).arg(source);
             compile.arg("-Wl,--no-as-needed").arg(&shim).arg("-L").arg(support::installed().join("lib"));
             compile.arg("-lbraid").arg(format!("-Wl,-rpath,{}", shim.parent().unwrap().display()));
             ok(&mut compile);

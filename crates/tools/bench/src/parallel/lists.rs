@@ -1,5 +1,6 @@
 //! Many small ranges of a file, as a reader of columns wants them: in one call, one read for each, and as many bytes in one piece. The
-//! issue's bar, one call against one read for each, is asked of Python's `cat_ranges`; here both are shown without the interpreter.
+//! issue's bar, one call against one read for each, is asked of Python's `cat_ranges`; here both are shown without the interpreter, and in
+//! `python.rs` with it.
 
 use anyhow::{Result, ensure};
 use braid_client::{File, OpenOptions, ReadPiece, TlsPolicy};

@@ -6,6 +6,7 @@ mod lists;
 mod mounted;
 pub mod mpi;
 mod partition;
+mod python;
 mod strided;
 mod tasks;
 
@@ -29,6 +30,11 @@ pub const ROWS: &[Row] = &[
         run: collective::run,
     },
     Row { name: "lists", about: "10,000 ranges of 4 KiB in one call, and one read for each", run: lists::run },
+    Row {
+        name: "python",
+        about: "10,000 ranges of 4 KiB by Python: fsspec's cat_ranges, and one read for each",
+        run: python::run,
+    },
     Row {
         name: "mpi_contiguous",
         about: "4 ranks, 64 MiB of each in one call: MPI-IO by the shim, and the library",

@@ -17,6 +17,9 @@ pub fn subject(_: &Context) -> Result<()> {
     Ok(())
 }
 
+/// With `--full`: tests that have a long form look for it.
+const FULL: [&str; 2] = ["env", "BRAID_TEST_FULL=1"];
+
 /// What tests of MPI programs compile and start them with, and the packages that have it. Without them these tests say that they are skipped.
 const MPI: &[(&str, &str)] = &[
     ("mpicc.openmpi", "libopenmpi-dev"),
@@ -35,8 +38,9 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
         }
     }
     let mut result = SuiteResult::default();
+    let runner = if context.full { FULL.map(str::to_owned).to_vec() } else { Vec::new() };
     for binary in context.test_binaries()? {
-        result.absorb(run_binary(binary, &[])?);
+        result.absorb(run_binary(binary, &runner)?);
     }
     Ok(result)
 }
