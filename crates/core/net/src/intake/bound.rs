@@ -31,9 +31,9 @@ const LEAST_BYTES: u64 = 16 << 10;
 /// Two segments: below, every segment waits for an acknowledgement that may wait for a second segment.
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
 /// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
-const SHARE_USEFUL_BYTES: u64 = 12 << 10;
+const SHARE_USEFUL_BYTES: u64 = 6 << 10;
 /// With fewer, a client whose line is as fast as several servers waits for single ones (docs/adr/0022).
-const PLACES_LEAST: u64 = 4;
+const PLACES_LEAST: u64 = 8;
 /// From here on there is no bound.
 const MOST_BYTES: u64 = 64 << 20;
 /// What a rate is measured over: so long, and so many bounds.
