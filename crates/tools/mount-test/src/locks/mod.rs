@@ -1,6 +1,7 @@
 //! Locks by several processes on several mounts: nothing is lost under them, who waits can be stopped, who dies lets go.
 
 pub mod calls;
+mod whole;
 
 use anyhow::{Context, Result, ensure};
 
@@ -32,6 +33,7 @@ pub const CASES: &[Case] = &[
     Case { name: "locks::the_locks_of_a_killed_process_are_released", run: killed_holding },
     Case { name: "locks::close_releases_the_locks_of_a_process", run: closed },
     Case { name: "locks::flock_and_record_locks_do_not_meet", run: spaces },
+    Case { name: "locks::writes_over_several_daemons_are_whole_to_each_other_under_a_lock", run: whole::run },
 ];
 
 /// An actor on each of two mounts with the same file open; the file is its number 0.
