@@ -5,7 +5,8 @@
  *   MPI_Wait, MPI_Test ── the MPI's progress asks `is_over` ── yes ──> unpacked, MPI_Grequest_complete
  *
  * 1. No thread of ours calls MPI: it holds at every level of MPI_Init_thread. What asks is the MPI's own progress, in the program's
- *    calls: MPICH polls requests that bring a function for it; in Open MPI a function is put beside its own (opal_progress).
+ *    calls: MPICH polls requests that bring a function for it (and MPI_Request_get_status, which does not poll, is defined here); in Open
+ *    MPI a function is put beside its own (opal_progress).
  * 2. Where the MPI has neither, a call is over when it was started, which the standard allows; so it is in atomic mode, whose locks
  *    stand until the bytes are moved, and for lists (listed.c).
  * 3. Until a call is over its file stays: MPI_File_close and MPI_File_set_view wait for it. Its error is the request's. */
@@ -131,11 +132,11 @@ static int cancel(void *extra, int complete) {
     return MPI_SUCCESS; /* what is under way cannot be cancelled */
 }
 
-#ifdef OPEN_MPI
+#if defined OPEN_MPI || defined MPICH_VERSION
 static int is_over(void) {
     struct pending *over[LOOKED_AT_MAX];
     int count = 0, looked = 0;
-    /* Whoever has the guard does it; our own calls of MPI_Unpack do not come here again. */
+    /* Whoever has the guard does it: our own calls of the MPI may lead here again. */
     if (!__atomic_load_n(&first, __ATOMIC_RELAXED) || pthread_mutex_trylock(&guard)) return 0;
     for (struct pending *pending = first, *next; pending && looked < LOOKED_AT_MAX; pending = next, looked++) {
         next = pending->next;
@@ -147,7 +148,9 @@ static int is_over(void) {
     for (int at = 0; at < count; at++) MPI_Grequest_complete(over[at]->request);
     return count;
 }
+#endif
 
+#ifdef OPEN_MPI
 static void ask_in_progress(void) { opal_progress_register(is_over); }
 
 static int start(struct pending *pending, MPI_Request *request) {
@@ -181,6 +184,14 @@ static int wait_all(int count, void **extras, double timeout, MPI_Status *status
 
 static int start(struct pending *pending, MPI_Request *request) {
     return MPIX_Grequest_start(query, release, cancel, poll, wait_all, pending, request);
+}
+
+/* The one call that MPICH 4.0 does not let poll. */
+PUBLIC int PMPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status)
+    __attribute__((alias("MPI_Request_get_status")));
+PUBLIC int MPI_Request_get_status(MPI_Request request, int *flag, MPI_Status *status) {
+    is_over();
+    return ((__typeof__(&PMPI_Request_get_status))real_function("PMPI_Request_get_status"))(request, flag, status);
 }
 #else
 static int start(struct pending *pending, MPI_Request *request) {
