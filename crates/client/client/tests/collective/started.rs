@@ -33,8 +33,7 @@ fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_begin
     let groups: Vec<Arc<dyn Group>> = Task::group(TASKS).into_iter().map(|task| Arc::new(task) as _).collect();
     let files: Vec<_> = (0..TASKS).map(|rank| whole.with_view(view(rank)).unwrap()).collect();
     let data = pattern(TASKS * EACH, 1);
-    let start =
-        |rank: usize| files[rank].start_write_all_at(groups[rank].clone(), part(&data, rank), 0, SERVER.clone());
+    let start = |rank: usize| files[rank].start_write_all_at(groups[rank].clone(), part(&data, rank), 0, SERVER);
     let mut writes: Vec<_> = (1..TASKS).map(start).collect();
     // The last one has not begun.
     assert!(writes.iter().all(|write| !write.is_done()));
@@ -48,7 +47,7 @@ fn tasks_that_share_a_client_start_their_calls_and_none_keeps_another_from_begin
     let reads: Vec<_> = files
         .iter()
         .zip(&groups)
-        .map(|(file, group)| file.start_read_all_at(group.clone(), vec![0; EACH], 0, SERVER.clone()))
+        .map(|(file, group)| file.start_read_all_at(group.clone(), vec![0; EACH], 0, SERVER))
         .collect();
     for (rank, (read, buffer)) in reads.into_iter().map(Started::wait).enumerate() {
         assert_eq!(read.unwrap(), EACH);
