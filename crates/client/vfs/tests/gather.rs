@@ -10,7 +10,8 @@ use std::{
 use braid_client::{AttributeChanges, Config, OpenOptions, Status, Timestamp};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs, SetTime, Vfs, WriteAs,
+    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs, Options, SetTime, SlowRates, Vfs,
+    WriteAs,
 };
 use proptest::prelude::*;
 use support::{Cluster, ROOT, create, read, size, wait_for, write};
@@ -56,7 +57,8 @@ fn append(vfs: &Vfs, handle: FileHandle, record: &[u8]) {
 #[test]
 fn small_writes_that_follow_each_other_go_to_the_daemons_in_full_stretches() {
     let cluster = Cluster::start(4);
-    let vfs = gathering_mount(&cluster);
+    let fast = Options { slow: SlowRates::NONE, ..Options::default() };
+    let vfs = gathering(&cluster, cluster.serving_mount_with(cluster.config(), fast));
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.written();
     write_pieces(&vfs, handle, 0, 4 * KIB, 1024);

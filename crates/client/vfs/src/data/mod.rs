@@ -17,6 +17,8 @@
 pub mod gate;
 pub(crate) mod gather;
 mod losses;
+pub(crate) mod pace;
+pub(crate) mod stretch;
 mod table;
 mod version;
 
