@@ -159,6 +159,49 @@ fn large_writes_that_were_gathered_are_seen_by_everybody_at_once() {
 }
 
 #[test]
+fn what_others_close_sends_nothing_and_who_wrote_it_waits_for_what_is_on_its_way() {
+    let cluster = Cluster::start(4);
+    let vfs = mount(&cluster, SlowRates::ALL);
+    let (_, handle) = create(&vfs, b"f");
+    let (before, parent) = (cluster.written().0, WriteAs { owner: Some(1), ..WriteAs::default() });
+    let began = Instant::now();
+    for number in 0..5 {
+        vfs.write(handle, number * MIB, &bytes(number * MIB, MIB), parent).unwrap();
+    }
+    vfs.flush(handle, Some(2)).unwrap();
+    if began.elapsed() < GATHER_AGE / 2 {
+        assert!(cluster.written().0 - before <= 4 * MIB, "the fifth is gathered");
+    }
+    vfs.flush(handle, Some(1)).unwrap();
+    assert_eq!(cluster.written().0 - before, 5 * MIB);
+    vfs.release(handle, None).unwrap();
+}
+
+#[test]
+fn two_open_files_of_a_file_that_go_on_where_the_other_ended_keep_their_order() {
+    let cluster = Cluster::start(4);
+    let vfs = mount(&cluster, SlowRates::ALL);
+    let (file, one) = create(&vfs, b"f");
+    let two = vfs.open(file, Access::READ_WRITE).unwrap().handle;
+    for round in 0..4 {
+        for number in 0..9 {
+            let by = if number < 4 { one } else { two };
+            write(&vfs, by, number * MIB, &vec![round * 9 + number as u8; MIB as usize]);
+        }
+    }
+    vfs.release(one, None).unwrap();
+    vfs.release(two, None).unwrap();
+    let plain = cluster.client();
+    let opened = plain.open(file, &OpenOptions::new().read(true)).unwrap();
+    let mut found = vec![0; 9 * MIB as usize + 1];
+    assert_eq!(opened.read_at(&mut found, 0).unwrap() as u64, 9 * MIB);
+    for number in 0..9 {
+        let part = &found[number * MIB as usize..][..MIB as usize];
+        assert!(part.iter().all(|byte| usize::from(*byte) == 27 + number), "the last round's, part {number}");
+    }
+}
+
+#[test]
 fn large_writes_that_were_lost_are_told() {
     let mut cluster = Cluster::start(2);
     let config = Config { timeout: Duration::from_secs(2), ..cluster.config() };

@@ -2,17 +2,19 @@
 //! ones where the daemons take them slowly ([`pace`](super::pace)).
 //!
 //! ```text
-//!   write ── write lease, where the last one ended, worth it ─> run ┬─ as long as its stretch ──────> daemons, by the writer
+//!   write ── write lease, where the last one ended, worth it ─> run ┬─ as long as its stretch ──────> daemons, by the writer or, a
+//!                                                                   │                                 long one, by a thread: flight
 //!                                                                   ├─ GATHER_AGE ──────────────────> daemons, by a thread
 //!                                                                   └─ whoever must see it: settle ─> daemons, by who asks
 //!   settle: fsync, close, reads, other writes, sizes, attributes on this mount; a recall for those of others
 //! ```
 //!
 //! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
-//! the daemons before it goes; (2) a file has one run: what does not continue it goes to the daemons after it; (3) what a run
-//! could not write is told through the handle that wrote it: every write and close fails until an fsync has told it; (4) at most
-//! [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written without any lock that pages or leases
-//! wait for; what is remembered of the file's attributes goes before anybody may take the file for settled.
+//! the daemons before it goes; (2) a file has one run, and one flight before it, of the same handle: what does not continue them
+//! goes to the daemons after them; (3) what a run could not write is told through the handle that wrote it: every write and close
+//! fails until an fsync has told it; (4) at most [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written
+//! without any lock that pages or leases wait for; what is remembered of the file's attributes goes before anybody may take the file
+//! for settled.
 
 use std::{
     collections::HashMap,
@@ -24,10 +26,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{FileIndex, HeldRoom, LeaseMode, Status};
+use braid_client::{FileIndex, HeldRoom, LeaseMode};
 
 use super::{
     Data, Under,
+    flight::Flight,
     losses::Losses,
     pace::{Pace, SlowRates},
     stretch::STRETCH_BYTES,
@@ -54,16 +57,25 @@ const IDLE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Whether something is: looked at without the lock.
-    some: AtomicBool,
+    pub(super) some: AtomicBool,
     /// Held while bytes are taken in, or sent.
     state: Mutex<State>,
     /// Whose it is, also while it is being sent.
-    whose: Mutex<Option<Whose>>,
+    pub(super) whose: Mutex<Option<Whose>>,
+}
+
+impl Gathered {
+    /// This one has a part in what is gathered, or on its way.
+    fn wrote(&self, who: Whose) {
+        let mut whose = lock(&self.whose);
+        let owner = whose.map_or(who.owner, |of_run| of_run.owner.filter(|owner| who.owner == Some(*owner)));
+        *whose = Some(Whose { owner, ..who });
+    }
 }
 
 /// Whose a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Whose {
+pub(super) struct Whose {
     /// Where its open file lies in memory, which names it while the run has a part in it.
     open: usize,
     /// The process, if it is one that is known.
@@ -83,24 +95,26 @@ impl Whose {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    run: Option<Run>,
+pub(super) struct State {
+    pub(super) run: Option<Run>,
+    /// The one before it.
+    pub(super) flight: Option<Flight>,
     /// Where the last write ended.
     next: u64,
 }
 
 /// Bytes that follow one another, all of one handle.
 #[derive(Debug)]
-struct Run {
-    by: Arc<OpenFile>,
-    offset: u64,
-    bytes: Vec<u8>,
+pub(super) struct Run {
+    pub(super) by: Arc<OpenFile>,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
     /// Room for it on the daemons' disks.
-    held: HeldRoom,
+    pub(super) held: HeldRoom,
     /// Where it is full.
     until: u64,
     /// Its stretch is a long one.
-    long: bool,
+    pub(super) long: bool,
 }
 
 impl Run {
@@ -119,7 +133,7 @@ pub(crate) struct Runs {
     bytes: AtomicUsize,
     files: Mutex<Files>,
     began: Condvar,
-    losses: Losses,
+    pub(super) losses: Losses,
     pace: Pace,
 }
 
@@ -145,7 +159,7 @@ impl Runs {
     }
 
     /// A run went to the daemons in this time.
-    fn took(&self, run: &Run, took: Duration) {
+    pub(super) fn took(&self, run: &Run, took: Duration) {
         match run.long {
             true => self.pace.went_gathered(run.bytes.len(), took),
             false if run.is_full() && run.bytes.len() as u64 >= STRETCH_BYTES => {
@@ -163,9 +177,14 @@ impl Runs {
         taken <= GATHER_BYTES_MAX
     }
 
-    fn ended(&self, file: FileIndex, bytes: usize) {
-        lock(&self.files).since.remove(&file);
+    /// So many bytes are gathered no more.
+    pub(super) fn free(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Nothing of a file is.
+    pub(super) fn ended(&self, file: FileIndex) {
+        lock(&self.files).since.remove(&file);
     }
 
     fn all(&self) -> Vec<Arc<Data>> {
@@ -287,7 +306,10 @@ impl Holder {
         open.file.get()?.reserve(offset + bytes.len() as u64)?;
         while !left.is_empty() {
             let at = offset + (bytes.len() - left.len()) as u64;
-            if state.run.as_ref().is_some_and(|run| !Arc::ptr_eq(&run.by, open) || run.end() != at) {
+            let others = |by: &Arc<OpenFile>| !Arc::ptr_eq(by, open);
+            if state.run.as_ref().is_some_and(|run| others(&run.by) || run.end() != at)
+                || state.flight.as_ref().is_some_and(|flight| others(&flight.by))
+            {
                 self.write_out(data, state)?;
             }
             let begins = || {
@@ -304,24 +326,19 @@ impl Holder {
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
             }
+            data.gathered.wrote(Whose::of(open, owner));
             let (now, rest) = left.split_at(fits);
             match &mut state.run {
-                Some(run) => {
-                    if let Some(whose) = &mut *lock(&data.gathered.whose) {
-                        whose.owner = whose.owner.filter(|of_run| owner == Some(*of_run));
-                    }
-                    run.bytes.extend_from_slice(now);
-                }
+                Some(run) => run.bytes.extend_from_slice(now),
                 None => {
                     let bytes = begun(now, until - at);
                     state.run = Some(Run { by: Arc::clone(open), offset: at, bytes, held, until, long });
-                    *lock(&data.gathered.whose) = Some(Whose::of(open, owner));
                     data.gathered.some.store(true, Ordering::Release);
                     self.has_begun(data);
                 }
             }
             if at + fits as u64 == until {
-                self.write_out(data, state)?;
+                self.send_off(data, state)?;
             }
             left = rest;
         }
@@ -389,9 +406,7 @@ impl Holder {
     pub(crate) fn settle_all(&self) -> Result<()> {
         let began = self.runs.losses.begin();
         for data in self.runs.all() {
-            let settled = self.settle(&data);
-            if settled.is_err_and(|error| matches!(error.status(), Some(Status::Unreachable | Status::ConnectionLost)))
-            {
+            if self.settle(&data).is_err_and(|error| error.is_of_server_away()) {
                 break;
             }
         }
@@ -406,24 +421,6 @@ impl Holder {
     /// Where the next write is expected: an append goes where the file ends.
     pub(crate) fn expect_write(data: &Data, offset: u64) {
         lock(&data.gathered.state).next = offset;
-    }
-
-    fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
-        let Some(mut run) = state.run.take() else { return Ok(()) };
-        let (file, began) = (run.by.file.get(), Instant::now());
-        let written = file.and_then(|file| Ok(file.write_held(&mut run.held, &run.bytes, run.offset)?));
-        self.runs.took(&run, began.elapsed());
-        if let Err(error) = &written {
-            run.by.lost.note(error);
-            self.runs.losses.note(error);
-            data.ends_at(None);
-        }
-        // Their time is that of the daemons.
-        self.cache.change(&[data.file]);
-        *lock(&data.gathered.whose) = None;
-        data.gathered.some.store(false, Ordering::Release);
-        self.runs.ended(data.file, run.bytes.len());
-        written.map(drop)
     }
 }
 
