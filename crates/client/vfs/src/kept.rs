@@ -5,18 +5,21 @@
 //! promise of its directory; those of a directory under its own; (3) an answer is kept only if this mount itself
 //! changed nothing of what it is about since before the question: `Mark`; (4) at most [`FILES_MAX`] names are kept (I9);
 //! (5) a directory is *whole* when as many names are remembered as its attributes count: then what is not remembered is not
-//! there, and nobody is asked. While this mount is removing one of its names it is not, since the server may be ahead.
+//! there, and nobody is asked. While this mount is removing one of its names it is not, since the server may be ahead;
+//! (6) a listing is given, and taken in, only while this mount changes no entry of the directory: somebody else may have seen the change
+//! already.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex},
 };
 
-use braid_client::{Attributes, FileIndex, FileKind};
+use braid_client::{Attributes, DirectoryEntry, FileIndex, FileKind};
 
 use crate::{
     files::lock,
     known::{Keep, Known, Looked},
+    listed::Listing,
     promise::Promise,
     vfs::Before,
 };
@@ -48,6 +51,12 @@ struct State {
     recalled: HashMap<FileIndex, u32>,
     /// Removals that are under way, by directory.
     removing: HashMap<FileIndex, u32>,
+    /// Changes of entries that are under way, removals too, by directory.
+    changing: HashMap<FileIndex, u32>,
+    /// Entries of listings, of all directories together.
+    listed: usize,
+    /// Renames from one directory to another that this mount has made: a directory's own may have been moved.
+    moves: u64,
     changes: u64,
     changed: Vec<u64>,
 }
@@ -62,12 +71,28 @@ pub(crate) struct Removing<'a> {
 impl Drop for Removing<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.0);
-        for directory in self.directories {
-            match state.removing.get_mut(&directory) {
-                Some(under_way) if *under_way > 1 => *under_way -= 1,
-                _ => _ = state.removing.remove(&directory),
-            }
-        }
+        self.directories.iter().for_each(|directory| one_less(&mut state.removing, *directory));
+    }
+}
+
+/// Entries of these directories are being changed.
+#[derive(Debug)]
+pub(crate) struct Changing<'a> {
+    cache: &'a Cache,
+    directories: [FileIndex; 2],
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.cache.0);
+        self.directories.iter().for_each(|directory| one_less(&mut state.changing, *directory));
+    }
+}
+
+fn one_less(under_way: &mut HashMap<FileIndex, u32>, directory: FileIndex) {
+    match under_way.get_mut(&directory) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => _ = under_way.remove(&directory),
     }
 }
 
@@ -79,6 +104,9 @@ struct Directory {
     present: u64,
     files: HashMap<FileIndex, Attributes>,
     own: Option<Attributes>,
+    listing: Listing,
+    /// The directory above, and how many `moves` there had been.
+    above: Option<(FileIndex, u64)>,
     /// When this mount last changed the directory without being told how it is since.
     untold: u64,
     /// What was handed out under this or an earlier promise.
@@ -94,6 +122,9 @@ impl Default for Cache {
             names: 0,
             recalled: HashMap::new(),
             removing: HashMap::new(),
+            changing: HashMap::new(),
+            listed: 0,
+            moves: 0,
             changes: 0,
             changed: vec![0; PLACES],
         }))
@@ -129,6 +160,8 @@ impl Cache {
             present: 0,
             files: HashMap::new(),
             own: None,
+            listing: Listing::default(),
+            above: None,
             untold: 0,
             told,
         };
@@ -248,6 +281,72 @@ impl Cache {
         state.names < FILES_MAX / 2 && found.is_some_and(|found| !state.is_whole(directory, found))
     }
 
+    /// At most `count` entries of a directory after a cookie, and whether it ends with them, where nobody has to be asked and
+    /// nothing is gained by asking.
+    pub(crate) fn listed(
+        &self,
+        directory: FileIndex,
+        (cookie, count): (u64, usize),
+        holds: impl Fn(&Promise) -> bool,
+    ) -> Option<(Vec<DirectoryEntry>, bool)> {
+        let state = lock(&self.0);
+        let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
+        let is_quiet = !state.changing.contains_key(&directory);
+        let gains = state.names < FILES_MAX / 2 && !state.is_whole(directory, found);
+        if is_quiet && !gains { found.listing.after(cookie, count) } else { None }
+    }
+
+    /// Remembers what was told to come after a cookie.
+    pub(crate) fn keep_listed(
+        &self,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        cookie: u64,
+        (told, end): (&[DirectoryEntry], bool),
+        holds: impl Fn(&Promise) -> bool,
+    ) {
+        let mut state = lock(&self.0);
+        let directory = promise.directory();
+        let fresh = holds(promise) && state.is_unchanged(directory, mark) && !state.changing.contains_key(&directory);
+        if fresh && state.listed + told.len() <= FILES_MAX {
+            let more = state.under(promise).map_or(0, |found| found.listing.extend(cookie, told, end));
+            state.listed += more;
+        }
+    }
+
+    /// The directory above one, as far as it is remembered.
+    pub(crate) fn above(&self, directory: FileIndex, holds: impl Fn(&Promise) -> bool) -> Option<FileIndex> {
+        let state = lock(&self.0);
+        let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
+        found.above.filter(|(_, moves)| *moves == state.moves).map(|(above, _)| above)
+    }
+
+    /// How many moves there were, before the directory above one is asked for.
+    pub(crate) fn moves(&self) -> u64 {
+        lock(&self.0).moves
+    }
+
+    /// Remembers the directory above one: who moves it elsewhere needs the lease of its own names, too.
+    pub(crate) fn keep_above(
+        &self,
+        promise: &Arc<Promise>,
+        moves: u64,
+        above: FileIndex,
+        holds: impl Fn(&Promise) -> bool,
+    ) {
+        let mut state = lock(&self.0);
+        if holds(promise)
+            && let Some(found) = state.under(promise)
+        {
+            found.above = Some((above, moves));
+        }
+    }
+
+    /// This mount has moved a name from one directory to another, or may have.
+    pub(crate) fn moved(&self) {
+        lock(&self.0).moves += 1;
+    }
+
     /// The directory in which a file that is none has its one name, as far as that is known.
     pub(crate) fn parent(&self, file: FileIndex) -> Option<FileIndex> {
         lock(&self.0).parents.get(&file).copied()
@@ -329,12 +428,19 @@ impl Cache {
         Removing { cache: self, directories }
     }
 
+    /// This mount is about to change entries of these directories, until what comes back is dropped.
+    pub(crate) fn changing(&self, directories: [FileIndex; 2]) -> Changing<'_> {
+        let mut state = lock(&self.0);
+        directories.iter().for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
+        Changing { cache: self, directories }
+    }
+
     /// This mount has removed a name, and was told how the directory is `after` it. Who has the file open forgets its
     /// attributes by itself: it saw the call.
     pub(crate) fn remove_name(
         &self,
         (directory, name): (FileIndex, &[u8]),
-        Before { promise, mark }: &Before,
+        Before { promise, mark, .. }: &Before<'_>,
         after: Option<Attributes>,
         holds: impl Fn(&Promise) -> bool,
     ) {
@@ -435,6 +541,9 @@ impl State {
     fn count_change(&mut self, file: FileIndex) {
         self.changes += 1;
         self.changed[place(file)] = self.changes;
+        if let Some(found) = self.directories.get_mut(&file) {
+            self.listed -= std::mem::take(&mut found.listing).len();
+        }
     }
 
     /// Whether all names of a directory are remembered (5).
@@ -520,6 +629,7 @@ impl State {
         let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
         self.order.retain(|one| *one != directory);
         self.names -= found.names.len();
+        self.listed -= found.listing.len();
         for file in found.names.values().flatten().map(|(file, _)| file) {
             if self.parents.get(file) == Some(&directory) {
                 self.parents.remove(file);

@@ -29,6 +29,7 @@ mod handles;
 mod kept;
 mod known;
 mod late;
+mod listed;
 mod ops;
 mod promise;
 mod users;

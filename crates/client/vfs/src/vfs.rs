@@ -10,7 +10,7 @@ use crate::{
     error::Result,
     files::{Files, OpenFile},
     handles::{FileHandle, Handles},
-    kept::Mark,
+    kept::{Changing, Mark},
     known::{Keep, Known},
     ops::directory::OpenDirectory,
     promise::{Holder, Promise},
@@ -19,10 +19,12 @@ use crate::{
 
 /// What was so before the entries of a directory were changed.
 #[derive(Debug)]
-pub(crate) struct Before {
+pub(crate) struct Before<'a> {
     /// The directory's promise, if it was held.
     pub(crate) promise: Option<Arc<Promise>>,
     pub(crate) mark: Mark,
+    /// Nobody is given a listing meanwhile.
+    changing: Changing<'a>,
 }
 
 /// A mounted file system. Its operations are in `ops`, one a file.
@@ -162,7 +164,7 @@ impl Vfs {
         &self,
         (directory, name): (FileIndex, &[u8]),
         made: braid_client::Result<Attributes>,
-        Before { promise, mark }: Before,
+        Before { promise, mark, changing: _until_it_is_kept }: Before<'_>,
         after: Option<Attributes>,
     ) -> Result<Known> {
         let (cache, holds) = (&self.holder.cache, |promise: &Promise| self.holder.holds(promise));
@@ -181,7 +183,8 @@ impl Vfs {
     }
 
     /// Before the entries of a directory are changed: its promise, if it is held, and the moment.
-    pub(crate) fn before(&self, directory: FileIndex) -> Before {
-        Before { promise: self.holder.held_promise(directory), mark: self.holder.cache.mark() }
+    pub(crate) fn before(&self, directory: FileIndex) -> Before<'_> {
+        let changing = self.holder.cache.changing([directory; 2]);
+        Before { promise: self.holder.held_promise(directory), mark: self.holder.cache.mark(), changing }
     }
 }

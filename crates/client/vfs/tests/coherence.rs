@@ -107,6 +107,20 @@ impl Mount {
         });
     }
 
+    /// Names of a directory and what they lead to, in the order of a listing in stretches of two.
+    fn list(&self, directory: FileIndex) -> Vec<(Vec<u8>, FileIndex)> {
+        let handle = self.vfs.open_directory(directory).unwrap();
+        let (mut listed, mut cookie, mut end) = (Vec::new(), 0, false);
+        while !end {
+            let stretch = self.vfs.read_directory(handle, cookie, 2, false).unwrap();
+            cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
+            end = stretch.entries.is_empty();
+            listed.extend(stretch.entries.into_iter().map(|entry| (entry.name, entry.file)));
+        }
+        self.vfs.release_directory(handle).unwrap();
+        listed
+    }
+
     /// What a kernel does by itself to a directory that it changed.
     fn changed(&self, directories: &[FileIndex]) {
         self.memory(|memory| directories.iter().for_each(|one| _ = memory.attributes.remove(one)));
@@ -261,11 +275,21 @@ fn check(mounts: &[Mount; 2], plain: &Client, directories: &[FileIndex; 3], afte
         }
     }
     for directory in directories {
+        let mut there = Vec::new();
         for name in b'a'..=b'd' {
-            let truth = facts(plain.lstat((*directory, [name])).ok());
+            let found = plain.lstat((*directory, [name])).ok();
+            there.extend(found.as_ref().map(|found| (vec![name], found.file)));
+            let below = found.as_ref().filter(|found| found.kind == FileKind::Directory).map(|found| found.file);
+            let truth = facts(found);
             for mount in mounts {
                 assert_eq!(facts(mount.stat(*directory, &[name])), truth, "{directory} {} {after:?}", name as char);
+                below.iter().for_each(|below| assert_eq!(mount.vfs.parent(*below).unwrap(), *directory, "{after:?}"));
             }
+        }
+        for mount in mounts {
+            let mut listed = mount.list(*directory);
+            listed.sort();
+            assert_eq!(listed, there, "{directory} {after:?}");
         }
     }
 }
@@ -314,6 +338,64 @@ fn what_was_looked_up_once_is_answered_from_memory_until_somebody_changes_it() {
     let mode = AttributeChanges { mode: Some(0o644), ..AttributeChanges::none() };
     one.vfs.set_attributes(file, None, mode, false).unwrap();
     assert_eq!(look(&two), [None, Some(0o644), Some(0o600)]);
+}
+
+#[test]
+fn what_was_listed_once_is_listed_from_memory_until_somebody_changes_it() {
+    let cluster = Cluster::start(1);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let make =
+        |directory, name: &[u8]| one.vfs.make_directory(USER, directory, name, 0o755, 0).unwrap().attributes.file;
+    let (made, elsewhere) = (make(ROOT, b"d"), make(ROOT, b"e"));
+    let below = make(made, b"s");
+    for name in [b"a", b"b", b"c"] {
+        one.vfs.make_node(USER, made, name, FileKind::File, 0o600, 0, 0).unwrap();
+    }
+    let names = |mount: &Mount| -> Vec<Vec<u8>> { mount.list(made).into_iter().map(|(name, _)| name).collect() };
+    let all = [b"s", b"a", b"b", b"c"];
+    assert_eq!(names(&two), all);
+    assert_eq!(two.vfs.parent(below).unwrap(), made);
+    let before = cluster.calls();
+    for _ in 0..100 {
+        assert_eq!(names(&two), all);
+        assert_eq!(two.vfs.parent(below).unwrap(), made);
+    }
+    // Of others: signs of life.
+    assert!(cluster.calls() - before < 50, "{} calls", cluster.calls() - before);
+    one.vfs.unlink(made, b"b").unwrap();
+    assert_eq!(names(&two), [b"s", b"a", b"c"], "another mount removed one");
+    two.vfs.make_node(USER, made, b"f", FileKind::File, 0o600, 0, 0).unwrap();
+    assert_eq!(names(&two), [b"s", b"a", b"c", b"f"], "this mount made one");
+    two.vfs.rename((made, b"c"), (made, b"g"), RenameMode::Replace).unwrap();
+    assert_eq!(names(&two), [b"s", b"a", b"f", b"g"], "this mount moved one");
+    one.vfs.rename((made, b"s"), (elsewhere, b"s"), RenameMode::Replace).unwrap();
+    assert_eq!((names(&two).len(), two.vfs.parent(below).unwrap()), (3, elsewhere));
+    two.vfs.rename((elsewhere, b"s"), (made, b"t"), RenameMode::Replace).unwrap();
+    assert_eq!((names(&two).len(), two.vfs.parent(below).unwrap()), (4, made));
+}
+
+#[test]
+fn a_listing_beside_changes_of_the_same_mount_has_what_returned_before_it() {
+    let cluster = Cluster::start(1);
+    let mount = Mount::new(&cluster);
+    assert_eq!(mount.stat(ROOT, b"d"), None);
+    let made = mount.vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let mount = &mount;
+            scope.spawn(move || {
+                for number in 0..40 {
+                    let name = format!("{thread}-{number}").into_bytes();
+                    let has = |mount: &Mount| mount.list(made).iter().filter(|(found, _)| *found == name).count();
+                    mount.vfs.make_node(USER, made, &name, FileKind::File, 0o600, 0, 0).unwrap();
+                    assert_eq!((has(mount), has(mount)), (1, 1));
+                    mount.vfs.unlink(made, &name).unwrap();
+                    assert_eq!((has(mount), has(mount)), (0, 0));
+                }
+            });
+        }
+    });
+    assert_eq!(mount.list(made), []);
 }
 
 #[test]

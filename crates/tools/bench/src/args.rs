@@ -103,6 +103,9 @@ pub struct MountArgs {
     /// Measure GlusterFS and MooseFS too, from Debian's packages, which are installed (needs root)
     #[arg(long)]
     pub rivals: bool,
+    /// Measure libfuse's examples over the local file system, as with `--rivals`, and no rival
+    #[arg(long)]
+    pub passthrough: bool,
     /// Smaller sizes, once: for trying, not for publishing
     #[arg(long)]
     pub quick: bool,
@@ -130,7 +133,11 @@ pub struct MountArgs {
 impl MountArgs {
     /// The command that measures one group as this run does.
     pub fn command_of(&self, group: &str) -> String {
-        let rivals = if self.rivals { " --rivals" } else { "" };
+        let rivals = match (self.rivals, self.passthrough) {
+            (true, _) => " --rivals",
+            (false, true) => " --passthrough",
+            (false, false) => "",
+        };
         let quick = if self.quick { " --quick" } else { "" };
         let count = self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
         format!("cargo xtask bench mount {group}{rivals}{quick}{count}")

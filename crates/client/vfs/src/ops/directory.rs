@@ -1,6 +1,6 @@
-//! Listing directories. A listing is resumed by the cookie of the last entry taken: nothing is kept between two calls, so
-//! that a listing under change returns every untouched name exactly once, and going back to the beginning sees the
-//! directory anew.
+//! Listing directories. A listing is resumed by the cookie of the last entry taken: nothing is kept with the handle between two calls,
+//! so that a listing under change returns every untouched name exactly once, and going back to the beginning sees the
+//! directory anew. What is remembered under the directory's lease ([`crate::listed`]) is what the server would answer.
 
 use braid_client::{Attributes, DirectoryEntry, FileIndex};
 
@@ -61,6 +61,10 @@ impl Vfs {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
         let promise = self.holder.promise(directory);
         let holds = |promise: &Promise| self.holder.holds(promise);
+        if !with_attributes && let Some((entries, end)) = self.holder.cache.listed(directory, (cookie, count), holds) {
+            let kept = vec![Kept { name: false, attributes: false }; entries.len()];
+            return Ok(Stretch { entries, end, keep: Keep::default(), kept });
+        }
         let with_attributes =
             with_attributes || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
         let gathered = with_attributes && !self.holder.runs.is_empty();
@@ -78,6 +82,9 @@ impl Vfs {
             };
             stretch.kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
         }
+        if let Some(promise) = &promise {
+            self.holder.cache.keep_listed(promise, mark, cookie, (&stretch.entries, stretch.end), holds);
+        }
         stretch.keep = Keep { name: promise.clone(), attributes: promise };
         Ok(stretch)
     }
@@ -87,7 +94,16 @@ impl Vfs {
     /// # Errors
     /// The directory is gone; the cluster is not reached.
     pub fn parent(&self, directory: FileIndex) -> Result<FileIndex> {
-        Ok(self.client().lstat((directory, b".."))?.file)
+        let (cache, holds) = (&self.holder.cache, |promise: &Promise| self.holder.holds(promise));
+        if let Some(above) = cache.above(directory, holds) {
+            return Ok(above);
+        }
+        let (promise, moves) = (self.holder.promise(directory), cache.moves());
+        let above = self.client().lstat((directory, b".."))?.file;
+        if let Some(promise) = promise {
+            cache.keep_above(&promise, moves, above, holds);
+        }
+        Ok(above)
     }
 
     /// Forces the names in a directory to disk (I6). Of the root, everything: see [`Vfs::sync_all`].

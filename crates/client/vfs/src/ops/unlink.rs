@@ -32,7 +32,7 @@ impl Vfs {
         self.removed(at, &before, done)
     }
 
-    fn removed(&self, at: (FileIndex, &[u8]), before: &Before, done: braid_client::Result<Removed>) -> Result<()> {
+    fn removed(&self, at: (FileIndex, &[u8]), before: &Before<'_>, done: braid_client::Result<Removed>) -> Result<()> {
         let cache = &self.holder.cache;
         match done {
             Ok(removed) => cache.remove_name(at, before, removed.directory, |promise| self.holder.holds(promise)),

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   repetitions ─► groups ─► subjects in turn: ext4, braid, (gluster, moosefs)     A B C D A B C D
-//!                               │         (passthrough, in the first group: what FUSE costs by itself)
+//!                               │         (passthrough, where bytes and names are counted: what FUSE costs by itself)
 //!                               ├── cold: unmounted and mounted again, the servers' caches stay warm
 //!                               └── samples ─► medians ─► bars: a ratio to the local or to the best networked one
 //! ```

@@ -1,4 +1,5 @@
-//! What FUSE itself costs: libfuse's example `passthrough` over a local directory, as Debian has its source.
+//! What FUSE itself costs: libfuse's examples over a local directory, as Debian has their source. `passthrough` finds everything by its
+//! path and has the kernel remember nothing; `passthrough_ll` with `cache=always` has it remember all for a day.
 
 use std::{
     fs,
@@ -7,36 +8,68 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use super::shell::{need, sh};
+use super::{
+    shell::{need, sh},
+    subject,
+};
 use crate::cleanup::Cleanup;
 
-const SOURCE: &str = "/usr/share/doc/libfuse3-dev/examples/passthrough.c";
+const SOURCES: &str = "/usr/share/doc/libfuse3-dev/examples";
 
 const BUILD: &str = r#"
 mkdir -p "$1/mount" "$1/below"
-cc -O2 -Wall -D_FILE_OFFSET_BITS=64 "$2" $(pkg-config --cflags --libs fuse3) -o "$1/passthrough"
+cc -O2 -D_FILE_OFFSET_BITS=64 "$2" $(pkg-config --cflags --libs fuse3) -o "$1/example"
 "#;
 
-const MOUNT: &str = r#""$1/passthrough" -o "modules=subdir,subdir=$1/below" "$1/mount""#;
+/// Which of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Example {
+    Passthrough,
+    PassthroughLl,
+}
 
-/// A mount of it. Dropping it unmounts it.
+impl Example {
+    /// Its name in the report, and that of its source.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Passthrough => subject::PASSTHROUGH,
+            Self::PassthroughLl => subject::PASSTHROUGH_LL,
+        }
+    }
+
+    fn mount(self) -> &'static str {
+        match self {
+            Self::Passthrough => r#""$1/example" -o "modules=subdir,subdir=$1/below" "$1/mount""#,
+            Self::PassthroughLl => r#""$1/example" -o "source=$1/below,cache=always" "$1/mount""#,
+        }
+    }
+}
+
+/// A mount of one. Dropping it unmounts it.
 pub struct Passthrough {
+    example: Example,
     dir: PathBuf,
     _cleanup: Cleanup,
 }
 
 impl Passthrough {
     /// Builds it, with what is missing installed, and mounts it in a new directory.
-    pub fn start(dir: &Path) -> Result<Self> {
+    pub fn start(dir: &Path, example: Example) -> Result<Self> {
+        let source = format!("{SOURCES}/{}.c", example.name());
         need("cc", &["gcc", "libc6-dev"])?;
         need("pkg-config", &["pkg-config"])?;
-        need(SOURCE, &["libfuse3-dev", "fuse3"])?;
+        need(&source, &["libfuse3-dev", "fuse3"])?;
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new("umount -l \"$1/mount\"", &[&dir.display().to_string()])?;
-        let passthrough = Self { dir: dir.to_owned(), _cleanup: cleanup };
-        sh(BUILD, &[&passthrough.show(), SOURCE]).context("building libfuse's passthrough")?;
-        sh(MOUNT, &[&passthrough.show()]).context("mounting it")?;
+        let passthrough = Self { example, dir: dir.to_owned(), _cleanup: cleanup };
+        sh(BUILD, &[&passthrough.show(), &source]).with_context(|| format!("building libfuse's {}", example.name()))?;
+        sh(example.mount(), &[&passthrough.show()]).context("mounting it")?;
         Ok(passthrough)
+    }
+
+    /// Which it is.
+    pub fn example(&self) -> Example {
+        self.example
     }
 
     /// Where it is mounted.
@@ -46,7 +79,7 @@ impl Passthrough {
 
     /// A new client.
     pub fn remount(&self) -> Result<()> {
-        sh(&format!("umount \"$1/mount\"; {MOUNT}"), &[&self.show()]).map(drop)
+        sh(&format!("umount \"$1/mount\"; {}", self.example.mount()), &[&self.show()]).map(drop)
     }
 
     fn show(&self) -> String {

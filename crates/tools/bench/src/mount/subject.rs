@@ -10,7 +10,12 @@ use anyhow::{Context, Result};
 use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
 
-use super::{gluster::Gluster, moosefs::MooseFs, passthrough::Passthrough, shell::sh};
+use super::{
+    gluster::Gluster,
+    moosefs::MooseFs,
+    passthrough::{Example, Passthrough},
+    shell::sh,
+};
 use crate::{args::MountArgs, bench::Bench};
 
 /// The local file system.
@@ -21,8 +26,12 @@ pub const OURS: &str = "braid";
 pub const RIVALS: &[&str] = &["gluster", "moosefs"];
 /// libfuse's example over the local file system: what FUSE itself costs.
 pub const PASSTHROUGH: &str = "passthrough";
+/// Its other example, which has the kernel remember names, attributes and bytes: what FUSE costs where nothing is asked twice.
+pub const PASSTHROUGH_LL: &str = "passthrough_ll";
 /// All, in the order of the report.
-pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, OURS, "gluster", "moosefs"];
+pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, PASSTHROUGH_LL, OURS, "gluster", "moosefs"];
+/// Groups in which the second example is measured: where it differs from the first.
+const OF_NAMES: &[&str] = &["names", "tree", "clone"];
 
 /// One file system.
 pub struct Subject {
@@ -43,12 +52,13 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     let dir = bench.scratch.join("local");
     fs::create_dir(&dir)?;
     let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
-    if args.rivals {
-        for rival in [passthrough as fn(&Bench) -> Result<Subject>, gluster, moosefs] {
-            match rival(bench) {
-                Ok(subject) => subjects.push(subject),
-                Err(error) => bench.note(format!("left out: {error:#}")),
-            }
+    let (fuse, rivals) = (args.rivals || args.passthrough, args.rivals);
+    let others: [(bool, fn(&Bench) -> Result<Subject>); 4] =
+        [(fuse, passthrough), (fuse, passthrough_ll), (rivals, gluster), (rivals, moosefs)];
+    for (_, other) in others.into_iter().filter(|(wanted, _)| *wanted) {
+        match other(bench) {
+            Ok(subject) => subjects.push(subject),
+            Err(error) => bench.note(format!("left out: {error:#}")),
         }
     }
     Ok(subjects)
@@ -64,7 +74,16 @@ pub fn braid(bench: &Bench) -> Result<Subject> {
 }
 
 fn passthrough(bench: &Bench) -> Result<Subject> {
-    let passthrough = Passthrough::start(&bench.scratch.join("passthrough")).context("passthrough")?;
+    example(bench, Example::Passthrough)
+}
+
+fn passthrough_ll(bench: &Bench) -> Result<Subject> {
+    example(bench, Example::PassthroughLl)
+}
+
+fn example(bench: &Bench, example: Example) -> Result<Subject> {
+    let name = example.name();
+    let passthrough = Passthrough::start(&bench.scratch.join(name), example).context(name)?;
     Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
@@ -81,18 +100,25 @@ fn moosefs(bench: &Bench) -> Result<Subject> {
 impl Subject {
     /// Its name in the report.
     pub fn name(&self) -> &'static str {
-        match self.kind {
+        match &self.kind {
             Kind::Local => LOCAL,
-            Kind::Passthrough(_) => PASSTHROUGH,
+            Kind::Passthrough(passthrough) => passthrough.example().name(),
             Kind::Braid(_) => OURS,
             Kind::Gluster(_) => RIVALS[0],
             Kind::MooseFs(_) => RIVALS[1],
         }
     }
 
-    /// Whether it is measured in a group: the passthrough's only use is to say what a byte costs.
+    /// Whether it is measured in a group: the examples say what a byte costs, and what a name does.
     pub fn takes_part(&self, group: &str) -> bool {
-        !matches!(self.kind, Kind::Passthrough(_)) || group == "sequential"
+        let of_names = OF_NAMES.contains(&group);
+        match &self.kind {
+            Kind::Passthrough(passthrough) => match passthrough.example() {
+                Example::Passthrough => of_names || group == "sequential",
+                Example::PassthroughLl => of_names,
+            },
+            _ => true,
+        }
     }
 
     /// Where its files are.

@@ -14,7 +14,10 @@ use super::{
     taking::Taking,
     tasks::{CALL_BYTES, Task, WAYS, Way, fill},
 };
-use crate::{measure::Measure, mount::passthrough::Passthrough};
+use crate::{
+    measure::Measure,
+    mount::passthrough::{Example, Passthrough},
+};
 
 /// `mount`: with the client's line as the limit, then with those of one to four daemons.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
@@ -118,7 +121,7 @@ pub fn dd(file: &Path, way: Way, block: u64, start: u64, bytes: u64) -> Command 
 pub fn fuse_cpu(papers: &Papers, block: u64) -> Result<f64> {
     const BYTES: u64 = 64 << 20;
     let dir = tempfile::tempdir_in(&papers.dir)?;
-    let passthrough = Passthrough::start(dir.path())?;
+    let passthrough = Passthrough::start(dir.path(), Example::Passthrough)?;
     let file = passthrough.point().join("file");
     let write = || succeed(&mut dd(&file, Way::Write, block, 0, BYTES));
     write()?;

@@ -16,7 +16,11 @@ use super::{
     taking::Taking,
     tasks::{Task, WAYS, Way, fill},
 };
-use crate::{measure::Measure, mount::passthrough::Passthrough, stats::Summary};
+use crate::{
+    measure::Measure,
+    mount::passthrough::{Example, Passthrough},
+    stats::Summary,
+};
 
 const CLIENTS: usize = 8;
 const DAEMONS: usize = 6;
@@ -37,7 +41,7 @@ pub fn run(papers: &Papers) -> Result<Vec<Measure>> {
     let shared: Vec<Task> = (0..CLIENTS).map(|at| Task::new(at, "/shared", at as u64 * bytes, bytes)).collect();
     let mounts: Vec<Mount> = (0..CLIENTS).map(|client| Mount::new(papers, lab, client)).collect::<Result<_>>()?;
     let dir = tempfile::tempdir_in(&papers.dir)?;
-    let passthrough = Passthrough::start(dir.path())?;
+    let passthrough = Passthrough::start(dir.path(), Example::Passthrough)?;
     let mut all = Vec::new();
     for (kind, tasks) in [("separate", &separate), ("one_file", &shared)] {
         let tasks: Vec<Task> = tasks.iter().map(|task| task.in_calls_of(LARGE_BYTES)).collect();
