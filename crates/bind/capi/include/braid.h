@@ -418,6 +418,19 @@ struct braid_request *braid_pread_start(int file,
 struct braid_request *braid_pwrite_start(int file, const void *buffer, size_t bytes, int64_t at);
 
 /**
+ * Starts braid_preadv. The array of pieces is the program's again at once, their memory after braid_wait.
+ */
+struct braid_request *braid_preadv_start(int file,
+                                         const struct iovec *iov,
+                                         int count,
+                                         int64_t at);
+
+/**
+ * Starts braid_pwritev; otherwise as braid_preadv_start.
+ */
+struct braid_request *braid_pwritev_start(int file, const struct iovec *iov, int count, int64_t at);
+
+/**
  * Starts braid_read_list. The array of pieces is the program's again at once, their memory after braid_wait.
  */
 struct braid_request *braid_read_list_start(int file,
@@ -498,6 +511,28 @@ ssize_t braid_pwrite_all(int file,
 int braid_refuse_all(const struct braid_group *group,
                      int error,
                      const char *why);
+
+/**
+ * Starts braid_pread_all; otherwise as braid_pread_start. A function of the program's that the group was made of is called on a thread
+ * of the library. Calls of one group go on one after the other: wait for this one before the next is made or started. What makes no
+ * sense is told by braid_wait, as in the other tasks; NULL, when the group is none.
+ */
+struct braid_request *braid_pread_all_start(int file,
+                                            const struct braid_group *group,
+                                            void *buffer,
+                                            size_t bytes,
+                                            int64_t at,
+                                            int how);
+
+/**
+ * Starts braid_pwrite_all; otherwise as braid_pread_all_start.
+ */
+struct braid_request *braid_pwrite_all_start(int file,
+                                             const struct braid_group *group,
+                                             const void *buffer,
+                                             size_t bytes,
+                                             int64_t at,
+                                             int how);
 
 /**
  * The 1996 paper's requests on a descriptor: one of BRAID_GET_MOUNT, BRAID_GET_METADATA, BRAID_SET_METADATA,
@@ -684,7 +719,7 @@ int braid_group_gather(const struct braid_group *group,
                        uint32_t timeout_ms);
 
 /**
- * Leaves a group and frees it; NULL is nothing. To the others of a group over TCP the task is lost.
+ * Leaves a group and frees it; NULL is nothing. Calls of it that were started go on. To the others of a group over TCP the task is lost.
  */
 void braid_group_free(struct braid_group *group);
 

@@ -10,15 +10,15 @@ use std::{
 };
 
 use braid_client::Started;
-use libc::ssize_t;
+use libc::{iovec, ssize_t};
 
 use crate::{
     border::{
         Failure, Outcome, call,
-        pointers::{array, memory, position, value},
+        pointers::{array, memory, pieces, pieces_mut, position, value},
         process, table,
     },
-    file::{OpenFile, readable, writable},
+    file::{OpenFile, readable, seek, writable},
     list::{self, braid_piece},
 };
 
@@ -70,6 +70,40 @@ pub unsafe extern "C" fn braid_pwrite_start(
         let buffer: &'static [u8] = unsafe { array(buffer.cast(), bytes, "buffer") }?;
         let file = open.file();
         start(&open, move || Ok(file.write_vectored_at(&[IoSlice::new(buffer)], at)? as ssize_t))
+    })
+}
+
+/// Starts braid_preadv. The array of pieces is the program's again at once, their memory after braid_wait.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_preadv_start(
+    file: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: i64,
+) -> *mut braid_request {
+    call(|| {
+        let (open, at) = (readable(file)?, position(at, "position")?);
+        // SAFETY: as above.
+        let mut buffers: Vec<IoSliceMut<'static>> = unsafe { pieces_mut(iov, seek::count(count)?) }?;
+        let file = open.file();
+        start(&open, move || Ok(file.read_vectored_at(&mut buffers, at)? as ssize_t))
+    })
+}
+
+/// Starts braid_pwritev; otherwise as braid_preadv_start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pwritev_start(
+    file: c_int,
+    iov: *const iovec,
+    count: c_int,
+    at: i64,
+) -> *mut braid_request {
+    call(|| {
+        let (open, at) = (writable(file)?, position(at, "position")?);
+        // SAFETY: as above.
+        let buffers: Vec<IoSlice<'static>> = unsafe { pieces(iov, seek::count(count)?) }?;
+        let file = open.file();
+        start(&open, move || Ok(file.write_vectored_at(&buffers, at)? as ssize_t))
     })
 }
 
@@ -143,7 +177,7 @@ pub unsafe extern "C" fn braid_wait(request: *mut braid_request) -> ssize_t {
     call(|| {
         // SAFETY: as above.
         check_process(unsafe { value(request, "request") }?)?;
-        // SAFETY: as above; it was made from a box by `start`.
+        // SAFETY: as above; it was made from a box by `hand_out`.
         let request = unsafe { Box::from_raw(request) };
         // A panic of the call goes on here, to the border.
         request.started.wait()
@@ -160,6 +194,9 @@ fn check_process(request: &braid_request) -> Outcome<()> {
 }
 
 fn start(open: &OpenFile, work: impl FnOnce() -> Outcome<ssize_t> + Send + 'static) -> Outcome<*mut braid_request> {
-    let started = open.cluster.client.start(move |_| work());
-    Ok(ptr::from_mut(Box::leak(Box::new(braid_request { started, process: process::mark() }))))
+    Ok(hand_out(open.cluster.client.start(move |_| work())))
+}
+
+pub(crate) fn hand_out(started: Started<Outcome<ssize_t>>) -> *mut braid_request {
+    ptr::from_mut(Box::leak(Box::new(braid_request { started, process: process::mark() })))
 }

@@ -94,7 +94,7 @@ pub unsafe extern "C" fn braid_refuse_all(group: *const braid_group, error: c_in
 }
 
 /// Tells the others why this task does not take part.
-fn refuse(group: &dyn Group, failure: &Failure) {
+pub(crate) fn refuse(group: &dyn Group, failure: &Failure) {
     // Whether they heard it or not, what this task says is its own failure.
     let _ = refuse_all(group, &refusal(failure), REFUSAL_TIME);
 }
@@ -104,7 +104,7 @@ fn refusal(failure: &Failure) -> Error {
     Error::new(of_errno.copied().unwrap_or(Status::Invalid), failure.text.as_str())
 }
 
-fn options(how: c_int) -> Outcome<CollectiveOptions> {
+pub(crate) fn options(how: c_int) -> Outcome<CollectiveOptions> {
     let mode = match how & !BRAID_COLLECTIVE_NO_OVERLAP {
         BRAID_COLLECTIVE_AUTO => CollectiveMode::Auto,
         BRAID_COLLECTIVE_SERVER => CollectiveMode::Server,

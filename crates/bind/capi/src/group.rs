@@ -10,7 +10,7 @@
 use std::{
     ffi::{c_char, c_int, c_void},
     ptr,
-    sync::{Mutex, TryLockError},
+    sync::{Arc, Mutex, TryLockError},
     time::Duration,
 };
 
@@ -42,7 +42,7 @@ pub type braid_all_gather =
 /// One task's place among the tasks of a parallel program.
 #[allow(non_camel_case_types)]
 pub struct braid_group {
-    group: Box<dyn Group>,
+    group: Arc<dyn Group>,
     /// The process that made it.
     process: u32,
 }
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn braid_group_gather(
     })
 }
 
-/// Leaves a group and frees it; NULL is nothing. To the others of a group over TCP the task is lost.
+/// Leaves a group and frees it; NULL is nothing. Calls of it that were started go on. To the others of a group over TCP the task is lost.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn braid_group_free(group: *mut braid_group) {
     if !group.is_null() {
@@ -135,8 +135,19 @@ pub(crate) unsafe fn of<'a>(group: *const braid_group) -> Outcome<&'a dyn Group>
     Ok(&*group.group)
 }
 
+/// The same, for a call that may outlast `braid_group_free`.
+///
+/// # Safety
+/// As [`of`].
+pub(crate) unsafe fn shared(group: *const braid_group) -> Outcome<Arc<dyn Group>> {
+    // SAFETY: the caller's promise.
+    unsafe { of(group) }?;
+    // SAFETY: as above; `of` has seen that it is not NULL.
+    Ok(Arc::clone(&unsafe { &*group }.group))
+}
+
 fn hand_out(group: impl Group + 'static) -> *mut braid_group {
-    ptr::from_mut(Box::leak(Box::new(braid_group { group: Box::new(group), process: process::mark() })))
+    ptr::from_mut(Box::leak(Box::new(braid_group { group: Arc::new(group), process: process::mark() })))
 }
 
 /// A group whose exchange is a function of the program.
@@ -152,7 +163,8 @@ struct Calling {
 /// What the program's function is given.
 struct Context(*mut c_void);
 
-// SAFETY: libbraid does nothing with it but hand it on, on the thread that made the call of the group.
+// SAFETY: libbraid does nothing with it but hand it on, on the thread that makes the call of the group, or, for a call that was
+// started, on one of its own, as `braid_pread_all_start` says.
 unsafe impl Send for Context {}
 // SAFETY: as above; `Calling::meeting` keeps two threads from it at once.
 unsafe impl Sync for Context {}

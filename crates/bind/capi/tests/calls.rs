@@ -51,6 +51,13 @@ fn tasks_read_and_write_together_through_the_daemons_and_share_every_failure() {
 }
 
 #[test]
+fn collective_calls_are_started_too_and_a_task_goes_on_before_the_others_have_begun() {
+    let cluster = run("started", 3);
+    let (collectives, joins) = cluster.collectives();
+    assert!(collectives > 0 && joins > 0, "{collectives} collective requests, {joins} joins");
+}
+
+#[test]
 fn tasks_find_each_other_over_tcp() {
     run("tcp", 2);
 }

@@ -4,11 +4,9 @@
  *   how        blocking | nonblocking | split in two
  *
  * A collective call that blocks, or is split, is one of all ranks where the daemons do that faster (together.c); else each rank's independent
- * one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call does its work when it is started and is
- * complete then, which the standard allows; it never waits for other ranks, and nothing overlaps yet. */
+ * one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call goes on while the program computes
+ * (background.c), each rank's by itself: it never waits for other ranks. */
 #include "shim.h"
-
-#include <stdlib.h>
 
 enum where { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
 
@@ -30,8 +28,9 @@ static int refused(struct file *file, enum where where) {
     return MPI_SUCCESS;
 }
 
-/* Does it. `starts_only`: the pointer moves by what was asked for, since nobody knows yet what comes (MPI-4.1 14.4.1). */
-static int done(struct file *file, struct access access, int starts_only, int64_t *moved) {
+/* Does it, or starts it where `started` is given: then the pointer moves by what was asked for, since nobody knows yet what comes
+ * (MPI-4.1 14.4.1). */
+static int done(struct file *file, struct access access, struct pending **started, int64_t *moved) {
     int64_t at = 0, bytes = 0;
     *moved = 0;
     int code = refused(file, access.where);
@@ -56,9 +55,11 @@ static int done(struct file *file, struct access access, int starts_only, int64_
     }
     if (access.who == TOGETHER && goes_together(file, access.direction))
         code = transfer_together(file, access.direction, code, at, access.buffer, access.count, access.type, moved);
+    else if (code == MPI_SUCCESS && started)
+        code = transfer_start(file, access.direction, at, access.buffer, access.count, access.type, started);
     else if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
     if (access.where == INDIVIDUAL) {
-        if (code == MPI_SUCCESS) file->position += starts_only ? bytes : *moved;
+        if (code == MPI_SUCCESS) file->position += started ? bytes : *moved;
         pthread_mutex_unlock(&file->moving);
     }
     return code;
@@ -66,38 +67,17 @@ static int done(struct file *file, struct access access, int starts_only, int64_
 
 static int blocking(struct file *file, struct access access, MPI_Status *status) {
     int64_t moved;
-    int code = done(file, access, 0, &moved);
+    int code = done(file, access, NULL, &moved);
     if (code == MPI_SUCCESS) give_status(status, moved);
     return failed(file, code);
 }
 
-static int query(void *extra, MPI_Status *status) {
-    give_status(status, *(int64_t *)extra);
-    status->MPI_SOURCE = MPI_UNDEFINED;
-    status->MPI_TAG = MPI_UNDEFINED;
-    return MPI_SUCCESS;
-}
-
-static int release(void *extra) {
-    free(extra);
-    return MPI_SUCCESS;
-}
-
-static int cancel(void *extra, int complete) {
-    (void)extra, (void)complete;
-    return MPI_SUCCESS; /* what is done cannot be cancelled */
-}
-
 static int nonblocking(struct file *file, struct access access, MPI_Request *request) {
-    int64_t *moved = malloc(sizeof *moved);
-    if (!moved) abort();
-    int code = done(file, access, 1, moved);
-    if (code == MPI_SUCCESS) code = MPI_Grequest_start(query, release, cancel, moved, request);
-    if (code != MPI_SUCCESS) {
-        free(moved);
-        return failed(file, code);
-    }
-    return MPI_Grequest_complete(*request);
+    struct pending *pending = NULL;
+    int64_t moved;
+    int code = done(file, access, &pending, &moved);
+    if (code == MPI_SUCCESS) code = request_of(pending, request);
+    return failed(file, code);
 }
 
 static int begin(struct file *file, struct access access, enum split split) {
@@ -106,7 +86,7 @@ static int begin(struct file *file, struct access access, enum split split) {
         if (access.who == TOGETHER && goes_together(file, access.direction)) refuse_together(file, code);
         return failed(file, code);
     }
-    int code = done(file, access, 0, &file->split_bytes);
+    int code = done(file, access, NULL, &file->split_bytes);
     if (code == MPI_SUCCESS) file->split = split;
     return failed(file, code);
 }

@@ -32,11 +32,18 @@ void layout_hints(MPI_Info info, struct braid_layout *layout) {
     if (first >= 0 && first < 4096) layout->first_iod = (int32_t)first;
 }
 
+void take_nonblocking(struct file *file, const char *how) {
+    if (how && !strcmp(how, "at_once")) file->at_once = 1;
+    if (how && !strcmp(how, "background")) file->at_once = 0;
+    if (!can_be_asked()) file->at_once = 1;
+}
+
 void take_hints(struct file *file, MPI_Info info, const char *way) {
     char value[MPI_MAX_INFO_VAL + 1];
     /* The first three are facts of a file that exists. */
     for (size_t at = 3; at < sizeof KNOWN / sizeof *KNOWN; at++)
         if (hint(info, KNOWN[at], value)) MPI_Info_set(file->info, KNOWN[at], value);
+    if (hint(info, "braid_nonblocking", value)) take_nonblocking(file, value);
     if (hint(info, "braid_collective", value)) way = value;
     agree_on_way(file, way ? way_of(way) : -1);
 }
@@ -66,5 +73,6 @@ DEFINE(get_info, MPI_File handle, MPI_Info *info) {
         MPI_Info_set(*info, "start_iodevice", text);
     }
     MPI_Info_set(*info, "braid_collective", name_of_way(file->way));
+    MPI_Info_set(*info, "braid_nonblocking", file->at_once ? "at_once" : "background");
     return MPI_SUCCESS;
 }

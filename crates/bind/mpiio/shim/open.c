@@ -93,6 +93,16 @@ static void name_shared(struct file *file) {
     if (asprintf(&file->shared_path, "%.*s.%.200s.shared-%016llx", (int)(name - file->path), file->path, name, nonce) < 0) abort();
 }
 
+void hold_file(struct file *file) { __atomic_add_fetch(&file->users, 1, __ATOMIC_RELAXED); }
+
+void drop_file(struct file *file) {
+    if (__atomic_sub_fetch(&file->users, 1, __ATOMIC_ACQ_REL) > 0) return;
+    pthread_mutex_destroy(&file->moving);
+    free(file->shared_path);
+    free(file->path);
+    free(file);
+}
+
 static void dismantle(struct file *file) {
     drop_view(file);
     if (file->shared >= 0) braid_close(file->shared);
@@ -100,10 +110,8 @@ static void dismantle(struct file *file) {
     braid_group_free(file->group);
     if (file->info != MPI_INFO_NULL) MPI_Info_free(&file->info);
     MPI_Comm_free(&file->comm);
-    pthread_mutex_destroy(&file->moving);
-    free(file->shared_path);
-    free(file->path);
-    free(file);
+    file->handle = MPI_FILE_NULL;
+    drop_file(file);
 }
 
 /* Rank 0 makes the file; the others find it. */
@@ -117,6 +125,7 @@ static int open_all(struct file *file, MPI_Info info) {
     MPI_Info_create(&file->info);
     name_shared(file);
     code = set_view(file, 0, MPI_BYTE, MPI_BYTE, NATIVE);
+    take_nonblocking(file, getenv("BRAID_MPIIO_NONBLOCKING"));
     take_hints(file, info, getenv("BRAID_MPIIO_COLLECTIVE"));
     file->group = braid_group_calling((uint32_t)file->rank, (uint32_t)file->size, all_gather, file);
     if (!file->group && code == MPI_SUCCESS) code = error_of_errno(file->path);
@@ -136,6 +145,7 @@ DEFINE(open, MPI_Comm comm, const char *name, int amode, MPI_Info info, MPI_File
     *handle = MPI_FILE_NULL;
     struct file *file = calloc(1, sizeof *file);
     if (!file) abort();
+    file->users = 1;
     file->amode = amode;
     file->path = path;
     file->handle = MPI_FILE_NULL;
@@ -166,6 +176,7 @@ DEFINE(close, MPI_File *handle) {
     struct file *file = ours(*handle);
     if (!file) return REAL(close)(handle);
     if (file->split != NO_SPLIT) return failed(file, error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended"));
+    finish_all(file);
     /* MPI-4.1 14.2.2: as if MPI_File_sync were called. */
     int code = file->dirty && braid_fsync(file->whole) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
     if (file->shared >= 0 && braid_close(file->shared) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->shared_path);

@@ -68,6 +68,8 @@ struct file {
     struct braid_group *group;
     /* Whether this rank wrote since it last synced. */
     int dirty;
+    /* Whether nonblocking calls are over when they are started; and who holds the file's memory: itself while it is open, requests. */
+    int at_once, users;
 };
 
 /* open.c: the descriptor of the cluster, or -1. */
@@ -76,6 +78,10 @@ int cluster_of_process(void);
 /* names.c: the path of a name that is ours, to be freed; NULL for others. */
 char *path_of(const char *name);
 char *path_of_all(MPI_Comm comm, const char *name);
+
+/* open.c: the memory of a file. */
+void hold_file(struct file *file);
+void drop_file(struct file *file);
 
 /* files.c */
 void *real_function(const char *name);
@@ -102,6 +108,16 @@ int64_t listed_bytes_below(const struct listed *listed, int64_t offset);
 void listed_range(const struct listed *listed, int64_t at, int64_t bytes, int64_t *first, int64_t *length);
 int listed_read(struct file *file, int64_t at, char *memory, int64_t bytes, int64_t *moved);
 
+/* What a call moves: the memory as libbraid takes it, packed where it is not one run in the file's representation; `own`: a type that is
+ * the call's. */
+struct staged {
+    void *buffer;
+    MPI_Count count;
+    MPI_Datatype type, own;
+    char *memory, *packed;
+    int64_t bytes;
+};
+
 /* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. `transfer_together` is of all ranks:
  * also one that has failed, whose `code` says so, calls it. */
 enum direction { READING, WRITING };
@@ -109,9 +125,22 @@ int transfer(struct file *file, enum direction direction, int64_t at, void *buff
              int64_t *moved);
 int transfer_together(struct file *file, enum direction direction, int code, int64_t at, void *buffer, MPI_Count count,
                       MPI_Datatype type, int64_t *moved);
+int stage(struct file *file, enum direction direction, int64_t at, struct staged *staged);
+int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved);
+/* For a call that goes on when the program may have freed its type. */
+void keep_type(struct staged *staged);
 int bytes_of(struct file *file, MPI_Count count, MPI_Datatype type, int64_t *bytes);
 int at_of(struct file *file, MPI_Offset offset, int64_t *at);
 void give_status(MPI_Status *status, int64_t bytes);
+
+/* background.c: whether this MPI's progress can be asked to look after calls; a call that is started, and its request; what is under
+ * way of a file. */
+struct pending;
+int can_be_asked(void);
+int transfer_start(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
+                   struct pending **started);
+int request_of(struct pending *pending, MPI_Request *request);
+void finish_all(struct file *file);
 
 /* shared.c: the shared pointer, in bytes of the view's stream; fetched, and moved on by `bytes`. */
 int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at);
@@ -129,6 +158,7 @@ void refuse_together(struct file *file, int code);
 
 /* info.c: of all ranks, when the view is set. `way`: what holds where no hint says who carries collective calls out, or NULL. */
 void take_hints(struct file *file, MPI_Info info, const char *way);
+void take_nonblocking(struct file *file, const char *how);
 void layout_hints(MPI_Info info, struct braid_layout *layout);
 
 /* view.c: `set_view` for the default view, of bytes, too. Where in the file the byte at a position of the view's stream lies, of a view

@@ -105,16 +105,7 @@ static int from_bottom(struct file *file, void **buffer, MPI_Count *count, MPI_D
     return MPI_Type_commit(moved);
 }
 
-/* What a call moves: the memory as libbraid takes it, packed where it is not one run in the file's representation. */
-struct staged {
-    void *buffer;
-    MPI_Count count;
-    MPI_Datatype type, from_bottom;
-    char *memory, *packed;
-    int64_t bytes;
-};
-
-static int stage(struct file *file, enum direction direction, int64_t at, struct staged *staged) {
+int stage(struct file *file, enum direction direction, int64_t at, struct staged *staged) {
     int64_t bytes;
     int code = bytes_of(file, staged->count, staged->type, &bytes);
     if (code != MPI_SUCCESS || bytes == 0) return code;
@@ -135,9 +126,9 @@ static int stage(struct file *file, enum direction direction, int64_t at, struct
         return MPI_SUCCESS;
     }
     if (!staged->buffer) {
-        code = from_bottom(file, &staged->buffer, &staged->count, staged->type, &staged->from_bottom);
+        code = from_bottom(file, &staged->buffer, &staged->count, staged->type, &staged->own);
         if (code != MPI_SUCCESS) return code;
-        staged->type = staged->from_bottom;
+        staged->type = staged->own;
     }
     staged->packed = malloc((size_t)bytes);
     if (!staged->packed) return error_of(MPI_ERR_NO_MEM, file->path, "no memory to pack the data");
@@ -147,11 +138,17 @@ static int stage(struct file *file, enum direction direction, int64_t at, struct
     return convert(file, WRITING, staged->buffer, staged->count, staged->type, staged->packed, bytes);
 }
 
-static int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved) {
+void keep_type(struct staged *staged) {
+    if (!staged->packed || staged->own != MPI_DATATYPE_NULL) return;
+    MPI_Type_dup(staged->type, &staged->own);
+    staged->type = staged->own;
+}
+
+int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved) {
     if (code == MPI_SUCCESS && direction == READING && staged->packed && moved > 0)
         code = convert(file, READING, staged->buffer, staged->count, staged->type, staged->packed, staged->bytes);
     free(staged->packed);
-    if (staged->from_bottom != MPI_DATATYPE_NULL) MPI_Type_free(&staged->from_bottom);
+    if (staged->own != MPI_DATATYPE_NULL) MPI_Type_free(&staged->own);
     return code;
 }
 

@@ -120,6 +120,7 @@ DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, M
     struct file *file = ours(handle);
     if (!file) return REAL(set_view)(handle, displacement, etype, filetype, representation, info);
     enum data_representation wanted = NATIVE;
+    finish_all(file);
     /* Before the pointer is set back, everybody has looked at it. */
     int code = agreed(file, checked(file, &displacement, etype, filetype, representation, &wanted));
     if (code == MPI_SUCCESS) code = set_view(file, displacement, etype, filetype, wanted);

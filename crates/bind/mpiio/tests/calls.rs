@@ -56,6 +56,7 @@ tests! {
     a_type_whose_copies_lie_among_each_other_shows_the_first = "header_and_array";
     memory_of_any_type_in_any_order = "memory";
     nonblocking_calls_of_every_kind = "nonblocking";
+    nonblocking_calls_go_on_while_the_program_computes = "background";
     split_collective_calls = "split";
     the_shared_pointer_gives_each_record_a_place_of_its_own = "shared";
     ordered_calls_are_in_the_order_of_ranks = "ordered";

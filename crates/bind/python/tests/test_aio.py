@@ -58,6 +58,32 @@ async def test_the_loop_goes_on_while_calls_wait(config, place):
 
 
 @awaited
+async def test_more_tasks_than_a_client_has_threads_write_and_read_together(config, place):
+    tasks, piece, each = braid.aio.CALLS_AT_ONCE + 2, 100, 1000
+    data = os.urandom(tasks * each)
+
+    async def task(client, group):
+        start, step = group.rank * piece, tasks * piece
+        mine = b"".join(data[at : at + piece] for at in range(start, len(data), step))
+        async with await client.open(f"{place}/f", "r+b") as whole:
+            file = whole.view(offset=start, group=piece, stride=step)
+            assert await file.write_all_at(group, mine, 0, mode="server") == each
+            assert await file.read_all_at(group, each + 1, 0, mode="server") == mine
+            memory = bytearray(each)
+            assert await file.readinto_all_at(group, memory, piece) == each - piece
+            assert memory[: each - piece] == mine[piece:]
+
+    async with await braid.aio.connect(config=config) as client:
+        await client.make_file(f"{place}/f")
+        await asyncio.gather(*(task(client, group) for group in braid.Group.threads(tasks)))
+        async with await client.open(f"{place}/f", "rb") as file:
+            assert await file.readall() == data
+            async with await client.open(f"{place}/copy", "w+b") as copy:
+                assert await copy.copy_from(file, piece, 0, each) == each
+                assert await copy.read_at(each + 1, 0) == data[piece : piece + each]
+
+
+@awaited
 async def test_errors_are_those_of_the_calls(config, place):
     async with await braid.aio.connect(config=config) as client:
         with pytest.raises(FileNotFoundError, match="try: "):

@@ -36,6 +36,11 @@ impl Error {
             _ => None,
         }
     }
+
+    /// Whether a server was waited for in vain, for as long as a call may take.
+    pub(crate) fn is_of_server_away(&self) -> bool {
+        matches!(self.status(), Some(Status::Unreachable | Status::ConnectionLost))
+    }
 }
 
 impl From<braid_client::Error> for Error {

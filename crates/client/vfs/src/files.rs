@@ -11,11 +11,11 @@ use std::{
 use braid_client::{Attributes, FileIndex, LeaseMode};
 
 use crate::{
-    data::{Data, Under, Writer, gate::Use, gather},
+    data::{Data, Under, Writer, gate::Use, stretch::Stretch},
     error::{Error, Result},
     known::Known,
     late::Late,
-    ops::open::Access,
+    ops::{open::Access, write::WriteAs},
     promise::Holder,
 };
 
@@ -37,7 +37,7 @@ pub(crate) struct OpenFile {
     pub(crate) bytes: Bytes,
     pub(crate) lost: Lost,
     /// How much of it is gathered at most before it is written.
-    stretch: OnceLock<u64>,
+    stretch: OnceLock<Stretch>,
 }
 
 impl OpenFile {
@@ -51,11 +51,9 @@ impl OpenFile {
         Self { late_in: Some(directory), ..self }
     }
 
-    /// Where a run of small writes ends at the latest that has this byte.
-    pub(crate) fn stretch_end(&self, offset: u64) -> u64 {
-        let of_layout = || self.file.get().map_or(1, |file| gather::stretch_of(&file.layout()));
-        let stretch = *self.stretch.get_or_init(of_layout);
-        (offset / stretch + 1).saturating_mul(stretch)
+    /// How much of it is gathered at most before it is written.
+    pub(crate) fn stretch(&self) -> Stretch {
+        *self.stretch.get_or_init(|| self.file.get().map_or(Stretch::UNKNOWN, |file| Stretch::of(&file.layout())))
     }
 }
 
@@ -133,13 +131,8 @@ impl Bytes {
     }
 
     /// Writes at an offset; see [`Holder::put`].
-    pub(crate) fn put(
-        open: &Arc<OpenFile>,
-        under: Option<&Under>,
-        what: (u64, &[u8]),
-        owner: Option<u64>,
-    ) -> Result<()> {
-        open.bytes.holder.put(open, under, what, owner)
+    pub(crate) fn put(open: &Arc<OpenFile>, under: Option<&Under>, what: (u64, &[u8]), how: WriteAs) -> Result<()> {
+        open.bytes.holder.put(open, under, what, how)
     }
 
     /// What this mount has gathered of the file is at the daemons when this returns.

@@ -40,7 +40,10 @@ pub use braid_client::{
     SetTime, Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;
-pub use data::gather::{GATHER_AGE, GATHER_BYTES_MAX};
+pub use data::{
+    gather::{GATHER_AGE, GATHER_BYTES_MAX},
+    pace::SlowRates,
+};
 pub use error::{Error, Result};
 pub use handles::{DirectoryHandle, FileHandle};
 pub use known::{Keep, Kept, Known, Looked};

@@ -25,7 +25,7 @@ use braid_client::{
 
 use crate::{
     consistency::Consistency,
-    data::{Data, Table, gather::Runs},
+    data::{Data, Table, gather::Runs, pace::SlowRates},
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
@@ -80,10 +80,10 @@ impl std::fmt::Debug for Holder {
 }
 
 impl Holder {
-    pub(crate) fn new(client: &Client, consistency: Consistency) -> Arc<Self> {
+    pub(crate) fn new(client: &Client, consistency: Consistency, slow: SlowRates) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::new(consistency), AtomicBool::new(false));
-        let (late, runs) = (Arc::default(), Arc::default());
+        let (late, runs) = (Arc::default(), Arc::new(Runs::new(slow)));
         Arc::new(Self { leases: client.leases(), cache, order, keeper, data, runs, late, tidying })
     }
 

@@ -6,6 +6,7 @@ use braid_client::{Attributes, Client, FileIndex};
 
 use crate::{
     consistency::Consistency,
+    data::pace::SlowRates,
     error::Result,
     files::{Files, OpenFile},
     handles::{FileHandle, Handles},
@@ -57,6 +58,8 @@ pub struct Vfs {
 pub struct Options {
     /// What its reads see of what is written elsewhere.
     pub consistency: Consistency,
+    /// When its large writes are gathered.
+    pub slow: SlowRates,
 }
 
 impl Vfs {
@@ -74,9 +77,9 @@ impl Vfs {
     /// # Errors
     /// As [`Vfs::new`].
     pub fn with(client: Client, options: Options) -> Result<Self> {
-        let Options { consistency } = options;
+        let Options { consistency, slow } = options;
         Ok(Self {
-            holder: Holder::new(&client, consistency),
+            holder: Holder::new(&client, consistency, slow),
             consistency,
             users: Users::new(client)?,
             open_files: Handles::default(),

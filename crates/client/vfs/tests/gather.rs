@@ -10,7 +10,8 @@ use std::{
 use braid_client::{AttributeChanges, Config, OpenOptions, Status, Timestamp};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs, SetTime, Vfs, WriteAs,
+    Access, Allocation, FileHandle, FileIndex, GATHER_AGE, GATHER_BYTES_MAX, Looked, OpenAs, Options, SetTime,
+    SlowRates, Vfs, WriteAs,
 };
 use proptest::prelude::*;
 use support::{Cluster, ROOT, create, read, size, wait_for, write};
@@ -56,7 +57,8 @@ fn append(vfs: &Vfs, handle: FileHandle, record: &[u8]) {
 #[test]
 fn small_writes_that_follow_each_other_go_to_the_daemons_in_full_stretches() {
     let cluster = Cluster::start(4);
-    let vfs = gathering_mount(&cluster);
+    let fast = Options { slow: SlowRates::NONE, ..Options::default() };
+    let vfs = gathering(&cluster, cluster.serving_mount_with(cluster.config(), fast));
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.written();
     write_pieces(&vfs, handle, 0, 4 * KIB, 1024);
@@ -425,9 +427,25 @@ enum Step {
     },
 }
 
-fn step() -> impl Strategy<Value = Step> {
+/// On a file of so many bytes or a few more, in pieces that are so long at most.
+fn step(file: u64, piece: usize) -> impl Strategy<Value = Step> {
     let by = || 0..2usize;
-    let (offset, length) = (|| 0..200_000u64, || prop_oneof![4 => 1..600usize, 1 => 1..40_000usize]);
+    let (offset, length) = (move || 0..file, move || prop_oneof![4 => 1..600usize, 1 => 1..piece]);
+    steps(by, offset, length)
+}
+
+/// The same, mostly in pieces that are large.
+fn large_step() -> impl Strategy<Value = Step> {
+    let by = || prop_oneof![3 => Just(0usize), 1 => Just(1usize)];
+    steps(by, || 0..6_000_000u64, || prop_oneof![1 => 1..600usize, 4 => 130 * KIB..1024 * KIB])
+}
+
+fn steps<B, O, L>(by: impl Fn() -> B, offset: impl Fn() -> O, length: impl Fn() -> L) -> impl Strategy<Value = Step>
+where
+    B: Strategy<Value = usize> + 'static,
+    O: Strategy<Value = u64> + 'static,
+    L: Strategy<Value = usize> + 'static,
+{
     prop_oneof![
         8 => (by(), length()).prop_map(|(by, bytes)| Step::Next { by, bytes }),
         2 => (by(), offset(), length()).prop_map(|(by, offset, bytes)| Step::At { by, offset, bytes }),
@@ -442,8 +460,9 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Two mounts and a client without leases, one after the other: each sees what all before it did.
-fn runs(cluster: &Cluster, steps: &[Step]) {
-    let (mounts, plain) = ([cluster.serving_mount(), cluster.serving_mount()], cluster.client());
+fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
+    let mount = || cluster.serving_mount_with(cluster.config(), Options { slow, ..Options::default() });
+    let (mounts, plain) = ([mount(), mount()], cluster.client());
     let (file, first) = create(&mounts[0], b"f");
     let open = |by: usize| mounts[by].open(file, OpenAs::from(Access::READ_WRITE)).unwrap().handle;
     let mut handles = [first, open(1)];
@@ -520,14 +539,23 @@ fn runs(cluster: &Cluster, steps: &[Step]) {
     plain.unlink("/f").unwrap();
 }
 
-#[test]
-fn any_order_of_calls_on_two_mounts_and_a_client_without_leases_shows_each_what_all_did_before() {
+fn run_all(cases: u32, slow: SlowRates, steps: impl Strategy<Value = Vec<Step>>) {
     let cluster = Cluster::start(3);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases: 48, ..ProptestConfig::default() });
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
     runner
-        .run(&prop::collection::vec(step(), 1..60), |steps| {
-            runs(&cluster, &steps);
+        .run(&steps, |steps| {
+            runs(&cluster, slow, &steps);
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn any_order_of_calls_on_two_mounts_and_a_client_without_leases_shows_each_what_all_did_before() {
+    run_all(48, SlowRates::default(), prop::collection::vec(step(200_000, 40_000), 1..60));
+}
+
+#[test]
+fn any_order_of_large_writes_and_other_calls_shows_each_what_all_did_before_where_daemons_are_slow() {
+    run_all(24, SlowRates::ALL, prop::collection::vec(large_step(), 1..40));
 }

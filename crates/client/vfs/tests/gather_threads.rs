@@ -9,7 +9,7 @@ use std::{
 };
 
 use braid_client::OpenOptions;
-use braid_vfs::{Access, FileHandle, FileIndex, Looked, Vfs, WriteAs};
+use braid_vfs::{Access, FileHandle, FileIndex, Looked, Options, SlowRates, Vfs, WriteAs};
 use support::{
     Cluster, ROOT, create,
     kernel::{Mount, PAGE, PAGES},
@@ -114,6 +114,46 @@ fn sizes_and_reads_on_two_mounts_and_without_leases_are_never_older_than_a_write
         });
     });
     assert_eq!(plain.lstat("/log").unwrap().bytes.0, TURNS * WORD);
+}
+
+#[test]
+fn large_writes_on_their_way_to_slow_daemons_are_seen_by_all_that_begin_after_they_returned() {
+    const TURNS: u64 = 160;
+    const RECORD: u64 = 256 << 10;
+    let cluster = Cluster::start(3);
+    let slow = || cluster.serving_mount_with(cluster.config(), Options { slow: SlowRates::ALL, ..Options::default() });
+    let (one, two, plain) = (slow(), slow(), cluster.client());
+    let (file, first) = create(&one, b"log");
+    let progress = &Progress::default();
+    let reads = |vfs: &Vfs, now: u64| {
+        let handle = vfs.open(file, Access::READ).unwrap().handle;
+        if now > 0 {
+            assert_eq!(word(&read(vfs, handle, now * RECORD - WORD, WORD as usize)), now);
+        }
+        vfs.release(handle, None).unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _ends = Ends(progress);
+            let mut handle = first;
+            for turn in 1..=TURNS {
+                write(&one, handle, (turn - 1) * RECORD, &turn.to_le_bytes().repeat((RECORD / WORD) as usize));
+                progress.written.store(turn, Ordering::Release);
+                if turn % REOPENS == 0 {
+                    handle = reopened(&one, file, handle);
+                }
+            }
+            one.release(handle, None).unwrap();
+        });
+        scope.spawn(|| progress.watch(3, |now| assert!(size(&one, file) >= now * RECORD, "the same mount's size")));
+        scope.spawn(|| progress.watch(5, |now| reads(&one, now)));
+        scope.spawn(|| progress.watch(20, |now| assert!(size(&two, file) >= now * RECORD, "another mount's size")));
+        scope.spawn(|| progress.watch(30, |now| reads(&two, now)));
+        scope.spawn(|| progress.watch(40, |now| assert!(plain.lstat("/log").unwrap().bytes.0 >= now * RECORD)));
+    });
+    let handle = two.open(file, Access::READ).unwrap().handle;
+    (1..=TURNS).for_each(|turn| assert_eq!(word(&read(&two, handle, (turn - 1) * RECORD, WORD as usize)), turn));
+    two.release(handle, None).unwrap();
 }
 
 #[test]

@@ -12,6 +12,8 @@ mod linux {
         message::types::{At, WishedDistribution},
     };
 
+    use braid_vfs::{Access, FileIndex, NewFile, Options, SlowRates, User, WriteAs};
+
     use super::cluster::Cluster;
 
     const MIB: u64 = 1 << 20;
@@ -143,5 +145,43 @@ mod linux {
     fn what_was_held_on_several_disks_is_written_on_each() {
         what_was_held_is_written_on_a_full_disk("ext4", 16 << 10);
         what_was_held_is_written_on_a_full_disk("tmpfs", 16 << 10);
+    }
+
+    /// Large writes of a mount whose daemons are slow, until the disks are full.
+    fn no_write_that_returned_meets_a_full_disk(kind: &str) {
+        const PIECE: u64 = 512 << 10;
+        let (Some(one), Some(two)) = (Disk::new(kind), Disk::new(kind)) else { return };
+        let points = [one.point(), two.point()];
+        let cluster = Cluster::start_on(&points.each_ref().map(|point| point.as_path()));
+        let options = Options { slow: SlowRates::ALL, ..Options::default() };
+        let vfs = cluster.serving_mount_with(cluster.config(), options);
+        let new = NewFile { mode: 0o666, umask: 0, access: Access::READ_WRITE, exclusive: true, truncate: false };
+        let (opened, _) = vfs.create(User { uid: 0, gid: 0 }, FileIndex::ROOT, b"f", &new).unwrap();
+        let (handle, mut pieces) = (opened.handle, 0);
+        let refused = loop {
+            let data = pattern(pieces, PIECE);
+            match vfs.write(handle, pieces as u64 * PIECE, &data, WriteAs::default()) {
+                Ok(_) => pieces += 1,
+                Err(error) => break error,
+            }
+            assert!(pieces as u64 * PIECE < 4 * DISK_BYTES, "it takes more than there is");
+        };
+        assert_eq!(refused.status(), Some(Status::NoSpace), "{refused}");
+        assert!(pieces as u64 * PIECE > DISK_BYTES / 2, "{pieces} pieces");
+        vfs.sync(handle).unwrap();
+        let mut back = vec![0; PIECE as usize];
+        for n in 0..pieces {
+            assert_eq!(vfs.read(handle, n as u64 * PIECE, &mut back).unwrap(), back.len());
+            assert!(back == pattern(n, PIECE), "piece {n} of {pieces}");
+        }
+        vfs.release(handle, None).unwrap();
+        drop(vfs);
+        drop(cluster);
+    }
+
+    #[test]
+    fn large_writes_that_were_gathered_are_on_the_disks_that_they_fill() {
+        no_write_that_returned_meets_a_full_disk("ext4");
+        no_write_that_returned_meets_a_full_disk("tmpfs");
     }
 }

@@ -50,6 +50,8 @@ pub(crate) struct Seen {
 /// The window of one connection that is not on loopback.
 #[derive(Debug)]
 pub(crate) struct Window {
+    /// The other end.
+    pub(crate) peer: SocketAddr,
     /// The size that its buffer is fixed at; 0: as the system has it.
     buffer: u32,
     /// No answer was there yet.
@@ -62,17 +64,16 @@ pub(crate) struct Window {
 impl Window {
     /// `None` on loopback, and where the system does not tell what it sees.
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
-        if transport.is_loopback() {
-            return None;
-        }
+        let peer = transport.socket().peer_addr().ok().filter(|peer| !is_loopback(peer))?;
         let seen = sys::seen(transport.socket())?;
-        Some(Self { buffer: 0, is_new: true, least: 2 * seen.segment, out_of_order: seen.out_of_order })
+        Some(Self { peer, buffer: 0, is_new: true, least: 2 * seen.segment, out_of_order: seen.out_of_order })
     }
 
     /// One of a connection on loopback, for tests.
     #[cfg(test)]
-    pub(crate) fn anyway() -> Self {
-        Self { buffer: 0, is_new: true, least: 2 * (u16::MAX as u32 - 52), out_of_order: 0 }
+    pub(crate) fn anyway(transport: &Transport) -> Self {
+        let peer = transport.socket().peer_addr().expect("its other end");
+        Self { peer, buffer: 0, is_new: true, least: 2 * (u16::MAX as u32 - 52), out_of_order: 0 }
     }
 
     /// Before the connection receives.

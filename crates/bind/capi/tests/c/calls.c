@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -360,6 +361,19 @@ static void asynchronous(void) {
         SAME(braid_wait(requests[i]), BYTES);
     }
     SAME(memcmp(in, out, sizeof in), 0);
+    struct iovec half[2] = {{in[1], BYTES / 2}, {in[0], BYTES / 2}};
+    memset(in[0], 0, BYTES);
+    memset(in[1], 0, BYTES);
+    struct braid_request *vector = MADE(braid_preadv_start(f, half, 2, 0));
+    half[0] = half[1] = (struct iovec){NULL, 1}; /* the array is ours again */
+    SAME(braid_wait(vector), BYTES);
+    SAME(memcmp(in[1], out[0], BYTES / 2) || memcmp(in[0], out[0] + BYTES / 2, BYTES / 2), 0);
+    struct iovec turned[2] = {{out[0] + BYTES / 2, BYTES / 2}, {out[0], BYTES / 2}};
+    SAME(braid_wait(MADE(braid_pwritev_start(f, turned, 2, (int64_t)CALLS * BYTES))), BYTES);
+    SAME(braid_pread(f, in[0], BYTES / 2, (int64_t)CALLS * BYTES + BYTES / 2), BYTES / 2);
+    SAME(memcmp(in[0], out[0], BYTES / 2), 0);
+    SAME(braid_preadv_start(f, half, 2, 0) == NULL && errno == EFAULT, 1);
+    SAME(braid_pwritev_start(f, turned, -1, 0) == NULL && errno == EINVAL, 1);
     /* The descriptor may be closed while a call is under way. */
     struct braid_piece pieces[2] = {{5, in[0], 3}, {1, in[1], 2}};
     struct braid_request *list = MADE(braid_read_list_start(f, pieces, 2));
@@ -626,6 +640,57 @@ static void together(void) {
     braid_group_free(NULL);
 }
 
+static pthread_barrier_t first_started;
+
+/* The same calls, started: a task goes on while the others have not begun. */
+static void *one_started(void *argument) {
+    struct task *task = argument;
+    int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
+    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    struct braid_view *view = MADE(braid_view_strided(rank * PIECE, PIECE, TASKS * PIECE));
+    int whole = OK(braid_open(cluster, "/started", O_RDWR, 0)), f = OK(braid_with_view(whole, view));
+    unsigned char out[EACH], in[EACH];
+    for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
+    if (rank) pthread_barrier_wait(&first_started);
+    struct braid_request *request = MADE(braid_pwrite_all_start(f, group, out, EACH, 0, server));
+    if (!rank) {
+        OK(braid_fsync(whole));
+        SAME(braid_test(request), 0);
+        pthread_barrier_wait(&first_started);
+    }
+    SAME(braid_wait(request), EACH);
+    request = MADE(braid_pread_all_start(f, group, in, EACH, 0, server));
+    while (!braid_test(request)) sched_yield();
+    SAME(braid_wait(request), EACH);
+    SAME(memcmp(in, out, EACH), 0);
+    /* A task that cannot take part is heard of. */
+    request = MADE(braid_pread_all_start(rank == 2 ? 77 : f, group, in, 1, 0, server));
+    SAME(braid_wait(request), -1);
+    SAME(strstr(braid_error_message(), rank == 2 ? "descriptor 77" : "task 2: descriptor 77") != NULL, 1);
+    request = MADE(braid_pwrite_all_start(f, group, rank == 1 ? NULL : out, 1, 0, rank == 3 ? 99 : 0));
+    FAILS(braid_wait(request), rank == 1 ? EFAULT : EINVAL);
+    /* What was started outlasts the handle of its group, and the descriptor. */
+    request = MADE(braid_pread_all_start(f, group, in, EACH, PIECE, server));
+    braid_group_free(group);
+    OK(braid_close(f));
+    SAME(braid_wait(request), EACH - PIECE);
+    SAME(memcmp(in, out + PIECE, EACH - PIECE), 0);
+    braid_view_free(view);
+    OK(braid_close(whole));
+    return NULL;
+}
+
+static void started_together(void) {
+    alarm(300); /* a call that is not started but made would wait for ever */
+    OK(braid_close(OK(braid_creat(cluster, "/started", 0644))));
+    pthread_barrier_init(&barrier, NULL, TASKS);
+    pthread_barrier_init(&first_started, NULL, TASKS);
+    as_tasks(one_started);
+    char byte;
+    SAME(braid_pread_all_start(0, NULL, &byte, 1, 0, 0) == NULL && errno == EFAULT, 1);
+    SAME(braid_pwrite_all_start(0, NULL, &byte, 1, 0, 0) == NULL && errno == EFAULT, 1);
+}
+
 static char address[32];
 
 static void *over_tcp(void *argument) {
@@ -687,7 +752,7 @@ int main(int argc, char **argv) {
     } tests[] = {{"files", files},       {"names", names},   {"layouts", layouts},           {"views", views},
                  {"lists", lists},       {"misuse", misuse}, {"asynchronous", asynchronous}, {"fcntl", papers_fcntl},
                  {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent},
-                 {"together", together}, {"tcp", tcp}};
+                 {"together", together}, {"started", started_together}, {"tcp", tcp}};
     SAME(argc, 2);
     cluster = OK(braid_connect(NULL, NULL));
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -1,5 +1,6 @@
 /* The calls of MPI-IO: `calls NAME braid:/path`, on 2 ranks. */
 #include "check.h"
+#include <dirent.h>
 
 static const char *path;
 
@@ -347,6 +348,131 @@ static void nonblocking(void) {
     OK(MPI_Waitall(2, requests, MPI_STATUSES_IGNORE));
     OK(MPI_File_read_at(file, 20, in[0], 10, MPI_INT, MPI_STATUS_IGNORE));
     SAME(memcmp(in[0], out[1], 10 * sizeof(int)), 0);
+    OK(MPI_File_close(&file));
+}
+
+/* Whether threads of libbraid have done what was started. */
+static int has_workers(void) {
+    char place[300], name[32];
+    int found = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *entry; (entry = readdir(threads));) {
+        snprintf(place, sizeof place, "/proc/self/task/%s/comm", entry->d_name);
+        FILE *comm = fopen(place, "r");
+        if (!comm) continue;
+        if (fgets(name, sizeof name, comm) && !strcmp(name, "braid-started\n")) found = 1;
+        fclose(comm);
+    }
+    closedir(threads);
+    return found;
+}
+
+static int heard;
+
+static void hears(MPI_File *file, int *code, ...) {
+    (void)file, (void)code;
+    heard++;
+}
+
+/* Nonblocking calls go on while the program computes; every way to wait for them. */
+static void background(void) {
+    enum { CALLS = 6, EACH = 20000 };
+    static int out[CALLS][EACH], in[CALLS][EACH], wide[2 * EACH];
+    MPI_Request requests[CALLS + 1];
+    MPI_Status statuses[CALLS + 1], status;
+    MPI_File file;
+    MPI_Info hints, found;
+    char value[MPI_MAX_INFO_VAL + 1];
+    int flag, index, indices[CALLS], count, left;
+    MPI_Offset mine = (MPI_Offset)rank * CALLS * EACH * 4;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "braid_nonblocking", "at_once");
+    OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+    for (int call = 0; call < CALLS; call++)
+        for (int i = 0; i < EACH; i++) out[call][i] = rank * 1000000 + call * EACH + i;
+    OK(MPI_File_iwrite_at(file, mine, out[0], EACH, MPI_INT, &requests[0]));
+    OK(MPI_Wait(&requests[0], &status));
+    SAME(ints(&status), EACH);
+    SAME(has_workers(), 0);
+    MPI_Info_set(hints, "braid_nonblocking", "background");
+    OK(MPI_File_set_info(file, hints));
+    OK(MPI_File_get_info(file, &found));
+    MPI_Info_get(found, "braid_nonblocking", MPI_MAX_INFO_VAL, value, &flag);
+    SAME(flag && !strcmp(value, "background"), 1);
+    MPI_Info_free(&found);
+    MPI_Info_free(&hints);
+    for (int call = 0; call < CALLS; call++)
+        OK(MPI_File_iwrite_at(file, mine + (MPI_Offset)call * EACH * 4, out[call], EACH, MPI_INT, &requests[call]));
+    for (left = CALLS; left > 0; left--) {
+        OK(MPI_Waitany(CALLS, requests, &index, &status));
+        SAME(index >= 0 && index < CALLS, 1);
+        SAME(ints(&status), EACH);
+    }
+    SAME(has_workers(), 1);
+    for (int call = 0; call < CALLS; call++)
+        OK(MPI_File_iread_at(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
+    for (left = CALLS; left > 0; left -= count) OK(MPI_Waitsome(CALLS, requests, &count, indices, MPI_STATUSES_IGNORE));
+    SAME(memcmp(in, out, sizeof in), 0);
+    memset(in, 0, sizeof in);
+    for (int call = 0; call < CALLS; call++)
+        OK(MPI_File_iread_at_all(file, mine + (MPI_Offset)call * EACH * 4, in[call], EACH, MPI_INT, &requests[call]));
+    for (flag = 0; !flag;) OK(MPI_Testall(CALLS, requests, &flag, statuses));
+    for (int call = 0; call < CALLS; call++) SAME(ints(&statuses[call]), EACH);
+    SAME(memcmp(in, out, sizeof in), 0);
+    /* With a message that comes when the other has waited for its own: both ends go on. */
+    memset(in, 0, sizeof in);
+    int token = rank, other = -1;
+    MPI_Request sent;
+    OK(MPI_File_iread_at(file, mine, in[0], EACH, MPI_INT, &requests[0]));
+    MPI_Irecv(&other, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, &requests[1]);
+    if (rank) {
+        OK(MPI_Wait(&requests[0], MPI_STATUS_IGNORE));
+        MPI_Isend(&token, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, &sent);
+        OK(MPI_Wait(&requests[1], MPI_STATUS_IGNORE));
+    } else {
+        MPI_Isend(&token, 1, MPI_INT, 1 - rank, 0, MPI_COMM_WORLD, &sent);
+        OK(MPI_Waitall(2, requests, statuses));
+        SAME(ints(&statuses[0]), EACH);
+    }
+    MPI_Wait(&sent, MPI_STATUS_IGNORE);
+    SAME(other, 1 - rank);
+    SAME(memcmp(in[0], out[0], sizeof in[0]), 0);
+    /* Memory with gaps, of a type that is freed meanwhile; a read that ends short. */
+    MPI_Datatype gaps;
+    OK(MPI_Type_vector(EACH, 1, 2, MPI_INT, &gaps));
+    OK(MPI_Type_commit(&gaps));
+    memset(wide, 0xee, sizeof wide);
+    OK(MPI_File_iread_at(file, mine, wide, 1, gaps, &requests[0]));
+    MPI_Type_free(&gaps);
+    for (flag = 0; !flag;) OK(MPI_Request_get_status(requests[0], &flag, &status));
+    OK(MPI_Wait(&requests[0], &status));
+    SAME(ints(&status), EACH);
+    for (int i = 0; i < EACH; i++) SAME(wide[2 * i] == out[0][i] && (i == EACH - 1 || wide[2 * i + 1] == (int)0xeeeeeeee), 1);
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_iread_at(file, (MPI_Offset)2 * CALLS * EACH * 4 - 40, in[0], EACH, MPI_INT, &requests[0]));
+    OK(MPI_Wait(&requests[0], &status));
+    SAME(ints(&status), 10);
+    /* What fails later is the request's failure, and the file's handler hears of it. */
+    MPI_Errhandler mine_too;
+    OK(MPI_File_create_errhandler(hears, &mine_too));
+    OK(MPI_File_set_errhandler(file, mine_too));
+    MPI_Errhandler_free(&mine_too);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    OK(MPI_File_iwrite_at(file, INT64_MAX - 100, out[0], EACH, MPI_INT, &requests[0]));
+    CLASS(MPI_Wait(&requests[0], &status), MPI_ERR_IO);
+    SAME(heard, 1);
+    OK(MPI_File_set_errhandler(file, MPI_ERRORS_RETURN));
+    /* A file that is closed first: what was started is in it, and its request is over. A request that is freed is over too. */
+    OK(MPI_File_iwrite_at(file, mine, out[1], EACH, MPI_INT, &requests[0]));
+    OK(MPI_File_iwrite_at(file, mine + EACH * 4, out[2], EACH, MPI_INT, &requests[1]));
+    OK(MPI_Request_free(&requests[1]));
+    OK(MPI_File_close(&file));
+    OK(MPI_Wait(&requests[0], &status));
+    SAME(ints(&status), EACH);
+    file = opened(MPI_MODE_RDONLY);
+    OK(MPI_File_read_at(file, mine, in, 2 * EACH, MPI_INT, &status));
+    SAME(memcmp(in[0], out[1], sizeof in[0]) || memcmp(in[1], out[2], sizeof in[1]), 0);
     OK(MPI_File_close(&file));
 }
 
@@ -708,7 +834,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"twice", twice}, {"memory", memory},
                  {"header_and_array", header_and_array},
-                 {"nonblocking", nonblocking}, {"split", split}, {"shared", shared},       {"ordered", ordered},
+                 {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
                  {"together", together}};

@@ -33,6 +33,8 @@ _FILE_CALLS = (
     "allocate close punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "
     "sync truncate write_at write_ranges writev_at"
 ).split()
+#: Those in which tasks wait for each other.
+_COLLECTIVE_CALLS = "read_all_at readinto_all_at write_all_at".split()
 
 
 async def connect(*arguments: Any, **options: Any) -> Client:
@@ -51,8 +53,25 @@ def _awaited(name: str, of: type) -> Callable[..., Awaitable[Any]]:
     async def call(self: Any, *arguments: Any, **options: Any) -> Any:
         return await self._run(getattr(self._behind, name), *arguments, **options)
 
-    behind = getattr(of, name)
-    call.__name__, call.__doc__ = name, behind.__doc__
+    return _as(call, getattr(of, name))
+
+
+def _awaited_together(name: str, of: type) -> Callable[..., Awaitable[Any]]:
+    """In a thread of its own: as many tasks as a client has threads would keep the others from beginning."""
+
+    async def call(self: Any, *arguments: Any, **options: Any) -> Any:
+        thread = ThreadPoolExecutor(1, "braid-aio-together")
+        try:
+            made = functools.partial(getattr(self._behind, name), *arguments, **options)
+            return await asyncio.get_running_loop().run_in_executor(thread, made)
+        finally:
+            thread.shutdown(wait=False)
+
+    return _as(call, getattr(of, name))
+
+
+def _as(call: Any, behind: Any) -> Callable[..., Awaitable[Any]]:
+    call.__name__, call.__doc__ = behind.__name__, behind.__doc__
     call.__signature__ = inspect.signature(behind)  # type: ignore[attr-defined]
     return call
 
@@ -97,6 +116,10 @@ class File(_Awaited):
         """The same open file through a view. Asks nobody."""
         return File(self._behind.view(view, **strided), self._threads)
 
+    async def copy_from(self, source: File, offset: int = 0, to: int = 0, size: int | None = None) -> int:
+        """As :meth:`braid.File.copy_from`, of a file that was opened here."""
+        return await self._run(self._behind.copy_from, source._behind, offset, to, size)
+
     async def __aenter__(self) -> File:
         return self
 
@@ -108,3 +131,5 @@ for _name in _CLIENT_CALLS:
     setattr(Client, _name, _awaited(_name, _client.Client))
 for _name in _FILE_CALLS:
     setattr(File, _name, _awaited(_name, _file.File))
+for _name in _COLLECTIVE_CALLS:
+    setattr(File, _name, _awaited_together(_name, _file.File))

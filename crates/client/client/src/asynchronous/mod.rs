@@ -1,6 +1,7 @@
 //! The async face: the same engine, over any driver whose futures wait without blocking.
 
 mod client;
+mod collective;
 mod cursor;
 mod file;
 mod leases;

@@ -10,7 +10,7 @@ use braid_layout::Extent;
 use braid_wire::message::types::Attributes;
 
 use super::{Client, File, Started};
-use crate::error::Result;
+use crate::{engine::CollectiveOptions, error::Result, group::Group};
 
 impl Client {
     /// Starts work with a client that shares this one's connections, and returns at once.
@@ -24,7 +24,7 @@ impl Client {
     /// ```
     ///
     /// Sixteen operations of one client and its files go on at a time and begin in the order in which they were started; what was
-    /// started later may be over earlier. Work must not wait for other work that was started. When 4,096 wait already, and in a child
+    /// started later may be over earlier. Work must not wait for other work that was started ([`File::start_together`] may). When 4,096 wait already, and in a child
     /// after `fork`, the calling thread does it.
     pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
         let client = self.clone();
@@ -47,8 +47,7 @@ impl File {
     /// # Ok(()) }
     /// ```
     pub fn start<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
-        let (file, view, session) = (Arc::clone(&self.file), self.view.clone(), Arc::clone(&self.session));
-        let file = Self { file, view, cursor: Mutex::new(0), session };
+        let file = self.again();
         Started::new(self.session.workers(), move || work(&file))
     }
 
@@ -90,8 +89,68 @@ impl File {
         })
     }
 
+    /// As [`File::start`], on a thread of its own: for collective calls, in which tasks wait for each other. Calls of one group go on one
+    /// after the other, also those that were started: wait for one before the next.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use braid_client::{File, Group};
+    /// # fn example(file: &File, group: Arc<dyn Group>) -> braid_client::Result<()> {
+    /// let read = file.start_together(move |file| {
+    ///     let mut buffer = vec![0; 1 << 20];
+    ///     file.read_all_at(&*group, &mut buffer, 0).map(|bytes| (buffer, bytes))
+    /// });
+    /// // Something else meanwhile.
+    /// let (buffer, bytes) = read.wait()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn start_together<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> Started<T> {
+        let file = self.again();
+        Started::apart(move || work(&file))
+    }
+
+    /// Starts [`File::read_all_at`] into `buffer`, which comes back with the outcome; see [`File::start_together`].
+    pub fn start_read_all_at<B>(
+        &self,
+        group: Arc<dyn Group>,
+        mut buffer: B,
+        position: u64,
+        options: CollectiveOptions,
+    ) -> Started<(Result<usize>, B)>
+    where
+        B: AsMut<[u8]> + Send + 'static,
+    {
+        self.start_together(move |file| {
+            let buffers = &mut [IoSliceMut::new(buffer.as_mut())];
+            (file.read_all_vectored_at(&*group, buffers, position, &options), buffer)
+        })
+    }
+
+    /// Starts [`File::write_all_at`] of `buffer`, which comes back with the outcome; see [`File::start_together`].
+    pub fn start_write_all_at<B>(
+        &self,
+        group: Arc<dyn Group>,
+        buffer: B,
+        position: u64,
+        options: CollectiveOptions,
+    ) -> Started<(Result<usize>, B)>
+    where
+        B: AsRef<[u8]> + Send + 'static,
+    {
+        self.start_together(move |file| {
+            let buffers = [IoSlice::new(buffer.as_ref())];
+            (file.write_all_vectored_at(&*group, &buffers, position, &options), buffer)
+        })
+    }
+
     /// Starts [`File::sync`].
     pub fn start_sync(&self) -> Started<Result<Attributes>> {
         self.start(Self::sync)
+    }
+
+    /// The same open file and view, with a cursor at 0.
+    fn again(&self) -> Self {
+        let (file, view, session) = (Arc::clone(&self.file), self.view.clone(), Arc::clone(&self.session));
+        Self { file, view, cursor: Mutex::new(0), session }
     }
 }

@@ -5,10 +5,11 @@ use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
     time::{Duration, Instant},
 };
 
-use super::workers::Workers;
+use super::workers::{Work, Workers};
 use crate::{engine::gate::lock, fork};
 
 /// An operation that was started; [`crate::File::start`] says how. Dropped, it goes on, and nobody learns what came of it. After `fork` it
@@ -28,15 +29,37 @@ struct Place<T> {
 
 impl<T: Send + 'static> Started<T> {
     pub(super) fn new(workers: &Arc<Workers>, work: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (place, work) = Self::of(work);
+        workers.run(work);
+        place
+    }
+
+    /// Starts work on a thread of its own: for work that waits for other work, such as [`crate::refuse_all`]. The sixteen threads of
+    /// [`crate::Client::start`] might wait for each other for ever. Where no thread is to be had the calling one does it.
+    pub fn apart(work: impl FnOnce() -> T + Send + 'static) -> Self {
+        let (place, work) = Self::of(work);
+        let once = Arc::new(Mutex::new(Some(work)));
+        let theirs = Arc::clone(&once);
+        let run = move |once: &Mutex<Option<Work>>| {
+            let work = lock(once).take();
+            work.into_iter().for_each(|work| work());
+        };
+        if thread::Builder::new().name("braid-started".into()).spawn(move || run(&theirs)).is_err() {
+            run(&once);
+        }
+        place
+    }
+
+    fn of(work: impl FnOnce() -> T + Send + 'static) -> (Self, Work) {
         let place = Arc::new(Place { process: fork::mark(), outcome: Mutex::new(None), put: Condvar::new() });
         let there = Arc::clone(&place);
-        workers.run(Box::new(move || {
+        let work = Box::new(move || {
             // A panic is the waiter's, as if it had made the call itself.
             let outcome = catch_unwind(AssertUnwindSafe(work));
             *lock(&there.outcome) = Some(outcome);
             there.put.notify_all();
-        }));
-        Self(place)
+        });
+        (Self(place), work)
     }
 }
 

@@ -54,6 +54,11 @@ impl Cluster {
         Client::connect(self.config.clone()).unwrap()
     }
 
+    /// What a client needs.
+    pub fn config(&self) -> Config {
+        self.config.clone()
+    }
+
     /// What a client needs whose calls end sooner when a server is gone.
     pub fn hasty(&self, timeout: Duration) -> Config {
         Config { timeout, ..self.config.clone() }

@@ -4,3 +4,4 @@ mod bytes;
 mod cluster;
 mod counts;
 mod failures;
+mod started;

@@ -1,17 +1,20 @@
-//! Small writes that follow one another, gathered in memory until they make a full stretch of the file's stripes.
+//! Writes that follow one another, gathered in memory until they make a full stretch of the file's stripes: small ones, and large
+//! ones where the daemons take them slowly ([`pace`](super::pace)).
 //!
 //! ```text
-//!   write ── write lease, small, where the last one ended ──> run ──┬─ as long as its stretch ──────> daemons, by the writer
+//!   write ── write lease, where the last one ended, worth it ─> run ┬─ as long as its stretch ──────> daemons, by the writer or, a
+//!                                                                   │                                 long one, by a thread: flight
 //!                                                                   ├─ GATHER_AGE ──────────────────> daemons, by a thread
 //!                                                                   └─ whoever must see it: settle ─> daemons, by who asks
 //!   settle: fsync, close, reads, other writes, sizes, attributes on this mount; a recall for those of others
 //! ```
 //!
 //! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
-//! the daemons before it goes; (2) a file has one run: what does not continue it goes to the daemons after it; (3) what a run
-//! could not write is told through the handle that wrote it: every write and close fails until an fsync has told it; (4) at most
-//! [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written without any lock that pages or leases
-//! wait for; what is remembered of the file's attributes goes before anybody may take the file for settled.
+//! the daemons before it goes; (2) a file has one run, and one flight before it, of the same handle: what does not continue them
+//! goes to the daemons after them; (3) what a run could not write is told through the handle that wrote it: every write and close
+//! fails until an fsync has told it; (4) at most [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written
+//! without any lock that pages or leases wait for; what is remembered of the file's attributes goes before anybody may take the file
+//! for settled.
 
 use std::{
     collections::HashMap,
@@ -23,21 +26,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{Distribution, FileIndex, HeldRoom, Layout, LeaseMode, Status};
+use braid_client::{FileIndex, HeldRoom, LeaseMode};
 
-use super::{Data, Under, losses::Losses};
+use super::{
+    Data, Under,
+    flight::Flight,
+    losses::Losses,
+    pace::{Pace, SlowRates},
+    stretch::STRETCH_BYTES,
+};
 use crate::{
     error::Result,
     files::{OpenFile, lock},
+    ops::write::WriteAs,
     promise::Holder,
 };
 
-/// A write of so many bytes or more is worth a call of its own: a quarter of a stretch.
+/// A write of so many bytes or more is worth a call of its own where daemons are fast: a quarter of a stretch.
 const GATHER_BELOW: usize = 128 * 1024;
-/// A run ends where a multiple of the stripe size does that is at least this.
-const STRETCH_BYTES: u64 = 512 * 1024;
-/// Beyond it, in the file's stripes, a run ends at a multiple of [`STRETCH_BYTES`].
-const STRETCH_BYTES_MAX: u64 = 4 << 20;
 /// What one mount has gathered at most (I6, I9).
 pub const GATHER_BYTES_MAX: usize = 64 << 20;
 /// How long a byte stays gathered before it is sent (I6).
@@ -51,16 +57,25 @@ const IDLE: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Whether something is: looked at without the lock.
-    some: AtomicBool,
+    pub(super) some: AtomicBool,
     /// Held while bytes are taken in, or sent.
     state: Mutex<State>,
     /// Whose it is, also while it is being sent.
-    whose: Mutex<Option<Whose>>,
+    pub(super) whose: Mutex<Option<Whose>>,
+}
+
+impl Gathered {
+    /// This one has a part in what is gathered, or on its way.
+    fn wrote(&self, who: Whose) {
+        let mut whose = lock(&self.whose);
+        let owner = whose.map_or(who.owner, |of_run| of_run.owner.filter(|owner| who.owner == Some(*owner)));
+        *whose = Some(Whose { owner, ..who });
+    }
 }
 
 /// Whose a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Whose {
+pub(super) struct Whose {
     /// Where its open file lies in memory, which names it while the run has a part in it.
     open: usize,
     /// The process, if it is one that is known.
@@ -80,37 +95,46 @@ impl Whose {
 }
 
 #[derive(Debug, Default)]
-struct State {
-    run: Option<Run>,
+pub(super) struct State {
+    pub(super) run: Option<Run>,
+    /// The one before it.
+    pub(super) flight: Option<Flight>,
     /// Where the last write ended.
     next: u64,
 }
 
 /// Bytes that follow one another, all of one handle.
 #[derive(Debug)]
-struct Run {
-    by: Arc<OpenFile>,
-    offset: u64,
-    bytes: Vec<u8>,
+pub(super) struct Run {
+    pub(super) by: Arc<OpenFile>,
+    pub(super) offset: u64,
+    pub(super) bytes: Vec<u8>,
     /// Room for it on the daemons' disks.
-    held: HeldRoom,
+    pub(super) held: HeldRoom,
     /// Where it is full.
     until: u64,
+    /// Its stretch is a long one.
+    pub(super) long: bool,
 }
 
 impl Run {
     fn end(&self) -> u64 {
         self.offset + self.bytes.len() as u64
     }
+
+    fn is_full(&self) -> bool {
+        self.end() == self.until
+    }
 }
 
 /// The runs of a mount.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Runs {
     bytes: AtomicUsize,
     files: Mutex<Files>,
     began: Condvar,
-    losses: Losses,
+    pub(super) losses: Losses,
+    pace: Pace,
 }
 
 #[derive(Debug, Default)]
@@ -123,9 +147,26 @@ struct Files {
 }
 
 impl Runs {
+    /// None, of a mount whose daemons are slow at these rates.
+    pub(crate) fn new(slow: SlowRates) -> Self {
+        let (bytes, files, began) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
+        Self { bytes, files, began, losses: Losses::default(), pace: Pace::new(slow) }
+    }
+
     /// Whether nothing is gathered on this mount.
     pub(crate) fn is_empty(&self) -> bool {
         self.bytes.load(Ordering::Acquire) == 0
+    }
+
+    /// A run went to the daemons in this time.
+    pub(super) fn took(&self, run: &Run, took: Duration) {
+        match run.long {
+            true => self.pace.went_gathered(run.bytes.len(), took),
+            false if run.is_full() && run.bytes.len() as u64 >= STRETCH_BYTES => {
+                self.pace.went_through(run.bytes.len(), took);
+            }
+            false => {}
+        }
     }
 
     fn take_room(&self, bytes: usize) -> bool {
@@ -136,9 +177,14 @@ impl Runs {
         taken <= GATHER_BYTES_MAX
     }
 
-    fn ended(&self, file: FileIndex, bytes: usize) {
-        lock(&self.files).since.remove(&file);
+    /// So many bytes are gathered no more.
+    pub(super) fn free(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+
+    /// Nothing of a file is.
+    pub(super) fn ended(&self, file: FileIndex) {
+        lock(&self.files).since.remove(&file);
     }
 
     fn all(&self) -> Vec<Arc<Data>> {
@@ -214,33 +260,45 @@ impl Holder {
         open: &Arc<OpenFile>,
         under: Option<&Under>,
         (offset, bytes): (u64, &[u8]),
-        owner: Option<u64>,
+        how: WriteAs,
     ) -> Result<()> {
         open.lost.check()?;
         if let Some(Under { data, gathers, .. }) = under {
             let mut state = lock(&data.gathered.state);
             let follows = std::mem::replace(&mut state.next, offset.saturating_add(bytes.len() as u64)) == offset;
             match *gathers {
-                true if self.gather((open, owner), (data, &mut state), follows, (offset, bytes))? => return Ok(()),
+                true if self.gather((open, how), (data, &mut state), follows, (offset, bytes))? => return Ok(()),
                 true => {}
                 // Others may have gathered what this one writes over, before it was asked for more than the lease that they had.
                 false => self.write_out(data, &mut state)?,
             }
         }
-        open.file.get()?.write_at(bytes, offset)?;
+        let (file, began) = (open.file.get()?, Instant::now());
+        file.write_at(bytes, offset)?;
+        if bytes.len() >= GATHER_BELOW {
+            self.runs.pace.went_through(bytes.len(), began.elapsed());
+        }
         Ok(())
+    }
+
+    /// Whether a write that follows the one before is to be gathered.
+    fn is_worth_gathering(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
+        let is_large = bytes >= GATHER_BELOW;
+        let at_once = how.direct || how.durable;
+        !is_large || !at_once && self.runs.pace.is_slow() && open.stretch().is_short_of(bytes)
     }
 
     /// Takes a write in, if it is one to be gathered; else what was gathered before is at the daemons.
     fn gather(
         self: &Arc<Self>,
-        (open, owner): (&Arc<OpenFile>, Option<u64>),
+        (open, how): (&Arc<OpenFile>, WriteAs),
         (data, state): (&Arc<Data>, &mut State),
         follows: bool,
         (offset, bytes): (u64, &[u8]),
     ) -> Result<bool> {
-        let mut left = bytes;
-        if !follows || bytes.len() >= GATHER_BELOW || offset.checked_add(bytes.len() as u64).is_none() {
+        let (mut left, owner) = (bytes, how.owner);
+        let goes_on = follows && offset.checked_add(bytes.len() as u64).is_some();
+        if !goes_on || !self.is_worth_gathering(open, bytes.len(), how) {
             self.write_out(data, state)?;
             return Ok(false);
         }
@@ -248,10 +306,17 @@ impl Holder {
         open.file.get()?.reserve(offset + bytes.len() as u64)?;
         while !left.is_empty() {
             let at = offset + (bytes.len() - left.len()) as u64;
-            if state.run.as_ref().is_some_and(|run| !Arc::ptr_eq(&run.by, open) || run.end() != at) {
+            let others = |by: &Arc<OpenFile>| !Arc::ptr_eq(by, open);
+            if state.run.as_ref().is_some_and(|run| others(&run.by) || run.end() != at)
+                || state.flight.as_ref().is_some_and(|flight| others(&flight.by))
+            {
                 self.write_out(data, state)?;
             }
-            let until = state.run.as_ref().map_or_else(|| open.stretch_end(at), |run| run.until);
+            let begins = || {
+                let long = self.runs.pace.is_slow();
+                (open.stretch().end(at, long), long)
+            };
+            let (until, long) = state.run.as_ref().map_or_else(begins, |run| (run.until, run.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));
             let mut held = HeldRoom::default();
             let of_run = state.run.as_mut().map_or(&mut held, |run| &mut run.held);
@@ -261,23 +326,19 @@ impl Holder {
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
             }
+            data.gathered.wrote(Whose::of(open, owner));
             let (now, rest) = left.split_at(fits);
             match &mut state.run {
-                Some(run) => {
-                    if let Some(whose) = &mut *lock(&data.gathered.whose) {
-                        whose.owner = whose.owner.filter(|of_run| owner == Some(*of_run));
-                    }
-                    run.bytes.extend_from_slice(now);
-                }
+                Some(run) => run.bytes.extend_from_slice(now),
                 None => {
-                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes: now.to_vec(), held, until });
-                    *lock(&data.gathered.whose) = Some(Whose::of(open, owner));
+                    let bytes = begun(now, until - at);
+                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes, held, until, long });
                     data.gathered.some.store(true, Ordering::Release);
                     self.has_begun(data);
                 }
             }
             if at + fits as u64 == until {
-                self.write_out(data, state)?;
+                self.send_off(data, state)?;
             }
             left = rest;
         }
@@ -345,9 +406,7 @@ impl Holder {
     pub(crate) fn settle_all(&self) -> Result<()> {
         let began = self.runs.losses.begin();
         for data in self.runs.all() {
-            let settled = self.settle(&data);
-            if settled.is_err_and(|error| matches!(error.status(), Some(Status::Unreachable | Status::ConnectionLost)))
-            {
+            if self.settle(&data).is_err_and(|error| error.is_of_server_away()) {
                 break;
             }
         }
@@ -363,52 +422,12 @@ impl Holder {
     pub(crate) fn expect_write(data: &Data, offset: u64) {
         lock(&data.gathered.state).next = offset;
     }
-
-    fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
-        let Some(mut run) = state.run.take() else { return Ok(()) };
-        let file = run.by.file.get();
-        let written = file.and_then(|file| Ok(file.write_held(&mut run.held, &run.bytes, run.offset)?));
-        if let Err(error) = &written {
-            run.by.lost.note(error);
-            self.runs.losses.note(error);
-            data.ends_at(None);
-        }
-        // Their time is that of the daemons.
-        self.cache.change(&[data.file]);
-        *lock(&data.gathered.whose) = None;
-        data.gathered.some.store(false, Ordering::Release);
-        self.runs.ended(data.file, run.bytes.len());
-        written.map(drop)
-    }
 }
 
-/// Where the stretch of full stripes ends in which this byte of a file lies.
-pub(crate) fn stretch_of(layout: &Layout) -> u64 {
-    let stripe = match layout.components.first().map(|component| &component.distribution) {
-        Some(Distribution::SimpleStripe { stripe_size } | Distribution::Grouped { stripe_size, .. }) => *stripe_size,
-        _ => STRETCH_BYTES,
-    };
-    match stripe.max(1) {
-        stripe @ 1..STRETCH_BYTES => stripe * STRETCH_BYTES.div_ceil(stripe),
-        stripe if stripe <= STRETCH_BYTES_MAX => stripe,
-        _ => STRETCH_BYTES,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use braid_client::Distribution::SimpleStripe;
-    use braid_types::IodId;
-
-    use super::*;
-
-    #[test]
-    fn a_stretch_is_a_multiple_of_the_stripe_size_and_not_small() {
-        let stretch = |stripe_size| stretch_of(&Layout::one(SimpleStripe { stripe_size }, (1..=4).map(IodId)));
-        assert_eq!(stretch(4096), 512 * 1024);
-        assert_eq!(stretch(3 * 4096), 528_384, "43 strips");
-        assert_eq!(stretch(1 << 20), 1 << 20);
-        assert_eq!(stretch(64 << 20), STRETCH_BYTES, "more is not kept in memory");
-        assert_eq!(stretch_of(&Layout::one(Distribution::Single, [IodId(1)])), STRETCH_BYTES);
-    }
+/// The first bytes of a run that takes so many at most: memory for all of them where they are large, so that it does not move.
+fn begun(bytes: &[u8], at_most: u64) -> Vec<u8> {
+    let bytes_max = if bytes.len() >= GATHER_BELOW { usize::try_from(at_most).unwrap_or(bytes.len()) } else { 0 };
+    let mut run = Vec::with_capacity(bytes_max.max(bytes.len()));
+    run.extend_from_slice(bytes);
+    run
 }

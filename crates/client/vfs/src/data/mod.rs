@@ -14,9 +14,12 @@
 //! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
 //! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
 
+mod flight;
 pub mod gate;
 pub(crate) mod gather;
 mod losses;
+pub(crate) mod pace;
+pub(crate) mod stretch;
 mod table;
 mod version;
 

@@ -30,8 +30,8 @@ pub struct WriteAs {
 }
 
 impl Vfs {
-    /// Writes all of `bytes` at an offset, straight from the buffer into the sockets; or gathers them, where they are few
-    /// and follow what was written before.
+    /// Writes all of `bytes` at an offset, straight from the buffer into the sockets; or gathers them, where they follow what
+    /// was written before, and are few, or the daemons slow.
     ///
     /// # Errors
     /// The handle is not open for writing; with the daemon that failed. That bytes that were gathered are lost, until a
@@ -44,8 +44,8 @@ impl Vfs {
         let written = match (how.page, how.append) {
             // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
             (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
-            (false, true) => append(&open, bytes, how.owner),
-            (false, false) => write_at(&open, (offset, bytes), how.owner),
+            (false, true) => append(&open, bytes, how),
+            (false, false) => write_at(&open, (offset, bytes), how),
         };
         self.changed(open.file.index());
         written?;
@@ -67,16 +67,16 @@ impl Vfs {
     }
 }
 
-fn write_at(open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), owner: Option<u64>) -> Result<()> {
+fn write_at(open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
     let under = open.bytes.begin_write(Some(offset), bytes.len())?;
-    Bytes::put(open, under.as_ref(), (offset, bytes), owner)?;
+    Bytes::put(open, under.as_ref(), (offset, bytes), how)?;
     open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
     Ok(())
 }
 
 /// At the end of the file, wherever it is: no other mount writes, cuts or extends it meanwhile, and of this one no other
 /// append. Several that write and cut a file on one mount are kept apart by its kernel.
-fn append(open: &Arc<OpenFile>, bytes: &[u8], owner: Option<u64>) -> Result<()> {
+fn append(open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
     let _alone_here = open.shared.append_lock();
     let under = open.bytes.begin_write(None, bytes.len())?;
     let end = match open.bytes.end() {
@@ -91,7 +91,7 @@ fn append(open: &Arc<OpenFile>, bytes: &[u8], owner: Option<u64>) -> Result<()> 
     };
     open.bytes.ends_at(None);
     open.bytes.expect_write(end);
-    Bytes::put(open, under.as_ref(), (end, bytes), owner)?;
+    Bytes::put(open, under.as_ref(), (end, bytes), how)?;
     open.bytes.ends_at(under.is_some().then_some(end + bytes.len() as u64));
     open.bytes.written(under.as_ref(), end, bytes.len() as u64);
     Ok(())

@@ -12,7 +12,7 @@ use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_vfs::{FileIndex, Keeper, Vfs};
+use braid_vfs::{FileIndex, Keeper, Options, Vfs};
 use braid_wire::{Secret, message::mds::KeyRights};
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
@@ -86,6 +86,11 @@ impl Cluster {
         })
     }
 
+    /// Bytes that each I/O daemon has been sent to write.
+    pub fn written_to_each(&self) -> Vec<u64> {
+        self.iods.iter().map(|iod| iod.core().counters().bytes_written.load(Relaxed)).collect()
+    }
+
     /// Bytes that each I/O daemon has sent to readers.
     pub fn read_from_each(&self) -> Vec<u64> {
         self.iods.iter().map(|iod| iod.core().counters().bytes_read.load(Relaxed)).collect()
@@ -113,7 +118,12 @@ impl Cluster {
 
     /// The same, of a client that is set so.
     pub fn serving_mount_of(&self, config: Config) -> Vfs {
-        let vfs = Vfs::new(Client::connect(config).unwrap()).unwrap();
+        self.serving_mount_with(config, Options::default())
+    }
+
+    /// The same, that behaves so.
+    pub fn serving_mount_with(&self, config: Config, options: Options) -> Vfs {
+        let vfs = Vfs::with(Client::connect(config).unwrap(), options).unwrap();
         vfs.serve(Arc::new(Forgetful)).unwrap();
         vfs
     }

@@ -91,7 +91,7 @@ impl Mount {
     }
 
     pub fn with(cluster: &Cluster, consistency: Consistency) -> Self {
-        let vfs = Vfs::with(cluster.client(), Options { consistency }).unwrap();
+        let vfs = Vfs::with(cluster.client(), Options { consistency, ..Options::default() }).unwrap();
         let kernel = Arc::new(Kernel::default());
         vfs.serve(Arc::clone(&kernel) as Arc<dyn Keeper>).unwrap();
         Self { vfs, kernel }

@@ -115,6 +115,9 @@ impl Driver for Tokio {
             exchange.outcome = None;
             lanes[exchange.connection].push(index);
         }
+        let room = |lane: &Vec<usize>| lane.iter().map(|index| batch[*index].room()).sum();
+        let bounded = connections.iter().zip(&lanes).filter(|(connection, lane)| connection.is_bounded(room(lane)));
+        self.intake.expect(bounded.count());
         let mut slots: Vec<_> = batch.iter_mut().map(Some).collect();
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {

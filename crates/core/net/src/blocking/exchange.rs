@@ -62,7 +62,7 @@ pub(super) fn exchange(
 /// A turn and the lanes of one call: as many as it is for have it, each gives it to the next when it is done.
 struct SharedTurn {
     turn: Turn,
-    /// The lane that has it first; the others follow in their order.
+    /// The lane that has it first, and the others in their order, unless their servers are asked more.
     first: usize,
     received: Received,
 }
@@ -70,7 +70,7 @@ struct SharedTurn {
 impl SharedTurn {
     /// Lanes may have ended, and places may have become free; whether another lane has a turn now.
     fn hand_on(&mut self, lanes: &mut [Lane<'_>]) -> bool {
-        let back = lanes.iter_mut().filter_map(|lane| lane.give_turn_back(&mut self.received).then_some(())).count();
+        let back = self.take_back(lanes);
         let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
         if back > wanted {
             self.turn.leave(back - wanted);
@@ -80,17 +80,32 @@ impl SharedTurn {
         given > 0
     }
 
-    fn give(&self, lanes: &mut [Lane<'_>], count: usize) {
+    fn give(&mut self, lanes: &mut [Lane<'_>], count: usize) {
+        if count == 0 {
+            return;
+        }
         let (before, from) = lanes.split_at_mut(self.first);
-        for lane in from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).take(count) {
-            lane.take_turn(self.turn.share(), self.turn.progress());
+        let mut waiting: Vec<_> = from.iter_mut().chain(before).filter(|lane| lane.awaits_turn()).collect();
+        let servers: Vec<_> = waiting.iter().filter_map(|lane| lane.peer()).collect();
+        for lane in self.turn.choose(&servers, count) {
+            waiting[lane].take_turn(self.turn.share(), self.turn.progress());
         }
     }
 
-    fn end(mut self, lanes: &mut [Lane<'_>]) {
+    /// From lanes that have ended; from how many.
+    fn take_back(&mut self, lanes: &mut [Lane<'_>]) -> usize {
+        let mut back = 0;
         for lane in lanes {
-            lane.give_turn_back(&mut self.received);
+            if lane.give_turn_back(&mut self.received) {
+                lane.peer().into_iter().for_each(|server| self.turn.has_left(server));
+                back += 1;
+            }
         }
+        back
+    }
+
+    fn end(mut self, lanes: &mut [Lane<'_>]) {
+        self.take_back(lanes);
         self.turn.end(self.received);
     }
 }
@@ -280,7 +295,7 @@ mod tests {
         let established =
             Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
         let mut connection = Connection::new(Connected { server: "a server".to_owned(), transport, established });
-        connection.window = Some(Window::anyway());
+        connection.window = Some(Window::anyway(&connection.transport));
         connection
     }
 

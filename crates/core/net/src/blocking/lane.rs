@@ -13,6 +13,7 @@
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
+    net::SocketAddr,
     time::Instant,
 };
 
@@ -207,6 +208,11 @@ impl<'c> Lane<'c> {
 
     pub(super) fn awaits_turn(&self) -> bool {
         matches!(self.turn, LaneTurn::Awaited)
+    }
+
+    /// The other end, if what comes from it may be bounded.
+    pub(super) fn peer(&self) -> Option<SocketAddr> {
+        self.connection.window.as_ref().map(|window| window.peer)
     }
 
     /// Whether its answer comes when other tasks have asked too: it must not wait for them.

@@ -32,8 +32,12 @@ const LEAST_BYTES: u64 = 16 << 10;
 const SHARE_LEAST_BYTES: u64 = 2 * 1448;
 /// A window that is worth a system call, and that has segments behind one that was lost, which tell of it.
 const SHARE_USEFUL_BYTES: u64 = 6 << 10;
-/// With fewer, a client whose line is as fast as several servers waits for single ones (docs/adr/0022).
-const PLACES_LEAST: u64 = 8;
+/// Twice the window is half the work for each byte (docs/adr/0022).
+const SHARE_GOOD_BYTES: u64 = 12 << 10;
+/// With fewer, a line waits for single peers.
+const PLACES_LEAST: usize = 4;
+/// Clients that write come as they like: with fewer, one of them that is slow is a part of the line.
+const PLACES_LEAST_OF_SERVER: usize = 8;
 /// From here on there is no bound.
 const MOST_BYTES: u64 = 64 << 20;
 /// What a rate is measured over: so long, and so many bounds.
@@ -100,9 +104,20 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Lanes that may ask at once.
-    pub(super) fn places(&self) -> usize {
-        if self.bound < MOST_BYTES { (self.bound / SHARE_USEFUL_BYTES).max(PLACES_LEAST) as usize } else { usize::MAX }
+    /// Lanes that a client may ask at once, whose calls have up to so many: all of one call, if each has a useful share; and of others
+    /// as many as have a good one.
+    pub(super) fn places(&self, widest: usize) -> usize {
+        if self.bound >= MOST_BYTES {
+            return usize::MAX;
+        }
+        let (useful, good) = (self.bound / SHARE_USEFUL_BYTES, self.bound / SHARE_GOOD_BYTES);
+        widest.min(useful as usize).max(good as usize).max(PLACES_LEAST)
+    }
+
+    /// Lanes that a server receives at once.
+    pub(super) fn places_of_server(&self) -> usize {
+        let useful = (self.bound / SHARE_USEFUL_BYTES) as usize;
+        if self.bound < MOST_BYTES { useful.max(PLACES_LEAST_OF_SERVER) } else { usize::MAX }
     }
 
     /// So many more receive from now on; what each of all may have on the way, `None` where there is no bound.
@@ -216,6 +231,15 @@ mod tests {
 
     fn us(us: u64) -> Duration {
         Duration::from_micros(us)
+    }
+
+    #[test]
+    fn places_are_those_of_the_widest_call_if_each_has_a_useful_share_and_of_good_ones_as_many_as_there_are() {
+        let places = |bound: u64, widest| Bound { bound, ..Bound::default() }.places(widest);
+        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(FIRST_BYTES, widest)), [4, 4, 6, 8, 8]);
+        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(2 * FIRST_BYTES, widest)), [8, 8, 8, 8, 16]);
+        assert_eq!([1, 4, 6, 8, 16].map(|widest| places(LEAST_BYTES, widest)), [4; 5]);
+        assert_eq!(places(MOST_BYTES, 1), usize::MAX);
     }
 
     #[test]

@@ -8,6 +8,8 @@ mod bound;
 mod turns;
 
 use std::{
+    collections::{HashMap, hash_map::Entry},
+    net::SocketAddr,
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -35,11 +37,26 @@ pub(crate) struct Intake {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     bound: Bound,
     turns: Turns,
+    calls: Calls,
+    /// Lanes that receive, of each server: which of a call's begin goes by it.
+    asked: HashMap<SocketAddr, usize>,
 }
+
+/// Whose payloads are received.
+#[derive(Debug)]
+enum Calls {
+    /// A client's own calls; the most lanes that one of late had, and when.
+    Own(usize, Duration),
+    /// Those of a server's clients.
+    OfClients,
+}
+
+/// For so long the widest call is counted.
+const LATE: Duration = Duration::from_secs(1);
 
 /// Lanes of one call that receive now.
 #[derive(Debug)]
@@ -52,6 +69,8 @@ pub(crate) struct Turn {
     /// What each of them may have on the way; `None`: no bound.
     share: Option<u32>,
     received: Arc<AtomicU64>,
+    /// The servers of those that were chosen.
+    asked: Vec<SocketAddr>,
 }
 
 /// A wait for a turn.
@@ -87,8 +106,20 @@ impl Progress {
 }
 
 impl Intake {
+    /// A client's.
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now(), received: AtomicU64::new(0), state: Mutex::default() }
+        Self::of(Calls::Own(1, Duration::ZERO))
+    }
+
+    /// A server's.
+    pub(crate) fn of_server() -> Self {
+        Self::of(Calls::OfClients)
+    }
+
+    fn of(calls: Calls) -> Self {
+        let state =
+            Mutex::new(State { bound: Bound::default(), turns: Turns::default(), calls, asked: HashMap::new() });
+        Self { start: Instant::now(), received: AtomicU64::new(0), state }
     }
 
     /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when the time is over.
@@ -136,6 +167,14 @@ impl Intake {
         .await
     }
 
+    /// A call of so many lanes begins, each of which asks by itself.
+    pub(crate) fn expect(&self, lanes: usize) {
+        if lanes < 2 {
+            return;
+        }
+        self.state().places(lanes, self.start.elapsed());
+    }
+
     /// A turn for lanes whose answers come when others have come: they must not wait for them.
     pub(crate) fn begin(self: &Arc<Self>, lanes: usize) -> Turn {
         let now = self.start.elapsed();
@@ -162,21 +201,44 @@ impl Intake {
 
     /// For how many lanes.
     pub(crate) fn places(&self) -> usize {
-        self.state().bound.places()
+        self.state().places(1, Duration::ZERO)
     }
 
     /// Whether nobody has a turn or waits for one.
     pub(crate) fn is_idle(&self) -> bool {
-        format!("{:?}", self.state().turns).contains("held: [], waiting: []")
+        let state = self.state();
+        format!("{:?}", state.turns).contains("held: [], waiting: []") && state.asked.is_empty()
     }
 }
 
 impl State {
+    fn ask_less(&mut self, server: SocketAddr) {
+        if let Entry::Occupied(mut lanes) = self.asked.entry(server) {
+            *lanes.get_mut() -= 1;
+            if *lanes.get() == 0 {
+                lanes.remove();
+            }
+        }
+    }
+
+    /// For a call of so many lanes.
+    fn places(&mut self, wanted: usize, now: Duration) -> usize {
+        match &mut self.calls {
+            Calls::OfClients => self.bound.places_of_server(),
+            Calls::Own(widest, seen) => {
+                if wanted >= *widest || now.saturating_sub(*seen) > LATE {
+                    (*widest, *seen) = (wanted, now);
+                }
+                self.bound.places(*widest)
+            }
+        }
+    }
+
     fn turn(&mut self, intake: &Arc<Intake>, asked: Asked, now: Duration) -> Result<Turn, Option<Duration>> {
         match asked {
             Asked::Granted { id, lanes, received } => {
                 let share = self.bound.begin(lanes, now);
-                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun: now, share, received })
+                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun: now, share, received, asked: Vec::new() })
             }
             Asked::Later(look) => Err(look),
         }
@@ -188,7 +250,7 @@ impl Waiting<'_> {
     fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
-        let places = state.bound.places();
+        let places = state.places(self.wanted, now);
         let asked = state.turns.ask((self.wanted, places), &mut self.ticket, waker, now);
         state.turn(intake, asked, now)
     }
@@ -227,13 +289,37 @@ impl Turn {
     pub(crate) fn more(&mut self, wanted: usize) -> usize {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        let places = state.bound.places();
+        let places = state.places(self.lanes + wanted, now);
         let lanes = state.turns.more(self.id, (wanted, places), now);
         if lanes > 0 {
             self.share = state.bound.begin(lanes, now);
             self.lanes += lanes;
         }
         lanes
+    }
+
+    /// Which of the lanes to these servers begin, up to so many: those whose servers are asked the least, in this order.
+    pub(crate) fn choose(&mut self, servers: &[SocketAddr], lanes: usize) -> Vec<usize> {
+        let asked = &mut self.intake.state().asked;
+        let mut left: Vec<usize> = (0..servers.len()).collect();
+        let mut chosen = Vec::with_capacity(lanes);
+        while chosen.len() < lanes
+            && let Some(at) = (0..left.len()).min_by_key(|at| asked.get(&servers[left[*at]]).copied())
+        {
+            let lane = left.remove(at);
+            *asked.entry(servers[lane]).or_default() += 1;
+            self.asked.push(servers[lane]);
+            chosen.push(lane);
+        }
+        chosen
+    }
+
+    /// A lane to this server, which was chosen, has ended.
+    pub(crate) fn has_left(&mut self, server: SocketAddr) {
+        if let Some(at) = self.asked.iter().position(|asked| *asked == server) {
+            self.asked.swap_remove(at);
+            self.intake.state().ask_less(server);
+        }
     }
 
     /// So many lanes have ended.
@@ -258,6 +344,9 @@ impl Turn {
 impl Drop for Turn {
     /// One that was not ended received nothing that counts.
     fn drop(&mut self) {
+        for server in std::mem::take(&mut self.asked) {
+            self.intake.state().ask_less(server);
+        }
         if self.lanes > 0 {
             let lanes = self.lanes;
             self.leave(lanes);
@@ -297,6 +386,23 @@ mod tests {
         drop(turn);
         let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");
         drop(turn);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_call_begins_with_servers_that_are_asked_the_least() {
+        let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
+        let intake = Intake::timeless();
+        let mut first = intake.wait(3, far()).expect("a turn");
+        assert_eq!(first.choose(&servers[..3], 3), [0, 1, 2]);
+        first.has_left(servers[1]);
+        first.leave(1);
+        let mut second = intake.wait(4, far()).expect("a turn");
+        assert_eq!(second.choose(&servers, 2), [1, 3]);
+        assert_eq!(second.choose(&servers, 1), [0]);
+        drop(first);
+        assert_eq!(intake.wait(1, far()).expect("a turn").choose(&servers, 2), [2, 0]);
+        drop(second);
         assert!(intake.is_idle());
     }
 

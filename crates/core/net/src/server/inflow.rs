@@ -34,7 +34,7 @@ impl Lines {
     pub(super) fn inflow(&self, transport: &Arc<Transport>) -> Option<Inflow> {
         let window = Window::of(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
-        let intake = Arc::clone(lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::new())));
+        let intake = Arc::clone(lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())));
         Some(Inflow { intake, window, transport: Arc::clone(transport), large: false, turn: None })
     }
 }
@@ -122,7 +122,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let transport = Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
         let intake = Arc::clone(intake);
-        (Inflow { intake, window: Window::anyway(), transport, large: false, turn: None }, client)
+        (Inflow { intake, window: Window::anyway(&transport), transport, large: false, turn: None }, client)
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_client_that_stops_in_the_middle_keeps_nobody_waiting_for_ever() {
-        let intake = Arc::new(Intake::new());
+        let intake = Arc::new(Intake::of_server());
         let ill: Vec<_> = (0..intake.places())
             .map(|_| {
                 let (mut inflow, client) = connection(&intake);

@@ -47,13 +47,16 @@ enum Kind {
     MooseFs(MooseFs),
 }
 
+/// Starts a subject.
+type Start = fn(&Bench) -> Result<Subject>;
+
 /// Starts all that are asked for. The daemons run side by side: those that nobody asks anything are idle.
 pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     let dir = bench.scratch.join("local");
     fs::create_dir(&dir)?;
     let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
     let (fuse, rivals) = (args.rivals || args.passthrough, args.rivals);
-    let others: [(bool, fn(&Bench) -> Result<Subject>); 4] =
+    let others: [(bool, Start); 4] =
         [(fuse, passthrough), (fuse, passthrough_ll), (rivals, gluster), (rivals, moosefs)];
     for (_, other) in others.into_iter().filter(|(wanted, _)| *wanted) {
         match other(bench) {

@@ -8,12 +8,13 @@ use super::{Kept, bar, measures, spread};
 use crate::mount::{GROUPS, subject::OURS};
 
 /// Columns, and what people call them.
-const COLUMNS: [(&str, &str); 5] = [
+const COLUMNS: [(&str, &str); 6] = [
     (OURS, "BraidFS"),
     ("ext4", "ext4"),
     ("gluster", "GlusterFS"),
     ("moosefs", "MooseFS"),
     ("passthrough", "passthrough"),
+    ("passthrough_ll", "passthrough_ll"),
 ];
 
 /// A table of each group, in the order of a whole run.

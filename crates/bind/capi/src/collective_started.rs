@@ -1,0 +1,89 @@
+//! Collective calls that are started now and waited for later: each on a thread of its own, since it waits for the other tasks'.
+
+use std::{
+    ffi::{c_int, c_void},
+    io::{IoSlice, IoSliceMut},
+    sync::Arc,
+};
+
+use braid_client::{File, Group, Started};
+use libc::ssize_t;
+
+use crate::{
+    asynchronous::{braid_request, hand_out},
+    border::{
+        Outcome, call,
+        pointers::{array, memory, position},
+    },
+    collective::{options, refuse},
+    file::{readable, writable},
+    group::{braid_group, shared},
+};
+
+/// Starts braid_pread_all; otherwise as braid_pread_start. A function of the program's that the group was made of is called on a thread
+/// of the library. Calls of one group go on one after the other: wait for this one before the next is made or started. What makes no
+/// sense is told by braid_wait, as in the other tasks; NULL, when the group is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pread_all_start(
+    file: c_int,
+    group: *const braid_group,
+    buffer: *mut c_void,
+    bytes: usize,
+    at: i64,
+    how: c_int,
+) -> *mut braid_request {
+    call(|| {
+        // SAFETY: the promise of C's caller, see `pointers`, for the memory until the request is waited for; also below.
+        let group = unsafe { shared(group) }?;
+        let ready = || {
+            // SAFETY: as above.
+            let buffer = unsafe { memory(buffer.cast(), bytes, "buffer") }?;
+            let (open, at, options) = (readable(file)?, position(at, "position")?, options(how)?);
+            let work = move |file: &File, group: &dyn Group| {
+                Ok(file.read_all_vectored_at(group, &mut [IoSliceMut::new(buffer)], at, &options)? as ssize_t)
+            };
+            Ok((open.file(), work))
+        };
+        Ok(start(group, ready()))
+    })
+}
+
+/// Starts braid_pwrite_all; otherwise as braid_pread_all_start.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_pwrite_all_start(
+    file: c_int,
+    group: *const braid_group,
+    buffer: *const c_void,
+    bytes: usize,
+    at: i64,
+    how: c_int,
+) -> *mut braid_request {
+    call(|| {
+        // SAFETY: as above.
+        let group = unsafe { shared(group) }?;
+        let ready = || {
+            // SAFETY: as above.
+            let buffer: &'static [u8] = unsafe { array(buffer.cast(), bytes, "buffer") }?;
+            let (open, at, options) = (writable(file)?, position(at, "position")?, options(how)?);
+            let work = move |file: &File, group: &dyn Group| {
+                Ok(file.write_all_vectored_at(group, &[IoSlice::new(buffer)], at, &options)? as ssize_t)
+            };
+            Ok((open.file(), work))
+        };
+        Ok(start(group, ready()))
+    })
+}
+
+/// Starts the call, or the refusal of a task that cannot make it: the others have begun, and would wait for it.
+fn start<W>(group: Arc<dyn Group>, ready: Outcome<(Arc<File>, W)>) -> *mut braid_request
+where
+    W: FnOnce(&File, &dyn Group) -> Outcome<ssize_t> + Send + 'static,
+{
+    hand_out(match ready {
+        Ok((file, work)) => file.start_together(move |file| work(file, &*group)),
+        Err(failure) => Started::apart(move || {
+            refuse(&*group, &failure);
+            Err(failure)
+        }),
+    })
+}
