@@ -898,6 +898,19 @@ struct braid_view *braid_view_subarray(int64_t displacement,
                                        uint64_t element_bytes);
 
 /**
+ * What a task has of an array in C order (last index fastest) that is dealt out in blocks, round after round, and whose first byte is
+ * at `displacement`: for each of `dimensions` dimensions its size, the size of a block, how many tasks it is dealt to and which of them
+ * this one is, from 0; sizes in elements of `element_bytes`. A dimension of one task is whole. EINVAL for a task that has no element.
+ */
+struct braid_view *braid_view_block_cyclic(int64_t displacement,
+                                           size_t dimensions,
+                                           const uint64_t *sizes,
+                                           const uint64_t *blocks,
+                                           const uint64_t *tasks,
+                                           const uint64_t *task,
+                                           uint64_t element_bytes);
+
+/**
  * A view of any nesting: the pattern is laid at `displacement` and again every `extent` bytes.
  */
 struct braid_view *braid_view_nested(int64_t displacement,

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use braid_client::{Extent, Pattern, View};
+use braid_client::{Dealt, Extent, Pattern, View};
 use braid_layout::ViewMap;
 use braid_types::FileOffset;
 
@@ -72,6 +72,35 @@ pub unsafe extern "C" fn braid_view_subarray(
             )
         };
         hand_out(View::subarray(position(displacement, "displacement")?, sizes, block, starts, element_bytes)?)
+    })
+}
+
+/// What a task has of an array in C order (last index fastest) that is dealt out in blocks, round after round, and whose first byte is
+/// at `displacement`: for each of `dimensions` dimensions its size, the size of a block, how many tasks it is dealt to and which of them
+/// this one is, from 0; sizes in elements of `element_bytes`. A dimension of one task is whole. EINVAL for a task that has no element.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_view_block_cyclic(
+    displacement: i64,
+    dimensions: usize,
+    sizes: *const u64,
+    blocks: *const u64,
+    tasks: *const u64,
+    task: *const u64,
+    element_bytes: u64,
+) -> *mut braid_view {
+    call(|| {
+        // SAFETY: as above.
+        let (sizes, blocks, tasks, task) = unsafe {
+            (
+                array(sizes, dimensions, "sizes")?,
+                array(blocks, dimensions, "blocks")?,
+                array(tasks, dimensions, "tasks")?,
+                array(task, dimensions, "task")?,
+            )
+        };
+        let dealt = |at: usize| Dealt { size: sizes[at], block: blocks[at], tasks: tasks[at], task: task[at] };
+        let dealt: Vec<Dealt> = (0..dimensions).map(dealt).collect();
+        hand_out(View::block_cyclic(position(displacement, "displacement")?, &dealt, element_bytes)?)
     })
 }
 

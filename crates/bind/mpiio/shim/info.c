@@ -6,7 +6,8 @@
 #include <string.h>
 
 /* What is kept and told. The first three decide where a new file lies; the others are told as they were given, and change nothing
- * since no rank moves another's bytes. Who carries collective calls out is `braid_collective`. */
+ * since no rank moves another's bytes. Who carries collective calls out is `braid_collective`. What is not here is ignored, as MPI
+ * allows, and not told; docs/mpi-io.md lists what the standard reserves of it. */
 static const char *const KNOWN[] = {"striping_factor", "striping_unit", "start_iodevice", "cb_nodes", "cb_buffer_size",
                                     "romio_cb_read", "romio_cb_write", "romio_ds_read", "romio_ds_write", "romio_no_indep_rw"};
 
@@ -30,6 +31,32 @@ void layout_hints(MPI_Info info, struct braid_layout *layout) {
     if (factor > 0 && factor < 4096) layout->iod_count = (uint32_t)factor;
     if (unit >= 4096 && unit <= 1 << 30) layout->stripe_bytes = (uint64_t)unit;
     if (first >= 0 && first < 4096) layout->first_iod = (int32_t)first;
+}
+
+/* MPI-4.1 14.2.8 leaves the form to us: an octal number as chmod(1) has it, before the umask; 0666 where the hint is none. */
+static int permissions(MPI_Info info, char value[MPI_MAX_INFO_VAL + 1], mode_t *mode) {
+    char *end;
+    *mode = 0666;
+    if (!hint(info, "file_perm", value) || *value < '0' || *value > '7') return 0;
+    unsigned long wanted = strtoul(value, &end, 8);
+    if (*end || wanted > 0777) return 0;
+    *mode = (mode_t)wanted;
+    return 1;
+}
+
+mode_t permissions_hint(MPI_Info info) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    mode_t mode;
+    permissions(info, value, &mode);
+    return mode;
+}
+
+/* Told as it was given, and not as the file has it: a program that hands the hints of a file that it may only read on to a file that it
+ * makes would get one that it may not write. */
+void take_permissions(struct file *file, MPI_Info info) {
+    char value[MPI_MAX_INFO_VAL + 1];
+    mode_t mode;
+    if (file->amode & MPI_MODE_CREATE && permissions(info, value, &mode)) MPI_Info_set(file->info, "file_perm", value);
 }
 
 void take_nonblocking(struct file *file, const char *how) {

@@ -72,7 +72,11 @@ DEFINE(sync, MPI_File handle) {
     struct file *file = ours(handle);
     if (!file) return REAL(sync)(handle);
     if (file->split != NO_SPLIT) return failed(file, error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended"));
-    int code = file->dirty && braid_fsync(file->whole) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
-    if (code == MPI_SUCCESS) file->dirty = 0;
+    int code = MPI_SUCCESS;
+    /* Before it: what another thread writes meanwhile is for the next one. */
+    if (__atomic_exchange_n(&file->dirty, 0, __ATOMIC_ACQ_REL) && braid_fsync(file->whole) < 0) {
+        code = error_of_errno(file->path);
+        __atomic_store_n(&file->dirty, 1, __ATOMIC_RELEASE);
+    }
     return failed(file, agreed(file, code));
 }

@@ -74,9 +74,10 @@ static int open_one(struct file *file, MPI_Info info, int create) {
     struct braid_layout layout;
     layout_hints(info, &layout);
     /* libbraid's own umask takes what the user's does not allow. */
-    file->whole = braid_open_layout(connected, file->path, flags, 0666, &layout);
+    mode_t mode = permissions_hint(info);
+    file->whole = braid_open_layout(connected, file->path, flags, mode, &layout);
     if (file->whole < 0 && flags & O_CREAT && (errno == EINVAL || errno == ENOSPC) && (layout.iod_count || layout.first_iod >= 0))
-        file->whole = braid_open(connected, file->path, flags, 0666);
+        file->whole = braid_open(connected, file->path, flags, mode);
     return file->whole < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
 }
 
@@ -98,6 +99,8 @@ void hold_file(struct file *file) { __atomic_add_fetch(&file->users, 1, __ATOMIC
 void drop_file(struct file *file) {
     if (__atomic_sub_fetch(&file->users, 1, __ATOMIC_ACQ_REL) > 0) return;
     pthread_mutex_destroy(&file->moving);
+    pthread_mutex_destroy(&file->sharing);
+    pthread_mutex_destroy(&file->excluding);
     free(file->shared_path);
     free(file->path);
     free(file);
@@ -123,6 +126,7 @@ static int open_all(struct file *file, MPI_Info info) {
     code = agreed(file, file->rank != 0 ? open_one(file, info, 0) : MPI_SUCCESS);
     if (code != MPI_SUCCESS) return code;
     MPI_Info_create(&file->info);
+    take_permissions(file, info);
     name_shared(file);
     code = set_view(file, 0, MPI_BYTE, MPI_BYTE, NATIVE);
     take_nonblocking(file, getenv("BRAID_MPIIO_NONBLOCKING"));
@@ -153,6 +157,8 @@ DEFINE(open, MPI_Comm comm, const char *name, int amode, MPI_Info info, MPI_File
     file->whole = file->seen = file->shared = -1;
     file->info = MPI_INFO_NULL;
     pthread_mutex_init(&file->moving, NULL);
+    pthread_mutex_init(&file->sharing, NULL);
+    pthread_mutex_init(&file->excluding, NULL);
     int code = MPI_Comm_dup(comm, &file->comm);
     if (code != MPI_SUCCESS) {
         free(file->path);

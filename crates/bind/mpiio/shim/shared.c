@@ -1,4 +1,7 @@
-/* The shared file pointer: eight bytes in a file of their own beside the file, moved under a lock. MPI-4.1 14.4.4. */
+/* The shared file pointer: eight bytes in a file of their own beside the file, moved under a lock. MPI-4.1 14.4.4.
+ *
+ * The lock's owner is the descriptor, which all threads of a rank share: between them `sharing` stands, which whoever moves the pointer
+ * has. It waits for I/O, and for nothing of the MPI. */
 #include "shim.h"
 
 #include <errno.h>
@@ -25,14 +28,26 @@ static int exchange(struct file *file, int64_t set, int64_t add, int64_t *before
     return code;
 }
 
-int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at) { return exchange(file, -1, bytes, at); }
+int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at) {
+    pthread_mutex_lock(&file->sharing);
+    int code = exchange(file, -1, bytes, at);
+    pthread_mutex_unlock(&file->sharing);
+    return code;
+}
 
-int shared_set(struct file *file, int64_t at) {
+static int set(struct file *file, int64_t at) {
     int64_t before;
     /* A pointer that nobody has used is at 0, and has no file. */
     if (at == 0 && file->shared < 0 && (file->shared = braid_open(cluster_of_process(), file->shared_path, O_RDWR, 0)) < 0)
         return errno == ENOENT ? MPI_SUCCESS : error_of_errno(file->shared_path);
     return exchange(file, at, 0, &before);
+}
+
+int shared_set(struct file *file, int64_t at) {
+    pthread_mutex_lock(&file->sharing);
+    int code = set(file, at);
+    pthread_mutex_unlock(&file->sharing);
+    return code;
 }
 
 int ordered_at(struct file *file, int64_t bytes, int64_t *at) {

@@ -56,9 +56,12 @@ struct file {
     /* The individual pointer, in bytes of the view's stream; and who may move it. */
     int64_t position;
     pthread_mutex_t moving;
-    /* The file that keeps the shared pointer, -1 until it is used. */
+    /* The file that keeps the shared pointer, -1 until it is used; and who of this rank may move it. */
     char *shared_path;
     int shared;
+    pthread_mutex_t sharing;
+    /* Who of this rank moves bytes in atomic mode. */
+    pthread_mutex_t excluding;
     enum split split;
     int64_t split_bytes;
     MPI_Info info;
@@ -160,6 +163,8 @@ void refuse_together(struct file *file, int code);
 void take_hints(struct file *file, MPI_Info info, const char *way);
 void take_nonblocking(struct file *file, const char *how);
 void layout_hints(MPI_Info info, struct braid_layout *layout);
+mode_t permissions_hint(MPI_Info info);
+void take_permissions(struct file *file, MPI_Info info);
 
 /* view.c: `set_view` for the default view, of bytes, too. Where in the file the byte at a position of the view's stream lies, of a view
  * that shows something; and how many bytes of the stream are below an offset of the file. */

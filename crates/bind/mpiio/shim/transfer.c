@@ -82,13 +82,27 @@ static int move_seen(struct file *file, enum direction direction, int64_t at, ch
     return MPI_SUCCESS;
 }
 
-static int move(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
-    int64_t first = 0, length = 0;
-    int code = file->atomic && bytes > 0 ? locked(file, at, bytes, &first, &length) : MPI_SUCCESS;
+static int move_now(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
+    if (file->shown.listed) return listed_read(file, at, memory, bytes, moved);
+    return move_seen(file, direction, at, memory, bytes, moved);
+}
+
+static int move_locked(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
+    int64_t first, length;
+    int code = locked(file, at, bytes, &first, &length);
     if (code != MPI_SUCCESS) return code;
-    if (file->shown.listed) code = listed_read(file, at, memory, bytes, moved);
-    else code = move_seen(file, direction, at, memory, bytes, moved);
-    if (length > 0 && braid_unlock(file->whole, first, length) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->path);
+    code = move_now(file, direction, at, memory, bytes, moved);
+    if (braid_unlock(file->whole, first, length) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->path);
+    return code;
+}
+
+static int move(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved) {
+    if (!file->atomic || bytes == 0) return move_now(file, direction, at, memory, bytes, moved);
+    /* The lock's owner is the descriptor, which all threads of a rank share: between them it excludes nobody, and the first that is done
+     * would give the others' bytes free. Whoever waits here waits for a call that moves bytes, and for nothing of the MPI. */
+    pthread_mutex_lock(&file->excluding);
+    int code = move_locked(file, direction, at, memory, bytes, moved);
+    pthread_mutex_unlock(&file->excluding);
     return code;
 }
 
@@ -119,7 +133,6 @@ int stage(struct file *file, enum direction direction, int64_t at, struct staged
     if (once < INT64_MAX && (bytes > once || at > once - bytes))
         return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path,
                         "copies of the file type lie among each other: its extent is less than what it spans, and the call goes past the first");
-    if (direction == WRITING) file->dirty = 1;
     if (staged->buffer && file->representation == NATIVE && is_contiguous(staged->type)) {
         staged->memory = staged->buffer;
         staged->bytes = bytes;
@@ -145,6 +158,8 @@ void keep_type(struct staged *staged) {
 }
 
 int unstage(struct file *file, enum direction direction, struct staged *staged, int code, int64_t moved) {
+    /* When the bytes have moved: a sync of another thread in the middle need not have had them. */
+    if (direction == WRITING && staged->bytes > 0) __atomic_store_n(&file->dirty, 1, __ATOMIC_RELEASE);
     if (code == MPI_SUCCESS && direction == READING && staged->packed && moved > 0)
         code = convert(file, READING, staged->buffer, staged->count, staged->type, staged->packed, staged->bytes);
     free(staged->packed);

@@ -16,13 +16,18 @@ fn run(test: &str) {
 
 /// The same with `BRAID_MPIIO_COLLECTIVE` in the environment.
 fn run_with(test: &str, collective: Option<&str>) {
+    run_of("calls", test, collective);
+}
+
+/// The same of another program.
+fn run_of(program: &str, test: &str, collective: Option<&str>) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let local = cluster.path("local");
     let mut ran = 0;
     for mpi in MPIS.iter().filter_map(Mpi::find) {
         let _ = fs::remove_file(&local);
-        let program = mpi.compile("calls");
+        let program = mpi.compile(program);
         let file = format!("braid:/{test}-{}", mpi.name);
         let mut command = mpi.command(&cluster, 2);
         if let Some(way) = collective {
@@ -73,6 +78,37 @@ tests! {
 fn the_environment_says_who_carries_collective_calls_out_where_no_hint_does() {
     run_with("info", Some("server"));
     run_with("info", Some("nonsense"));
+}
+
+#[test]
+fn threads_of_a_rank_get_records_of_their_own_by_one_shared_pointer() {
+    run_of("threads", "shared", None);
+}
+
+#[test]
+fn in_atomic_mode_threads_of_a_rank_exclude_each_other_on_one_handle() {
+    run_of("threads", "atomic", None);
+}
+
+#[test]
+fn a_new_file_has_the_permissions_of_the_hint_where_it_is_a_mode() {
+    let _alone = mpi::alone();
+    let cluster = Cluster::start(1);
+    let mut ran = 0;
+    for mpi in MPIS.iter().filter_map(Mpi::find) {
+        let path = format!("/permissions-{}", mpi.name);
+        let said = mpi.run(&cluster, "calls", 2, &["permissions", &format!("braid:{path}")]);
+        assert_eq!(said, "permissions ok\n", "{}", mpi.name);
+        // Its umask is 027.
+        let expected =
+            [("none", 0o640), ("604", 0o600), ("0770", 0o750), ("9", 0o640), ("rw", 0o640), ("01777", 0o640)];
+        for (hint, mode) in expected {
+            let found = cluster.client.stat(format!("{path}-{hint}")).unwrap().mode;
+            assert_eq!(found & 0o7777, mode, "{} {hint}: {found:o} and not {mode:o}", mpi.name);
+        }
+        ran += 1;
+    }
+    mpi::need_one(ran);
 }
 
 #[test]

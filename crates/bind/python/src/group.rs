@@ -11,7 +11,10 @@ use pyo3::{
     types::{PyBytes, PyList},
 };
 
-use crate::error::{Raise, closed, invalid};
+use crate::{
+    collective::refuse,
+    error::{Raise, closed, invalid},
+};
 
 /// One task's place among the tasks of a parallel program.
 #[pyclass(frozen, module = "braid")]
@@ -79,6 +82,13 @@ impl Group {
         let (group, time_max, mine) = (self.group()?, seconds(timeout)?, mine.to_vec());
         let all = py.detach(move || group.all_gather(&mine, time_max)).or_raise(py)?;
         PyList::new(py, all.iter().map(|bytes| PyBytes::new(py, bytes)).collect::<Vec<_>>())
+    }
+
+    /// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all of
+    /// them for this reason, and none waits for this one.
+    fn refuse_all(&self, py: Python<'_>, why: &str) -> PyResult<()> {
+        let group = self.group()?;
+        py.detach(|| refuse(&*group, why)).or_raise(py)
     }
 
     /// Leaves the group: to the others the task is lost.

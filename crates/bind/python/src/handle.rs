@@ -47,19 +47,14 @@ impl Handle {
         lock(&self.held).clone().ok_or_else(|| closed("file"))
     }
 
-    fn open(&self) -> PyResult<Arc<Detached<File>>> {
+    pub(crate) fn open(&self) -> PyResult<Arc<Detached<File>>> {
         self.held().map(|held| held.file)
     }
 
     /// Runs a call of the library without the interpreter.
-    pub(crate) fn run<T: Send>(
-        &self,
-        py: Python<'_>,
-        call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
-    ) -> PyResult<T> {
+    fn run<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> braid_client::Result<T> + Send) -> PyResult<T> {
         let file = self.open()?;
-        let file = file.value().ok_or_else(|| closed("file"))?;
-        py.detach(|| call(file)).or_raise(py)
+        run(py, &file, call)
     }
 
     fn run_io<T: Send>(&self, py: Python<'_>, call: impl FnOnce(&File) -> std::io::Result<T> + Send) -> PyResult<T> {
@@ -255,6 +250,16 @@ impl Handle {
     fn closed(&self) -> bool {
         lock(&self.held).is_none()
     }
+}
+
+/// Runs a call of the library on an open file without the interpreter.
+pub(crate) fn run<T: Send>(
+    py: Python<'_>,
+    file: &Detached<File>,
+    call: impl FnOnce(&File) -> braid_client::Result<T> + Send,
+) -> PyResult<T> {
+    let file = file.value().ok_or_else(|| closed("file"))?;
+    py.detach(|| call(file)).or_raise(py)
 }
 
 fn told(py: Python<'_>, file: &Detached<File>) -> PyResult<()> {

@@ -1,5 +1,7 @@
 """Collective calls: tasks that are threads, processes, and whatever a program has for a group."""
 
+import errno
+import io
 import os
 import random
 import secrets
@@ -135,6 +137,76 @@ def test_a_lost_task_and_a_group_that_fails_are_told_to_all(client, place):
             file.write_all_at(Broken(0, None, None), b"x", 0)
         with pytest.raises(TypeError, match="no group; try: braid.Group"):
             file.read_all_at(17, 1, 0)
+
+
+def _closed(file, group):
+    file.close()
+    file.read_all_at(group, 1, 0)
+
+
+WRONG = {
+    "a closed file": ("r+b", _closed, ValueError, "closed file"),
+    "a file that is only read": ("rb", lambda f, g: f.write_all_at(g, b"x", 0), io.UnsupportedOperation, "not open to write"),
+    "a file that is only written": ("wb", lambda f, g: f.read_all_at(g, 1, 0), io.UnsupportedOperation, "not open to read"),
+    "the same, into memory": ("wb", lambda f, g: f.readinto_all_at(g, bytearray(1), 0), io.UnsupportedOperation, "not open to read"),
+    "memory that is read-only": ("rb", lambda f, g: f.readinto_all_at(g, b"x", 0), BufferError, "read-only"),
+    "memory in pieces": ("rb", lambda f, g: f.readinto_all_at(g, memoryview(bytearray(9))[::2], 0), BufferError, "not contiguous"),
+    "data in pieces": ("r+b", lambda f, g: f.write_all_at(g, memoryview(b"123456789")[::2], 0), BufferError, "not contiguous"),
+    "data that is text": ("r+b", lambda f, g: f.write_all_at(g, "text", 0), TypeError, "bytes-like|buffer"),
+    "no such mode": ("r+b", lambda f, g: f.write_all_at(g, b"x", 0, mode="fast"), ValueError, "mode of a collective call is not known"),
+    "a mode that is none": ("rb", lambda f, g: f.read_all_at(g, 1, 0, mode=7), TypeError, "(?i)str"),
+    "no such overlap": ("r+b", lambda f, g: f.write_all_at(g, b"x", 0, overlap="lowest"), ValueError, "overlaps is not known"),
+    "a position before the file": ("r+b", lambda f, g: f.write_all_at(g, b"x", -1), OverflowError, "negative"),
+    "a position that is none": ("rb", lambda f, g: f.read_all_at(g, 1, "0"), TypeError, "integer"),
+    "a size below 0": ("rb", lambda f, g: f.read_all_at(g, -1, 0), OverflowError, "negative"),
+    "a size that no memory has": ("rb", lambda f, g: f.read_all_at(g, 1 << 62, 0), MemoryError, "^$"),
+}
+
+
+@pytest.mark.parametrize("groups", [lambda: Group.threads(TASKS), Communicator.tasks])
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_task_that_cannot_make_the_call_is_heard_of_and_not_waited_for(client, place, groups, wrong):
+    client.make_file(f"{place}/f")
+    mode, call, raised, why = WRONG[wrong]
+
+    def task(rank, group):
+        with client.open(f"{place}/f", mode if rank == 1 else "r+b", 0) as file:
+            try:
+                call(file, group) if rank == 1 else file.write_all_at(group, b"x", rank)
+                failure = None
+            except Exception as error:
+                failure = error
+        # The tasks are in step: the next call is as good as ever.
+        with client.open(f"{place}/f", "r+b", 0) as file:
+            return failure, file.read_all_at(group, 1, 0)
+
+    failures, after = zip(*together(groups(), task), strict=True)
+    assert after == (b"",) * TASKS, "nothing was written"
+    with pytest.raises(raised, match=why):
+        raise failures[1]
+    for rank in (0, 2, 3):
+        failure = failures[rank]
+        assert isinstance(failure, OSError) and failure.errno == errno.EINVAL, failure
+        heard = str(failures[1]) or raised.__name__
+        assert f"task 1: {heard.partition('; try: ')[0]}; try: " in str(failure), failure
+
+
+def test_a_task_without_a_file_refuses_for_all(client, place):
+    client.make_file(f"{place}/f")
+
+    def task(rank, group):
+        if rank == 2:
+            return group.refuse_all("there is no file here")
+        with client.open(f"{place}/f", "r+b", 0) as file:
+            return file.write_all_at(group, b"x", rank)
+
+    outcomes = together(Group.threads(3), task)
+    assert outcomes[2] is None
+    assert all("task 2: there is no file here; try: " in str(outcomes[rank]) for rank in (0, 1)), outcomes
+    group = Group.threads(1)[0]
+    group.leave()
+    with pytest.raises(ValueError, match="closed group"):
+        group.refuse_all("gone")
 
 
 PROGRAM = """

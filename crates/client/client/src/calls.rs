@@ -75,6 +75,9 @@ macro_rules! namespace_calls {
             fn test_lock[](lock: &LockRequest) -> Option<LockHolder>;
             /// Lets locked bytes go.
             fn unlock_range[](range: &LockRange) -> ();
+            /// Owners have closed a file: whatever they have locked of it is let go. What an error says could not be is let go as soon
+            /// as it can, and told to no server that restarts meanwhile.
+            fn unlock_owners[](file: FileIndex, owners: &[(LockSpace, u64)]) -> ();
             /// Room in the file system; disks that several daemons share are counted once. In a directory with a quota, what
             /// that leaves.
             fn statfs[](file: FileIndex) -> StatFsReply;

@@ -28,6 +28,8 @@ struct Parts {
     hint: Option<String>,
     /// Nobody is at the other end at all, by this host's own word.
     absent: bool,
+    /// How long the server had moved nothing.
+    silent: Duration,
     tried: Option<Tried>,
 }
 
@@ -53,6 +55,7 @@ impl Error {
             server: None,
             hint: None,
             absent: false,
+            silent: Duration::ZERO,
             tried: None,
         }))
     }
@@ -70,6 +73,12 @@ impl Error {
     /// Which server failed or refused, as a person would name it; `None` when none is to blame.
     pub fn server(&self) -> Option<&str> {
         self.0.server.as_deref()
+    }
+
+    /// Whether all the time that a call may take was spent in vain, whatever the last attempt failed by: the same again would wait as
+    /// long.
+    pub fn was_given_up(&self) -> bool {
+        self.0.tried.is_some()
     }
 
     /// Which file the call was about.
@@ -128,6 +137,10 @@ impl Error {
 
     pub(crate) fn is_absent(&self) -> bool {
         self.0.absent
+    }
+
+    pub(crate) fn silent(&self) -> Duration {
+        self.0.silent
     }
 
     /// The same of a server that was given up.
@@ -220,8 +233,11 @@ impl From<NetError> for Error {
     fn from(error: NetError) -> Self {
         let why = error.to_string();
         match error {
-            NetError::Unreachable { server, .. } | NetError::TimedOut { server, .. } => {
-                Self::new(Status::Unreachable, why).at(server)
+            NetError::Unreachable { server, .. } => Self::new(Status::Unreachable, why).at(server),
+            NetError::TimedOut { server, waited } => {
+                let mut error = Self::new(Status::Unreachable, why).at(server);
+                error.0.silent = waited;
+                error
             }
             NetError::ConnectionLost { server, .. } => Self::new(Status::ConnectionLost, why).at(server),
             NetError::PeerMisbehaved { server, .. } => Self::new(Status::Malformed, why).at(server),
@@ -297,6 +313,19 @@ mod tests {
         assert_eq!(whole.status(), Status::Unreachable);
         let refused = Error::new(Status::NotFound, "no").tried_for(Duration::from_secs(8));
         assert_eq!(refused.why(), "no", "it was answered");
+    }
+
+    #[test]
+    fn a_call_that_is_given_up_says_so_whatever_the_server_said_last() {
+        for status in [Status::NotServing, Status::TryAgain, Status::Cancelled, Status::ConnectionLost] {
+            let refused = Error::refused("I/O daemon 3 at h:1", status.into());
+            assert!(!refused.was_given_up());
+            let given_up = refused.given_up(Duration::from_secs(30)).during("write", "/x");
+            assert!(
+                given_up.was_given_up() && given_up.tried_for(Duration::from_secs(31)).was_given_up(),
+                "{status:?}"
+            );
+        }
     }
 
     #[test]

@@ -103,7 +103,8 @@ proptest! {
     #[test]
     fn positions_lead_to_the_file_and_back_and_to_other_views(one in views(), other in views(), start in 0u64..5000) {
         let (from, to) = (FileView::new(one.clone()).unwrap(), FileView::new(other.clone()).unwrap());
-        let others = stream(&other, 300_000);
+        // As far as the model has a file that is seen whole.
+        let others: Vec<u64> = stream(&other, 300_000).into_iter().take_while(|offset| *offset < 1 << 32).collect();
         for (position, offset) in (0u64..).zip(stream(&one, start as usize + 200)).skip(start as usize) {
             prop_assert_eq!(from.file_offset(position).unwrap(), offset);
             prop_assert_eq!(from.position(offset), Some(position));

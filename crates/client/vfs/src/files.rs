@@ -2,13 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use braid_client::{Attributes, FileIndex, LeaseMode};
+use braid_client::{FileIndex, LeaseMode};
 
 use crate::{
     data::{Data, Under, Writer, gate::Use, stretch::Stretch},
@@ -18,11 +15,6 @@ use crate::{
     ops::{open::Access, write::WriteAs},
     promise::Holder,
 };
-
-/// setuid, and setgid of a file that its group may execute: what a write by somebody else takes away.
-const SETUID: u32 = 0o4000;
-const SETGID: u32 = 0o2000;
-const GROUP_EXECUTE: u32 = 0o010;
 
 /// An open file behind a handle.
 #[derive(Debug)]
@@ -91,6 +83,11 @@ impl Bytes {
         let data = holder.data.of(file);
         let writer = access.write.then(|| holder.writer(&data));
         Self { data: Some(data), writer, holder: Arc::clone(holder) }
+    }
+
+    /// What all uses of the file's bytes share.
+    pub(crate) fn data(&self) -> Option<&Arc<Data>> {
+        self.data.as_ref()
     }
 
     /// Begins a use; see [`Holder::begin`].
@@ -162,9 +159,9 @@ impl Bytes {
         self.holder.drop_written(under, offset, bytes);
     }
 
-    /// Where the file ends, if this mount is alone with it and knows.
-    pub(crate) fn end(&self) -> Option<u64> {
-        self.data.as_ref()?.end()
+    /// Where an append of so many bytes goes, if that is known; see [`Data::begin_append`].
+    pub(crate) fn begin_append(&self, bytes: u64) -> Option<u64> {
+        self.data.as_ref()?.begin_append(bytes)
     }
 
     /// Where the file ends, if its attributes are remembered and nobody else uses it. What this mount has gathered of it must be settled.
@@ -198,12 +195,10 @@ pub(crate) struct Share {
 }
 
 /// Shared by all handles of one file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct SharedFile {
     /// Held by the one that appends.
     appending: Mutex<()>,
-    /// The mode as last seen.
-    mode: AtomicU32,
 }
 
 /// The files that are open.
@@ -212,18 +207,9 @@ pub(crate) struct Files(Mutex<HashMap<FileIndex, Arc<SharedFile>>>);
 
 impl Files {
     /// A share in what the handles of a file have.
-    pub(crate) fn share(self: &Arc<Self>, seen: &Attributes) -> Share {
-        let made = || Arc::new(SharedFile { appending: Mutex::new(()), mode: AtomicU32::new(seen.mode) });
-        let shared = Arc::clone(lock(&self.0).entry(seen.file).or_insert_with(made));
-        shared.see(seen);
-        Share { file: seen.file, shared, files: Arc::clone(self) }
-    }
-
-    /// Attributes came by: an open file takes note of its mode.
-    pub(crate) fn see(&self, seen: &Attributes) {
-        if let Some(shared) = lock(&self.0).get(&seen.file) {
-            shared.see(seen);
-        }
+    pub(crate) fn share(self: &Arc<Self>, file: FileIndex) -> Share {
+        let shared = Arc::clone(lock(&self.0).entry(file).or_default());
+        Share { file, shared, files: Arc::clone(self) }
     }
 }
 
@@ -249,22 +235,6 @@ impl SharedFile {
     pub(crate) fn append_lock(&self) -> MutexGuard<'_, ()> {
         lock(&self.appending)
     }
-
-    fn see(&self, seen: &Attributes) {
-        self.mode.store(seen.mode, Ordering::Relaxed);
-    }
-
-    /// The mode that is left after somebody without the right to keep them wrote; `None` when it stays as it is.
-    pub(crate) fn mode_without_privileges(&self) -> Option<u32> {
-        without_privileges(self.mode.load(Ordering::Relaxed))
-    }
-}
-
-/// A mode without setuid, and without setgid where it means "runs as the group"; `None` when it has neither.
-pub(crate) fn without_privileges(mode: u32) -> Option<u32> {
-    let runs_as_group = mode & SETGID != 0 && mode & GROUP_EXECUTE != 0;
-    let gone = mode & SETUID | if runs_as_group { SETGID } else { 0 };
-    (gone != 0).then_some(mode & !gone)
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -275,48 +245,13 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    fn attributes(file: u64) -> Attributes {
-        let (zero, kind) = (braid_client::Timestamp::default(), braid_client::FileKind::File);
-        Attributes {
-            file: FileIndex(file),
-            kind,
-            mode: 0o4755,
-            links: 1,
-            uid: 0,
-            gid: 0,
-            device: 0,
-            bytes: Default::default(),
-            bytes_used: Default::default(),
-            atime: zero,
-            mtime: zero,
-            ctime: zero,
-            btime: zero,
-            change: 0,
-            flags: 0,
-            size_generation: Default::default(),
-            shared: false,
-            has_xattrs: false,
-        }
-    }
-
     #[test]
     fn what_handles_share_goes_with_the_last_of_them() {
         let files = Arc::new(Files::default());
-        let (first, second) = (files.share(&attributes(7)), files.share(&attributes(7)));
-        files.see(&Attributes { mode: 0o755, ..attributes(7) });
-        assert_eq!((first.mode_without_privileges(), second.mode_without_privileges()), (None, None));
+        let (first, second) = (files.share(FileIndex(7)), files.share(FileIndex(7)));
         drop(first);
         assert_eq!(lock(&files.0).len(), 1);
         drop(second);
         assert_eq!(lock(&files.0).len(), 0);
-    }
-
-    #[test]
-    fn privileges_go_as_posix_says() {
-        assert_eq!(without_privileges(0o4755), Some(0o755));
-        assert_eq!(without_privileges(0o6755), Some(0o755));
-        assert_eq!(without_privileges(0o2644), None, "setgid without group execute marks mandatory locking");
-        assert_eq!(without_privileges(0o6644), Some(0o2644));
-        assert_eq!(without_privileges(0o1777), None);
     }
 }

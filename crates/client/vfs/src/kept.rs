@@ -12,11 +12,13 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use braid_client::{Attributes, DirectoryEntry, FileIndex, FileKind};
 
 use crate::{
+    doubts::Doubts,
     files::lock,
     known::{Keep, Known, Looked},
     listed::Listing,
@@ -59,6 +61,8 @@ struct State {
     moves: u64,
     changes: u64,
     changed: Vec<u64>,
+    /// Of these nothing is remembered.
+    doubts: Doubts,
 }
 
 /// Names are being removed from these directories.
@@ -127,6 +131,7 @@ impl Default for Cache {
             moves: 0,
             changes: 0,
             changed: vec![0; PLACES],
+            doubts: Doubts::default(),
         }))
     }
 }
@@ -416,6 +421,11 @@ impl Cache {
         alone.then_some(Mark(state.changes))
     }
 
+    /// This mount gave up changing an entry of a directory, and the server may yet do it: for a while nothing more is remembered.
+    pub(crate) fn doubt(&self, directory: FileIndex) {
+        lock(&self.0).doubts.begin(directory, Instant::now());
+    }
+
     /// This mount may have changed what a name leads to. What was handed out of it is still told at a recall.
     pub(crate) fn change_name(&self, directory: FileIndex, name: &[u8]) {
         lock(&self.0).change_name(directory, name);
@@ -556,8 +566,11 @@ impl State {
         self.changed[place(file)] <= mark.0
     }
 
-    /// Under the promise that the directory is remembered by.
+    /// Under the promise that the directory is remembered by, unless nothing is to be.
     fn under(&mut self, promise: &Arc<Promise>) -> Option<&mut Directory> {
+        if self.doubts.has(promise.directory(), Instant::now) {
+            return None;
+        }
         self.directories.get_mut(&promise.directory()).filter(|found| Arc::ptr_eq(&found.promise, promise))
     }
 

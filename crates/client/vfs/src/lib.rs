@@ -23,6 +23,7 @@
 
 mod consistency;
 pub mod data;
+mod doubts;
 mod error;
 mod files;
 mod handles;

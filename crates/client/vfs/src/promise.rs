@@ -187,6 +187,16 @@ impl Holder {
         }
     }
 
+    /// This mount gave up changing an entry of a directory, and the server may yet do it: that would recall nothing from this mount.
+    pub(crate) fn doubt(&self, directory: FileIndex) {
+        self.cache.doubt(directory);
+        // Nor is handed out as to be remembered what was taken in before.
+        if let Some(promise) = self.cache.promise(directory) {
+            promise.ended.store(true, Ordering::Release);
+        }
+        self.forget(directory);
+    }
+
     pub(crate) fn forget(&self, directory: FileIndex) {
         let files = self.cache.take(directory, |promise| self.holds(promise));
         self.wait_for_replies();
@@ -229,13 +239,7 @@ impl LeaseHolder for Holder {
         let late = Arc::clone(&self.late);
         let opens = move || late.directories().into_iter().for_each(|directory| late.open(directory));
         let _ = thread::Builder::new().name("vfs-late".into()).spawn(opens);
-        for directory in self.cache.directories() {
-            self.forget(directory);
-        }
-        for data in self.data.all() {
-            self.drain(&data);
-            self.data.forget(data, |_| false);
-        }
+        self.lose_all();
     }
 }
 

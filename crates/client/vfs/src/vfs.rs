@@ -12,7 +12,7 @@ use crate::{
     handles::{FileHandle, Handles},
     kept::{Changing, Mark},
     known::{Keep, Known},
-    ops::directory::OpenDirectory,
+    ops::{directory::OpenDirectory, is_open_question},
     promise::{Holder, Promise},
     users::Users,
 };
@@ -133,13 +133,11 @@ impl Vfs {
 
     /// Attributes that came from the metadata server just now.
     pub(crate) fn seen(&self, attributes: Attributes) -> Known {
-        self.files.see(&attributes);
         Known::now(attributes)
     }
 
     /// Attributes that came just now, asked for under a promise.
     pub(crate) fn kept_under(&self, attributes: Attributes, promise: &Arc<Promise>, mark: Mark) -> Known {
-        self.files.see(&attributes);
         let keep = self.holder.cache.keep_attributes(promise, mark, &attributes, |promise| self.holder.holds(promise));
         Known { attributes, keep }
     }
@@ -177,9 +175,15 @@ impl Vfs {
             // What is remembered of the name is of before, or whether it was made is not known.
             None => cache.change_name(directory, name),
         }
-        let attributes = made?;
-        self.files.see(&attributes);
+        let attributes = made.inspect_err(|error| self.gave_up(directory, error))?;
         Ok(Known { attributes, keep })
+    }
+
+    /// Entries of a directory were to be changed, and this came of it.
+    pub(crate) fn gave_up(&self, directory: FileIndex, error: &braid_client::Error) {
+        if is_open_question(error) {
+            self.holder.doubt(directory);
+        }
     }
 
     /// Before the entries of a directory are changed: its promise, if it is held, and the moment.

@@ -519,7 +519,7 @@ fn runs(cluster: &Cluster, slow: SlowRates, steps: &[Step]) {
                 model.resize(bytes as usize, 0);
             }
             Step::Punch { by, offset, bytes } => {
-                mounts[by].allocate(handles[by], offset, bytes, Allocation::Punch).unwrap();
+                mounts[by].allocate(handles[by], offset, bytes, Allocation::Punch, false).unwrap();
                 let (from, to) = (model.len().min(offset as usize), model.len().min((offset + bytes) as usize));
                 model[from..to].fill(0);
             }

@@ -2,11 +2,11 @@
 
 mod support;
 
-use std::thread;
+use std::{thread, time::Duration};
 
-use braid_client::OpenOptions;
+use braid_client::{Config, OpenOptions};
 use braid_vfs::{Access, Error, FileHandle, Lock, LockSpace, LockWait, OpenAs, Status, Vfs, WriteAs};
-use support::{Cluster, create, read};
+use support::{Cluster, create, read, wait_for};
 
 fn lock(owner: u64, start: u64, last: u64) -> Lock {
     Lock { owner, pid: owner as u32, start, last, exclusive: true }
@@ -124,5 +124,27 @@ fn an_append_beside_a_library_client_that_has_the_file_open_is_done() {
         let mut bytes = [0; 3];
         assert_eq!(theirs.read_at(&mut bytes, 0).unwrap(), 3);
         assert_eq!(&bytes, b"abc");
+    }
+}
+
+#[test]
+fn what_could_not_be_let_go_while_the_server_was_away_is_free_when_it_is_back() {
+    let mut cluster = Cluster::start(1);
+    let one = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
+    let two = cluster.mount();
+    let (file, mine) = create(&one, b"f");
+    let theirs = two.open(file, Access::READ_WRITE).unwrap().handle;
+    let whole = |owner| lock(owner, 0, u64::MAX);
+    for (space, owned) in
+        [(LockSpace::Range, lock(1, 0, 9)), (LockSpace::Range, lock(99, 20, 29)), (LockSpace::Whole, whole(98))]
+    {
+        assert_eq!(one.try_lock(mine, space, &owned).unwrap(), None);
+    }
+    cluster.stop_mds();
+    assert!(one.flush(mine, Some(1)).is_err(), "a process that ends");
+    assert!(one.release(mine, Some(98)).is_err(), "its open file: 99 had bytes of it, 98 all of it");
+    cluster.start_mds();
+    for (space, wanted) in [(LockSpace::Range, lock(1, 0, 29)), (LockSpace::Whole, whole(2))] {
+        wait_for(|| matches!(two.try_lock(theirs, space, &wanted), Ok(None)));
     }
 }

@@ -43,7 +43,7 @@ fn a_handle_allows_what_the_file_was_opened_for() {
     let writer = vfs.open(file, Access::WRITE).unwrap().handle;
     assert!(matches!(vfs.write(reader, 0, b"x", WriteAs::default()), Err(Error::BadHandle)));
     assert!(matches!(vfs.read(writer, 0, &mut [0]), Err(Error::BadHandle)));
-    assert!(matches!(vfs.allocate(reader, 0, 1, Allocation::Punch), Err(Error::BadHandle)));
+    assert!(matches!(vfs.allocate(reader, 0, 1, Allocation::Punch, false), Err(Error::BadHandle)));
     assert_eq!(vfs.next_hole(writer, 0).unwrap(), 3, "holes are sought through any handle");
     assert_eq!(read(&vfs, reader, 0, 9), b"abc");
     let emptied = vfs.open(file, OpenAs { truncate: true, ..Access::READ.into() }).unwrap();
@@ -138,6 +138,19 @@ fn attributes_change_to_the_nanosecond_and_privileges_go() {
 }
 
 #[test]
+fn whoever_is_not_root_gives_a_file_only_where_the_quota_has_room() {
+    let cluster = Cluster::start(1);
+    let vfs = cluster.mount();
+    let [(one, _), (other, _)] = [b"f", b"g"].map(|name| create(&vfs, name));
+    cluster.limit_group(200, 1);
+    let to_the_group = AttributeChanges { gid: Some(200), ..AttributeChanges::none() };
+    let give = |user, file| vfs.set_attributes_for(user, file, None, to_the_group.clone(), false);
+    assert_eq!(give(USER, one).unwrap().attributes.gid, 200);
+    assert_eq!(refused(give(USER, other)), Some(Status::QuotaExceeded));
+    assert_eq!(give(User::ROOT, other).unwrap().attributes.gid, 200);
+}
+
+#[test]
 fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
     let cluster = Cluster::start(1);
     let vfs = cluster.mount();
@@ -206,18 +219,18 @@ fn ranges_are_reserved_punched_zeroed_sought_and_copied() {
     assert_eq!(vfs.next_data(handle, 1 << 16).unwrap(), 1 << 20);
     assert!(matches!(vfs.next_data(handle, 2 << 20), Err(Error::PastEnd)));
     assert!(matches!(vfs.next_hole(handle, 2 << 20), Err(Error::PastEnd)));
-    vfs.allocate(handle, 0, 4 << 20, Allocation::Reserve { keep_size: true }).unwrap();
+    vfs.allocate(handle, 0, 4 << 20, Allocation::Reserve { keep_size: true }, false).unwrap();
     assert_eq!(size(&vfs, file), (1 << 20) + (1 << 16));
-    vfs.allocate(handle, 0, 2 << 20, Allocation::Reserve { keep_size: false }).unwrap();
+    vfs.allocate(handle, 0, 2 << 20, Allocation::Reserve { keep_size: false }, false).unwrap();
     assert_eq!(size(&vfs, file), 2 << 20);
-    vfs.allocate(handle, 10, 10, Allocation::Punch).unwrap();
-    vfs.allocate(handle, 30, 10, Allocation::Zero { keep_size: true }).unwrap();
+    vfs.allocate(handle, 10, 10, Allocation::Punch, false).unwrap();
+    vfs.allocate(handle, 30, 10, Allocation::Zero { keep_size: true }, false).unwrap();
     let wanted = [vec![7; 10], vec![0; 10], vec![7; 10], vec![0; 10], vec![7; 10]].concat();
     assert_eq!(read(&vfs, handle, 0, 50), wanted);
     let (_, copy) = create(&vfs, b"copy");
-    assert_eq!(vfs.copy_range((handle, 5), (copy, 0), 45).unwrap(), 45);
+    assert_eq!(vfs.copy_range((handle, 5), (copy, 0), 45, false).unwrap(), 45);
     assert_eq!(read(&vfs, copy, 0, 99), wanted[5..]);
-    assert_eq!(vfs.copy_range((copy, 40), (copy, 100), 1000).unwrap(), 5, "to the end of the source");
+    assert_eq!(vfs.copy_range((copy, 40), (copy, 100), 1000, false).unwrap(), 5, "to the end of the source");
     assert!(vfs.room(FileIndex::ROOT).unwrap().total_bytes > 0);
 }
 

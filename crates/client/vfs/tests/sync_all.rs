@@ -50,7 +50,7 @@ fn what_is_gathered_of_every_file_is_at_the_daemons_after_an_fsync_of_the_root_a
 #[test]
 fn a_daemon_that_is_away_is_named_in_time() {
     let mut cluster = Cluster::start(2);
-    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(2), ..cluster.config() });
+    let vfs = cluster.serving_mount_of(Config { timeout: Duration::from_secs(8), ..cluster.config() });
     let (_, handle) = create(&vfs, b"f");
     write(&vfs, handle, 0, b"closed");
     vfs.release(handle, None).unwrap();

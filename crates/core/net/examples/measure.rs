@@ -201,7 +201,7 @@ fn bulk(endpoint: &Endpoint, write: bool, size: usize, total: usize) -> f64 {
                 recv.push(IoSliceMut::new(&mut buffer))
             }
             let mut batch = [Exchange { connection: 0, op: 9, body, send, recv, outcome: None }];
-            block_on(driver.exchange(&mut connection, &mut batch, driver.now() + LONG));
+            block_on(driver.exchange(&mut connection, &mut batch, LONG));
             batch[0].outcome.take().expect("set").expect("done");
         }
     };

@@ -86,7 +86,7 @@ pub enum NetError {
     TimedOut {
         /// Which server.
         server: String,
-        /// How long it was waited for.
+        /// How long it was waited for, since the last byte that moved.
         waited: Duration,
     },
     /// The server's bytes break the protocol.
@@ -147,7 +147,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`].
+/// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`]; every `silence_max` says how long
+/// a connection may move no byte in either direction, and counts anew from each that it moves.
 pub trait Driver: Send + Sync + 'static {
     /// A connection that one batch uses at a time: to I/O daemons.
     type Connection: Send;
@@ -173,12 +174,16 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Does every exchange of the batch, those of different connections at the same time, those of one
     /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
-    /// on a connection its other exchanges fail with the same error and it must not be used again.
+    /// on a connection its other exchanges fail with the same error and it must not be used again; a server that is silent for
+    /// `silence_max` is such an error, and no other's.
+    ///
+    /// Answers may be awaited one connection after the other, in the order of `connections`: a server may be held up by the caller's
+    /// window meanwhile. Callers whose answers depend on each other all have their connections in one order of the servers.
     fn exchange(
         &self,
         connections: &mut [Self::Connection],
         batch: &mut [Exchange<'_>],
-        deadline: Duration,
+        silence_max: Duration,
     ) -> impl Future<Output = ()> + Send;
 
     /// One exchange that asks for payload and sends none. It goes into `pipe`, which was begun, past this process's memory: at most
@@ -189,9 +194,9 @@ pub trait Driver: Send + Sync + 'static {
         connection: &mut Self::Connection,
         (op, body): (u16, &[u8]),
         (pipe, buffer): (&mut Pipe, &mut [u8]),
-        deadline: Duration,
+        silence_max: Duration,
     ) -> impl Future<Output = Option<Result<Answer, NetError>>> + Send {
-        let _ = (connection, op, body, pipe, buffer, deadline);
+        let _ = (connection, op, body, pipe, buffer, silence_max);
         std::future::ready(None)
     }
 

@@ -6,8 +6,12 @@
 //!   with a share:      the buffer is fixed, at three times the share, which holds it however it is packed; and the window is
 //!                      clamped to the share. When the first full segment comes the kernel takes what the buffer can hold for
 //!                      the clamp: so the buffer is half as large until an answer was there, and the clamp is set each time
+//!   with a smaller:    the clamp at once, the buffer when what was allowed before has come
 //!   without:           the system's own way (it grows both as it sees fit)
 //! ```
+//!
+//! What was allowed is not taken back. A buffer that is too small for it makes the kernel drop what the peer then sends, which it
+//! sends again after a time-out of 200 ms when nothing follows.
 //!
 //! Source: tcp(7), `TCP_WINDOW_CLAMP`, `TCP_INFO`; socket(7), `SO_RCVBUF`; Linux's net/ipv4/tcp_input.c.
 #![allow(unsafe_code)] // options that no safe wrapper has
@@ -35,6 +39,10 @@ const FIRST_BYTES: i32 = 8 << 10;
 const USUAL_BYTES: i32 = 64 << 10;
 /// Two full segments with what the kernel needs itself, half of which it adds.
 const BUFFER_BYTES_MIN: u32 = 4 << 10;
+/// [`Window::buffer`]: as the system has it.
+const SYSTEMS: u32 = 0;
+/// [`Window::buffer`]: as large as the system had made it.
+const HELD: u32 = u32::MAX;
 
 /// What was seen of the way here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -45,6 +53,10 @@ pub(crate) struct Seen {
     pub(crate) segment: u32,
     /// Segments that came before one that was sent earlier: what stood between was lost, or took another way.
     pub(crate) out_of_order: u32,
+    /// Bytes that came in order, ever.
+    pub(crate) received: u64,
+    /// The largest window that the kernel offers now.
+    pub(crate) offered: u32,
 }
 
 /// The window of one connection that is not on loopback.
@@ -52,8 +64,10 @@ pub(crate) struct Seen {
 pub(crate) struct Window {
     /// The other end.
     pub(crate) peer: SocketAddr,
-    /// The size that its buffer is fixed at; 0: as the system has it.
+    /// The size that its buffer is fixed at, or [`SYSTEMS`], or [`HELD`].
     buffer: u32,
+    /// While the buffer is larger than its share is: when so many bytes have been taken, what was allowed before has come.
+    open_until: Option<u64>,
     /// No answer was there yet.
     is_new: bool,
     /// A share is two segments at least.
@@ -66,30 +80,60 @@ impl Window {
     pub(crate) fn of(transport: &Transport) -> Option<Self> {
         let peer = transport.socket().peer_addr().ok().filter(|peer| !is_loopback(peer))?;
         let seen = sys::seen(transport.socket())?;
-        Some(Self { peer, buffer: 0, is_new: true, least: 2 * seen.segment, out_of_order: seen.out_of_order })
+        Some(Self { least: 2 * seen.segment, out_of_order: seen.out_of_order, ..Self::new(peer) })
     }
 
     /// One of a connection on loopback, for tests.
     #[cfg(test)]
     pub(crate) fn anyway(transport: &Transport) -> Self {
         let peer = transport.socket().peer_addr().expect("its other end");
-        Self { peer, buffer: 0, is_new: true, least: 2 * (u16::MAX as u32 - 52), out_of_order: 0 }
+        Self { least: 2 * (u16::MAX as u32 - 52), ..Self::new(peer) }
+    }
+
+    fn new(peer: SocketAddr) -> Self {
+        Self { peer, buffer: SYSTEMS, open_until: None, is_new: true, least: 0, out_of_order: 0 }
     }
 
     /// Before the connection receives.
     pub(crate) fn begin(&mut self, socket: &TcpStream, share: Option<u32>) {
         let share = share.map(|bytes| bytes.max(self.least)).filter(|bytes| *bytes <= sys::SHARE_BYTES_MAX);
-        // The kernel doubles it.
-        let buffer =
-            share.map_or(0, |bytes| if self.is_new { bytes * 3 / 4 } else { bytes * 3 / 2 }.max(BUFFER_BYTES_MIN));
-        let changed = std::mem::replace(&mut self.buffer, buffer) != buffer;
         // What cannot be set leaves the system's own way.
         let _ = match share {
-            Some(bytes) if changed => sys::fix_buffer(socket, buffer).and_then(|()| sys::clamp(socket, bytes)),
-            Some(bytes) => sys::clamp(socket, bytes),
-            None if changed => sys::release(socket),
+            Some(bytes) => self.set(socket, bytes),
+            None if self.buffer != SYSTEMS => {
+                (self.buffer, self.open_until) = (SYSTEMS, None);
+                sys::release(socket)
+            }
             None => Ok(()),
         };
+    }
+
+    fn set(&mut self, socket: &TcpStream, share: u32) -> io::Result<()> {
+        // The kernel doubles it.
+        let buffer = if self.is_new { share * 3 / 4 } else { share * 3 / 2 }.max(BUFFER_BYTES_MIN);
+        if !self.is_kept(socket, buffer) {
+            if std::mem::replace(&mut self.buffer, buffer) != buffer {
+                sys::fix_buffer(socket, buffer)?;
+            }
+        } else if self.buffer == SYSTEMS {
+            self.buffer = HELD;
+            let _ = sys::hold_buffer(socket); // an older system lets it grow on
+        }
+        sys::clamp(socket, share)
+    }
+
+    /// Whether the buffer stays although this one would do for the share: the peer may have on the way what was allowed before.
+    fn is_kept(&mut self, socket: &TcpStream, buffer: u32) -> bool {
+        let shrinks = !self.is_new && (self.buffer == SYSTEMS || buffer < self.buffer);
+        let seen = if shrinks { sys::seen(socket) } else { None };
+        let kept = seen.is_some_and(|seen| {
+            let until = *self.open_until.get_or_insert(seen.received + u64::from(seen.offered));
+            seen.received.saturating_sub(sys::unread(socket)) < until
+        });
+        if !kept {
+            self.open_until = None;
+        }
+        kept
     }
 
     /// After it: what was seen is added.
@@ -131,7 +175,7 @@ mod sys {
 
     use rustix::{
         event::{PollFd, PollFlags, poll},
-        io::Errno,
+        io::{Errno, ioctl_fionread},
         net::{AddressFamily, SocketFlags, SocketType, connect as begin_connect, socket_with, sockopt::socket_error},
     };
 
@@ -141,6 +185,8 @@ mod sys {
 
     /// `SO_BUF_LOCK`'s value for buffers whose size is the system's affair; since Linux 5.14.
     const UNLOCKED: i32 = 0;
+    /// For a receive buffer that stays as it is.
+    const RECEIVE_LOCKED: i32 = 2;
 
     pub(super) fn seen(socket: &TcpStream) -> Option<Seen> {
         let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
@@ -157,7 +203,18 @@ mod sys {
         // The kernel has u32::MAX for "none yet".
         let round_trip = if info.tcpi_min_rtt == u32::MAX { 0 } else { info.tcpi_min_rtt };
         let round_trip = Duration::from_micros(round_trip.into());
-        Some(Seen { round_trip, segment: info.tcpi_advmss, out_of_order: info.tcpi_rcv_ooopack })
+        Some(Seen {
+            round_trip,
+            segment: info.tcpi_advmss,
+            out_of_order: info.tcpi_rcv_ooopack,
+            received: info.tcpi_bytes_received,
+            offered: info.tcpi_rcv_ssthresh,
+        })
+    }
+
+    /// Bytes that came and were not taken yet.
+    pub(super) fn unread(socket: &TcpStream) -> u64 {
+        ioctl_fionread(socket).unwrap_or(0)
     }
 
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
@@ -208,6 +265,11 @@ mod sys {
         set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF, bytes as i32)
     }
 
+    /// Takes it out of the system's hands as it is.
+    pub(super) fn hold_buffer(socket: &TcpStream) -> io::Result<()> {
+        set(socket.as_fd(), libc::SOL_SOCKET, libc::SO_BUF_LOCK, RECEIVE_LOCKED)
+    }
+
     /// What was allowed is not taken back.
     pub(super) fn clamp(socket: &TcpStream, bytes: u32) -> io::Result<()> {
         set(socket.as_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, bytes as i32)
@@ -251,6 +313,14 @@ mod sys {
         None
     }
 
+    pub(super) fn unread(_: &TcpStream) -> u64 {
+        0
+    }
+
+    pub(super) fn hold_buffer(_: &TcpStream) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     pub(super) fn fix_buffer(_: &TcpStream, _: u32) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
@@ -261,5 +331,60 @@ mod sys {
 
     pub(super) fn release(_: &TcpStream) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::io::{Read, Write};
+
+    use rustix::net::sockopt::socket_recv_buffer_size;
+
+    use super::*;
+
+    const LARGE: u32 = 96 << 10;
+    const SMALL: u32 = 12 << 10;
+
+    /// A connection on loopback that had an answer, whose shares may be smaller than a segment there, and its other end.
+    fn connection() -> (Window, TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let peer = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+        let transport = Transport::new(listener.accept().expect("accepted").0).expect("a transport");
+        let mut window = Window { least: 0, ..Window::anyway(&transport) };
+        let socket = transport.into_parts().0;
+        window.end(&socket, &mut Received::default());
+        (window, socket, peer)
+    }
+
+    /// The bytes of buffer for this share.
+    fn three_times(share: u32) -> usize {
+        3 * share as usize
+    }
+
+    fn buffer(socket: &TcpStream) -> usize {
+        socket_recv_buffer_size(socket).expect("its size")
+    }
+
+    /// The peer sends what was allowed before, all of which is there then, and some of it is taken.
+    fn send(allowed: u32, (mut peer, mut socket): (&TcpStream, &TcpStream), taken: u32) {
+        peer.write_all(&vec![0; allowed as usize]).expect("there is room");
+        socket.read_exact(&mut vec![0; taken as usize]).expect("it comes");
+    }
+
+    #[test]
+    fn a_buffer_becomes_smaller_when_all_that_was_allowed_before_has_been_taken_and_larger_at_once() {
+        let (mut window, socket, peer) = connection();
+        window.begin(&socket, Some(SMALL));
+        let systems = buffer(&socket);
+        assert!(systems > three_times(SMALL) && window.buffer == HELD, "{systems}");
+        let allowed = window.open_until.expect("it is known") as u32;
+        send(allowed, (&peer, &socket), allowed - 1);
+        window.begin(&socket, Some(SMALL));
+        assert_eq!(buffer(&socket), systems);
+        send(0, (&peer, &socket), 1);
+        window.begin(&socket, Some(SMALL));
+        assert_eq!(buffer(&socket), three_times(SMALL));
+        window.begin(&socket, Some(LARGE));
+        assert_eq!(buffer(&socket), three_times(LARGE));
     }
 }

@@ -102,8 +102,9 @@ impl Transport {
         let count = pieces.len().min(PIECES_MAX);
         let mut receive = |wait| sys::recv(&self.socket, &mut pieces[..count], wait);
         // What is there already is taken without a new timeout: a server that waits without end for the next request would set
-        // one for each payload, and take it back after.
-        if sys::CAN_TRY && self.receive_timeout.would_change(wait) {
+        // one for each payload, and take it back after. And it is taken when the time is up: whoever waited for another connection
+        // so long has not waited for this one.
+        if self.receive_timeout.is_tried_before(wait) {
             match receive(Wait::No) {
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                 done => return done,
@@ -294,10 +295,13 @@ impl Timeout {
         }
     }
 
-    /// Whether to wait so the kernel must be told anew.
-    fn would_change(&self, wait: Wait) -> bool {
-        let want = slice(wait);
-        wait != Wait::No && want != Some(Duration::ZERO) && self.set_ns.load(Ordering::Relaxed) != nanoseconds(want)
+    /// Whether it is tried without waiting first: to wait so the kernel must be told anew, or there is no time to wait.
+    fn is_tried_before(&self, wait: Wait) -> bool {
+        match (wait, slice(wait)) {
+            (Wait::No, _) => false,
+            (_, Some(Duration::ZERO)) => true,
+            (_, want) => sys::CAN_TRY && self.set_ns.load(Ordering::Relaxed) != nanoseconds(want),
+        }
     }
 
     fn prepare(&self, wait: Wait, set: impl Fn(Option<Duration>) -> io::Result<()>) -> io::Result<()> {

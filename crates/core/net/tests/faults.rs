@@ -20,7 +20,9 @@ use braid_wire::{
     FrameFlags, FrameHeader, NodeKind, Secret, decode_outcome,
     message::{OP_AUTH, OP_HELLO},
 };
-use support::{LONG, Mirror, Script, config, connect, echo, endpoint, listen, raw};
+use support::{
+    LONG, Mirror, SILENCE, Script, TRICKLED, config, connect, echo, endpoint, listen, raw, stay_silent, trickle,
+};
 
 /// Short enough for a test that expects the time to run out.
 const SHORT: Duration = Duration::from_millis(200);
@@ -145,11 +147,9 @@ fn a_proof_made_for_another_channel_is_refused() {
 }
 
 fn one_exchange(connection: &mut [Connection], room: &mut [u8], timeout: Duration) -> Result<(), NetError> {
-    let driver = Blocking::new();
-    let deadline = driver.now() + timeout;
     let recv = vec![IoSliceMut::new(room)];
     let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
-    block_on(driver.exchange(connection, &mut batch, deadline));
+    block_on(Blocking::new().exchange(connection, &mut batch, timeout));
     batch[0].outcome.take().unwrap().map(|_| ())
 }
 
@@ -173,6 +173,57 @@ fn a_server_that_stays_silent_is_a_timeout() {
         let _ = connection.next_header(None); // until the client gives up
     };
     assert!(matches!(against(silent, SHORT), NetError::TimedOut { .. }));
+}
+
+#[test]
+fn a_server_that_goes_silent_in_the_middle_of_its_answer_is_a_timeout() {
+    let stops = |connection: &mut ServerConnection| {
+        let id = connection.next_header(None).unwrap().unwrap().request_id;
+        connection.sender().send(&frame(FrameFlags::DATA, id, 10), &[], &[IoSlice::new(&[0; 10])]).unwrap();
+        let _ = connection.next_header(None); // until the client gives up
+    };
+    assert!(matches!(against(stops, SHORT), NetError::TimedOut { .. }));
+}
+
+/// One exchange with each of two servers at a time, with so much room each: how many bytes came.
+fn from_two(servers: [fn(&mut ServerConnection); 2], room: usize) -> [Result<u64, NetError>; 2] {
+    let listeners = servers.map(|script| listen(config(NodeKind::Iod, 1), Arc::new(Script(script))));
+    let mut connections = listeners.each_ref().map(|listener| connect(&endpoint(listener, NodeKind::Iod, 1)));
+    let mut rooms = [vec![0; room], vec![0; room]];
+    let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
+        .map(|(connection, room)| {
+            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(room)]);
+            Exchange { connection, op: 9, body: vec![1], send, recv, outcome: None }
+        })
+        .collect();
+    block_on(Blocking::new().exchange(&mut connections, &mut batch, SILENCE));
+    [0, 1].map(|at| batch[at].outcome.take().unwrap().map(|answer| answer.payload_bytes))
+}
+
+#[test]
+fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fails_alone() {
+    // Little room: one after the other; much: by a poll.
+    thread::scope(|scope| {
+        for room in [TRICKLED, 100_000] {
+            for slow in [0, 1] {
+                scope.spawn(move || {
+                    let servers = if slow == 0 { [trickle, stay_silent] } else { [stay_silent, trickle] };
+                    let outcomes = from_two(servers, room);
+                    assert_eq!(outcomes[slow], Ok(TRICKLED as u64), "room {room}, {slow} is slow");
+                    let silent = &outcomes[1 - slow];
+                    assert!(
+                        matches!(silent, Err(NetError::TimedOut { .. })),
+                        "room {room}, {slow} is slow: {silent:?}"
+                    );
+                });
+            }
+        }
+        scope.spawn(|| {
+            let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(trickle)));
+            let mut connection = [connect(&endpoint(&listener, NodeKind::Iod, 1))];
+            one_exchange(&mut connection, &mut [0; TRICKLED], SILENCE).unwrap();
+        });
+    });
 }
 
 #[test]

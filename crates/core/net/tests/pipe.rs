@@ -15,7 +15,7 @@ use braid_net::{
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
 use proptest::prelude::*;
-use support::{LONG, Script, config, connect, endpoint, listen};
+use support::{LONG, SILENCE, Script, TRICKLED, config, connect, endpoint, listen, trickle};
 
 const PREFIX: &[u8] = b"sixteen bytes at";
 
@@ -70,8 +70,7 @@ fn exchange(
     room: &mut [u8],
     timeout: Duration,
 ) -> Option<Result<Answer, NetError>> {
-    let driver = Blocking::new();
-    block_on(driver.exchange_into_pipe(connection, (9, cuts), (pipe, room), driver.now() + timeout))
+    block_on(Blocking::new().exchange_into_pipe(connection, (9, cuts), (pipe, room), timeout))
 }
 
 /// What a device gets.
@@ -190,6 +189,15 @@ fn a_server_that_stays_silent_in_the_middle_is_a_timeout() {
     };
     let error = against(script, Duration::from_millis(200));
     assert!(matches!(error, NetError::TimedOut { .. }), "{error}");
+}
+
+#[test]
+fn a_server_that_is_slow_is_waited_for_while_it_moves() {
+    let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(trickle)));
+    let mut connection = connect(&endpoint(&listener, NodeKind::Iod, 1));
+    let (mut pipe, mut room) = (begun(), vec![0; TRICKLED]);
+    let answer = exchange(&mut connection, &[1], &mut pipe, &mut room, SILENCE).unwrap().unwrap();
+    assert_eq!(answer.payload_bytes, TRICKLED as u64);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{
 
 use braid_net::{Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio};
 use braid_wire::NodeKind;
-use support::{LONG, Mirror, Script, config, echo, endpoint, listen};
+use support::{LONG, Mirror, SILENCE, Script, TRICKLED, config, echo, endpoint, listen, stay_silent, trickle};
 
 const POLICIES: [TlsPolicy; 2] = [TlsPolicy::Never, TlsPolicy::Always];
 
@@ -79,6 +79,28 @@ async fn a_call_that_is_dropped_leaves_the_connection_whole() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_slow_is_waited_for_while_it_moves_and_one_that_is_silent_fails_alone() {
+    let slow = listen(config(NodeKind::Iod, 1), Arc::new(Script(trickle)));
+    let silent = listen(config(NodeKind::Iod, 2), Arc::new(Script(stay_silent)));
+    let driver = Tokio::new();
+    let mut connections = [
+        driver.connect(&endpoint(&slow, NodeKind::Iod, 1), LONG).await.unwrap(),
+        driver.connect(&endpoint(&silent, NodeKind::Iod, 2), LONG).await.unwrap(),
+    ];
+    let mut rooms = [vec![0; TRICKLED], vec![0; TRICKLED]];
+    let mut batch: Vec<_> = (rooms.iter_mut().enumerate())
+        .map(|(connection, room)| {
+            let (send, recv) = (Vec::new(), vec![IoSliceMut::new(room)]);
+            Exchange { connection, op: 9, body: vec![1], send, recv, outcome: None }
+        })
+        .collect();
+    driver.exchange(&mut connections, &mut batch, SILENCE).await;
+    let outcomes: Vec<_> = batch.iter_mut().map(|exchange| exchange.outcome.take().unwrap()).collect();
+    assert_eq!(outcomes[0].as_ref().unwrap().payload_bytes, TRICKLED as u64);
+    assert!(matches!(outcomes[1], Err(NetError::TimedOut { .. })), "{:?}", outcomes[1]);
+}
+
+#[tokio::test]
 async fn a_server_that_dies_or_stays_silent_is_named_in_the_error() {
     let dies = Script(|connection| {
         connection.next_header(None).unwrap();
@@ -91,8 +113,7 @@ async fn a_server_that_dies_or_stays_silent_is_named_in_the_error() {
         for _ in 0..2 {
             let (send, recv) = (Vec::new(), Vec::new());
             let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send, recv, outcome: None }];
-            let deadline = driver.now() + timeout;
-            driver.exchange(&mut connection, &mut batch, deadline).await;
+            driver.exchange(&mut connection, &mut batch, timeout).await;
             let error = batch[0].outcome.take().unwrap().unwrap_err();
             assert!(error.to_string().contains("I/O daemon 1 at"), "{error}");
             assert_eq!(matches!(error, NetError::TimedOut { .. }), timeout != LONG, "{error}");

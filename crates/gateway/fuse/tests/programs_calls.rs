@@ -8,15 +8,17 @@ use std::{
     io::{Read, Write},
     os::{
         fd::AsRawFd,
-        unix::fs::{MetadataExt, PermissionsExt, chown},
+        unix::fs::{FileExt, MetadataExt, PermissionsExt, chown},
     },
     path::Path,
     process::{Command, Stdio},
+    thread,
 };
 
 use rustix::{
-    fs::{AtFlags, CWD, Mode, OFlags, XattrFlags},
+    fs::{AtFlags, CWD, FallocateFlags, Mode, OFlags, XattrFlags, copy_file_range, fallocate},
     io::Errno,
+    process::Uid,
 };
 use support::{Cluster, Mount, can_mount};
 
@@ -131,4 +133,51 @@ fn the_layout_is_an_attribute_that_programs_read_and_set() {
     let mut text = String::new();
     File::open(&empty).unwrap().read_to_string(&mut text).unwrap();
     assert_eq!(text, "no more");
+}
+
+/// Does something as this user, in a thread of its own.
+fn by(user: u32, work: impl FnOnce() + Send) {
+    thread::scope(|scope| {
+        let worker = scope.spawn(|| {
+            if user != 0 {
+                rustix::thread::set_thread_uid(Uid::from_raw(user)).unwrap();
+            }
+            work();
+        });
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn setuid_and_setgid_go_with_what_others_than_root_write_copy_and_allocate() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    fs::set_permissions(one.path("."), fs::Permissions::from_mode(0o755)).unwrap();
+    let (path, from) = (one.path("f"), one.path("from"));
+    for made in [&path, &from] {
+        fs::write(made, [7; 8192]).unwrap();
+        chown(made, Some(OTHER), Some(OTHER)).unwrap();
+    }
+    type Change = fn(&File, &File);
+    const RESERVE: FallocateFlags = FallocateFlags::KEEP_SIZE;
+    let changes: [(&str, Change); 5] = [
+        ("write", |file, _| file.write_all_at(b"x", 0).unwrap()),
+        ("copy", |file, from| assert_eq!(copy_file_range(from, Some(&mut 0), file, Some(&mut 0), 100), Ok(100))),
+        ("reserve", |file, _| fallocate(file, RESERVE, 0, 16_384).unwrap()),
+        ("punch", |file, _| fallocate(file, RESERVE | FallocateFlags::PUNCH_HOLE, 0, 4096).unwrap()),
+        ("zero", |file, _| fallocate(file, RESERVE | FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()),
+    ];
+    for (what, change) in changes {
+        for (user, left) in [(0, 0o6755), (OTHER, 0o755)] {
+            fs::set_permissions(two.path("f"), fs::Permissions::from_mode(0o6755)).unwrap();
+            by(user, || {
+                let file = File::options().read(true).write(true).open(&path).unwrap();
+                change(&file, &File::open(&from).unwrap());
+            });
+            assert_eq!([mode(&path), mode(&two.path("f"))], [left; 2], "{what} by {user}");
+        }
+    }
 }

@@ -26,8 +26,9 @@ pub(crate) fn lease_mode(mode: LeaseMode) -> Result<StoredMode, Failure> {
     }
 }
 
-pub(crate) fn granted(mode: StoredMode, number: u64) -> LeaseGrant {
-    LeaseGrant { mode: wire_lease_mode(mode), number }
+/// A lease of what has set-ids, or not.
+pub(crate) fn granted(mode: StoredMode, number: u64, set_ids: bool) -> LeaseGrant {
+    LeaseGrant { mode: wire_lease_mode(mode), number, set_ids }
 }
 
 fn wire_lease_mode(mode: StoredMode) -> LeaseMode {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster};
+use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster, steal::Steal};
 
 /// When this program was killed: its daemons died with it; its mount, its files and its control group did not.
 const REMOVE: &str = r#"
@@ -29,6 +29,8 @@ pub struct Bench {
     pub tls: bool,
     /// A directory on the same file system as the daemons'.
     pub scratch: PathBuf,
+    /// What the machine's host took from the samples.
+    pub steal: Steal,
     braid: Option<PathBuf>,
     notes: RefCell<Vec<String>>,
     // Before `dir`: the daemons end before their directories go.
@@ -89,6 +91,7 @@ impl Bench {
             quick: args.quick,
             tls: !args.no_tls,
             scratch,
+            steal: Steal::new(args.quick),
             meter,
             braid: args.braid.clone(),
             notes: RefCell::new(notes),
@@ -144,15 +147,9 @@ impl Bench {
         self.notes.borrow().clone()
     }
 
-    /// Runs the variants in turn, A B C A B C: each sample's neighbours saw the same machine.
+    /// Runs the variants in turn ([`Steal::in_turn`]).
     pub fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
-        let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        for _ in 0..self.repetitions {
-            for (variant, taken) in variants.iter_mut().zip(&mut samples) {
-                taken.push(variant()?);
-            }
-        }
-        Ok(samples)
+        self.steal.in_turn(self.repetitions, variants)
     }
 }
 

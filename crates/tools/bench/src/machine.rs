@@ -2,6 +2,8 @@
 
 use std::{fs, path::Path};
 
+use crate::steal::Steal;
+
 /// Processors, memory, kernel and the file system under `scratch`; what cannot be had is left out.
 pub fn describe(scratch: &Path) -> String {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
@@ -11,12 +13,22 @@ pub fn describe(scratch: &Path) -> String {
     parts.push(format!("{} {}", std::env::consts::OS, read("/proc/sys/kernel/osrelease").trim()));
     let place = fs::canonicalize(scratch).unwrap_or_else(|_| scratch.to_path_buf());
     parts.extend(file_system(&read("/proc/mounts"), &place));
+    parts.extend(idle(
+        &read("/sys/devices/system/cpu/cpuidle/current_driver"),
+        &read("/sys/module/haltpoll/parameters/guest_halt_poll_ns"),
+    ));
     parts.join(", ")
 }
 
 /// The load average of the last minute.
 pub fn load() -> Option<f64> {
     read("/proc/loadavg").split(' ').next()?.parse().ok()
+}
+
+/// The machine when something was measured: its load before it, and what its host took from the samples since this was said last.
+pub fn when(machine: &str, load: Option<f64>, steal: &Steal) -> String {
+    let load = load.map(|load| format!("load average {load:.1} before it"));
+    [Some(machine.to_owned()), load, steal.said()].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
 fn read(path: &str) -> String {
@@ -32,6 +44,15 @@ fn memory(meminfo: &str) -> Option<String> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(format!("{} GiB of memory", (kib + (1 << 19)) >> 20))
+}
+
+/// How long a processor of a virtual machine that has nothing to do looks for work before it halts: decides what it costs to wake one up.
+fn idle(driver: &str, nanoseconds: &str) -> Option<String> {
+    let nanoseconds: u64 = nanoseconds.trim().parse().ok()?;
+    (driver.trim() == "haltpoll").then(|| match nanoseconds {
+        0 => "idle processors halt at once".to_owned(),
+        _ => format!("idle processors poll {} us before they halt", nanoseconds / 1000),
+    })
 }
 
 /// Of the mount whose path is the longest above `place`.
@@ -53,6 +74,14 @@ mod tests {
         let mounts = "/dev/a / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/b /tmp/x btrfs rw 0 0\n";
         assert_eq!(file_system(mounts, Path::new("/tmp/y")).as_deref(), Some("tmpfs"));
         assert_eq!(file_system(mounts, Path::new("/home")).as_deref(), Some("ext4"));
+    }
+
+    #[test]
+    fn how_idle_processors_wait_is_said_where_the_guest_decides_it() {
+        assert_eq!(idle("haltpoll\n", "200000\n").unwrap(), "idle processors poll 200 us before they halt");
+        assert_eq!(idle("haltpoll\n", "0\n").unwrap(), "idle processors halt at once");
+        assert_eq!(idle("intel_idle\n", "200000\n"), None);
+        assert_eq!(idle("haltpoll\n", ""), None);
     }
 
     #[test]

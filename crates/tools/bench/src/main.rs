@@ -35,6 +35,8 @@ mod references;
 mod report;
 mod rows;
 mod stats;
+mod steal;
+mod touched;
 mod workers;
 
 use std::process::ExitCode;
@@ -78,11 +80,11 @@ fn run(name: &str, rows: &'static [Row], args: &CoreArgs) -> Result<ExitCode> {
     let mut measures = Vec::new();
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
-        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
+        let load = machine::load();
         let command = args.command_of(name, row.name);
         let own: Vec<Measure> = (row.run)(&bench)?.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.keep {
-            papers::store::keep(file, row.name, &format!("{machine}{load}"), args.quick, &own)?;
+            papers::store::keep(file, row.name, &machine::when(&machine, load, &bench.steal), args.quick, &own)?;
         }
         measures.extend(own);
     }

@@ -73,8 +73,7 @@ impl IodLink {
             recv: Vec::new(),
             outcome: None,
         }];
-        let deadline = self.driver.now() + self.timeout;
-        block_on(self.driver.exchange(std::slice::from_mut(&mut self.connection), &mut batch, deadline));
+        block_on(self.driver.exchange(std::slice::from_mut(&mut self.connection), &mut batch, self.timeout));
         let [exchange] = batch;
         let answer = exchange.outcome.expect("a driver sets every outcome").map_err(|e| net_fault(&self.name, &e))?;
         let outcome = decode_outcome::<C::Reply>(&answer.body);

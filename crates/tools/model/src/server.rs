@@ -163,7 +163,11 @@ impl World {
             Want::Look => self.answer(client, session, number, Answer::Value(self.server.value)),
             Want::Shared => {
                 let granted = self.server.table.grant_shared(of, id, clock);
-                let grant = granted.map_or(LeaseGrant::NONE, |number| LeaseGrant { mode: LeaseMode::Read, number });
+                let grant = granted.map_or(LeaseGrant::NONE, |number| LeaseGrant {
+                    mode: LeaseMode::Read,
+                    number,
+                    ..LeaseGrant::NONE
+                });
                 self.answer(client, session, number, Answer::Grant(grant));
             }
             Want::Change if self.server.done.contains(&number) => self.answer(client, session, number, Answer::Done),
@@ -197,7 +201,7 @@ impl World {
                 let asked = self.server.table.ask_data(claim, id, LeaseOf::Data(FILE), wish, clock);
                 if let Asked::Granted(mode, grant) = asked {
                     self.server.pending.remove(&number);
-                    let grant = LeaseGrant { mode: told(mode), number: grant };
+                    let grant = LeaseGrant { mode: told(mode), number: grant, ..LeaseGrant::NONE };
                     self.answer(pending.client, pending.session, number, Answer::Grant(grant));
                 }
             }

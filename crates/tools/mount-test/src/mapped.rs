@@ -1,6 +1,7 @@
 //! A file that is mapped on one mount and written, cut or run on another.
 
 use std::{
+    collections::HashMap,
     fs::{File, OpenOptions},
     os::unix::fs::{FileExt, PermissionsExt},
     path::Path,
@@ -21,6 +22,9 @@ use crate::{
 const LENGTH: u64 = 4 << 20;
 const TURNS: u64 = 2_000;
 const TURNS_FULL: u64 = 50_000;
+/// With a page read by each way after every one.
+const TURNS_PRIVATE: u64 = 500;
+const TURNS_PRIVATE_FULL: u64 = 10_000;
 /// Mappings that are made and unmapped.
 const UNMAPS: u64 = 200;
 
@@ -29,6 +33,7 @@ pub const CASES: &[Case] = &[
     Case { name: "mapped::what_is_synced_from_a_mapping_is_read_elsewhere", run: synced },
     Case { name: "mapped::what_is_stored_in_a_mapping_is_read_elsewhere_though_nobody_synced_it", run: not_synced },
     Case { name: "mapped::what_another_mount_cut_off_is_gone_from_the_mapping", run: cut },
+    Case { name: "mapped::what_is_stored_in_a_private_mapping_is_nowhere_else", run: private },
     Case { name: "mapped::a_program_runs_from_the_mount", run: executed },
     Case { name: "mapped::a_program_that_another_mount_replaced_is_the_new_one", run: replaced },
 ];
@@ -135,6 +140,50 @@ fn cut(ground: &Ground) -> Result<Outcome> {
     mapping.read(PAGE + 8, &mut found)?;
     ensure!(found == [7, 7, 0, 0, 0, 0, 0, 0], "in the page of the cut: {found:?}");
     Outcome::passed()
+}
+
+/// A page that was stored into is the mapping's own, whole, as it was then; the others are those of the file, as they are now
+/// (mmap(2) leaves open whether they are; Linux takes them from its memory, which is coherent).
+fn private(ground: &Ground) -> Result<Outcome> {
+    let (here, there) = pair(ground, "mapped-private")?;
+    let mut file = vec![7; LENGTH as usize];
+    there.write_all_at(&file, 0)?;
+    let mapping = Mapping::private(&here, LENGTH)?;
+    let mut own: HashMap<u64, Vec<u8>> = HashMap::new();
+    let mut random = Random::new(ground.seed);
+    let turns = ground.size(TURNS_PRIVATE, TURNS_PRIVATE_FULL);
+    for turn in 1..=turns {
+        let (page, word) = (random.below(LENGTH / PAGE), random.below(PAGE / 8) * 8);
+        let (start, bytes) = (page * PAGE, turn.to_le_bytes());
+        let (in_file, in_page) = (start as usize..(start + PAGE) as usize, word as usize..word as usize + 8);
+        match random.below(3) {
+            0 => {
+                mapping.write(start + word, &bytes)?;
+                own.entry(page).or_insert_with(|| file[in_file.clone()].to_vec())[in_page].copy_from_slice(&bytes);
+            }
+            way => {
+                let writer = if way == 1 { &here } else { &there };
+                writer.write_all_at(&bytes, start + word)?;
+                file[in_file.clone()][in_page].copy_from_slice(&bytes);
+            }
+        }
+        let in_file = &file[in_file];
+        let in_mapping = own.get(&page).map_or(in_file, Vec::as_slice);
+        let mut found = vec![0; PAGE as usize];
+        mapping.read(start, &mut found)?;
+        ensure!(found == in_mapping, "turn {turn}: page {page} of the mapping, own: {}", own.contains_key(&page));
+        for (by, opened) in [("here", &here), ("there", &there)] {
+            opened.read_exact_at(&mut found, start)?;
+            ensure!(found == in_file, "turn {turn}: page {page}, read {by}");
+        }
+    }
+    mapping.sync()?;
+    drop(mapping);
+    for dir in &ground.dirs {
+        let found = std::fs::read(dir.join("mapped-private"))?;
+        ensure!(found == file, "after munmap {} has what was stored in the mapping", dir.display());
+    }
+    Ok(Outcome::Passed(format!("{turns} turns, {} pages of its own", own.len())))
 }
 
 fn executed(ground: &Ground) -> Result<Outcome> {

@@ -1,4 +1,4 @@
-//! A shared mapping of a file that is touched only by the kernel: a page that cannot be had is an error (`EFAULT`),
+//! A mapping of a file that is touched only by the kernel: a page that cannot be had is an error (`EFAULT`),
 //! not a signal that ends the exerciser before it could say what it had done.
 //!
 //! ```text
@@ -35,11 +35,20 @@ unsafe impl Send for Mapping {}
 impl Mapping {
     /// Maps the first `length` bytes, rounded up to a page; the file may be shorter.
     pub fn shared(file: &File, length: u64, writable: bool) -> Result<Self> {
+        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        Self::map(file, length, protection, MapFlags::SHARED)
+    }
+
+    /// The same, writable, and what is stored in it is in no file.
+    pub fn private(file: &File, length: u64) -> Result<Self> {
+        Self::map(file, length, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
+    }
+
+    fn map(file: &File, length: u64, protection: ProtFlags, flags: MapFlags) -> Result<Self> {
         let length =
             usize::try_from(length.next_multiple_of(PAGE)).map_err(|_| Error::from_raw_os_error(libc::EFBIG))?;
-        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         // SAFETY: the kernel picks an address where nothing is, and no reference into it is ever made.
-        let address = unsafe { mmap(null_mut(), length, protection, MapFlags::SHARED, file, 0) }?;
+        let address = unsafe { mmap(null_mut(), length, protection, flags, file, 0) }?;
         let scratch = File::from(rustix::fs::memfd_create("mapping", MemfdFlags::CLOEXEC)?);
         Ok(Self { address, length, scratch })
     }

@@ -1,5 +1,7 @@
 //! A directory with a quota, by two mounts: `df` shows it, both are held to it together, and what is removed may be written again.
 
+mod owners;
+
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
@@ -13,9 +15,12 @@ use rustix::io::Errno;
 
 use crate::{cases::Outcome, stage::Stage};
 
+pub use owners::{group, user};
+
 const MIB: u64 = 1 << 20;
-/// The limit of the directory.
+/// The limit of the directory, of the user, of the group; the same as a word of the command.
 const LIMIT: u64 = 32 * MIB;
+const LIMIT_WORD: &str = "32M";
 /// What each mount may be allowed ahead near such a limit: the share of what is left, from the first file on.
 const AHEAD: u64 = MIB;
 /// The longest until what was closed is known to the metadata server.
@@ -28,7 +33,7 @@ pub fn directory(stage: &Stage) -> Result<Outcome> {
     let before = File::create(here.join("before"))?;
     (&before).write_all(&[1; 4096]).and_then(|()| before.sync_all())?;
     drop(before);
-    stage.cluster.administer(["quota", "set", "--dir", "/quota", "--bytes", "32M", "--inodes", "8"])?;
+    stage.cluster.administer(["quota", "set", "--dir", "/quota", "--bytes", LIMIT_WORD, "--inodes", "8"])?;
     let room = rustix::fs::statvfs(here)?;
     let (total, free) = (room.f_blocks * room.f_frsize, room.f_bfree * room.f_frsize);
     ensure!(

@@ -1,6 +1,7 @@
 //! Room: what `statvfs` tells, and what happens where there is none left.
 
 mod full;
+mod metadata;
 
 use std::{
     fs::{self, File},
@@ -22,6 +23,7 @@ use crate::{
 pub const CASES: &[OwnCase] = &[
     OwnCase { name: "space::statvfs_and_df_tell_the_room_there_is", run: told },
     OwnCase { name: "space::a_full_disk_is_enospc_and_keeps_what_was_synced", run: full::full },
+    OwnCase { name: "space::a_full_disk_of_the_metadata_server_is_enospc_and_keeps_every_name", run: metadata::full },
 ];
 
 /// The unit of room, and the longest name, in bytes.

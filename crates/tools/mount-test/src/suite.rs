@@ -126,6 +126,8 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
     }
     if args.wants("quota") {
         note(counts, "quota::a_directory_is_held_to_it_by_two_mounts", || quota::directory(&stage));
+        note(counts, "quota::a_user_is_held_to_it_by_two_mounts_and_chown_moves_what_counts", || quota::user(&stage));
+        note(counts, "quota::a_group_is_held_to_it_by_two_mounts_and_chgrp_moves_what_counts", || quota::group(&stage));
     }
     if args.wants("pjdfstest") {
         conformance(args, &stage, counts)?;

@@ -9,11 +9,13 @@
 //!
 //! (1) A lab is gone when its [`Lab`] is dropped, and also when its process was killed: a shell waits for that. (2) What a lab of
 //! a dead process left all the same is removed when the next one starts. (3) Labs do not meet: each has a switch of its own, in a
-//! namespace of its own, so that all may use the same addresses.
+//! namespace of its own, so that all may use the same addresses. (4) What runs in a lab cuts off, kills and restarts its hosts by
+//! commands ([`ask`]), as who has the [`Lab`] does by calls.
 #![cfg(target_os = "linux")]
 #![forbid(unsafe_code)]
 
 mod able;
+mod control;
 mod counters;
 mod detour;
 mod host;
@@ -26,6 +28,7 @@ mod spec;
 mod switch;
 
 pub use able::{able, need};
+pub use control::{Control, Event, ask};
 pub use counters::Counters;
 pub use detour::Detour;
 pub use host::Host;

@@ -1,10 +1,10 @@
 //! `cargo xtask netlab [OPTIONS] run CMD...`: a cluster in a lab, and a command on its first client.
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, thread};
 
 use anyhow::{Context, Result};
 use braid_crash_tests::braid::Braid;
-use braid_netlab::{Delay, Lab, Spec, parse_bytes, parse_rate};
+use braid_netlab::{Control, Delay, Event, Lab, Spec, ask, parse_bytes, parse_rate};
 use clap::{Parser, Subcommand};
 
 /// A cluster of hosts on one machine, and a command on its first client
@@ -62,6 +62,24 @@ enum Command {
     },
     /// A shell on the first client
     Shell,
+    /// In a lab: the switch passes nothing from and to this host any more
+    Partition(Happens),
+    /// In a lab: the switch passes everything again
+    Heal(Happens),
+    /// In a lab: this host is dead, its daemon ends
+    Kill(Happens),
+    /// In a lab: this host hangs, its daemon stops and keeps its connections
+    Stop(Happens),
+    /// In a lab: a host that hangs goes on
+    Resume(Happens),
+    /// In a lab: the daemon of a dead host starts again
+    Restart(Happens),
+}
+
+#[derive(clap::Args, Debug)]
+struct Happens {
+    /// mds, iod0, client0 and so on
+    host: String,
 }
 
 fn main() -> ExitCode {
@@ -72,6 +90,16 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<ExitCode> {
+    let words = match args.command {
+        Command::Run { command } => Some(command),
+        Command::Shell => None,
+        Command::Partition(to) => return happens(Event::Partition, &to),
+        Command::Heal(to) => return happens(Event::Heal, &to),
+        Command::Kill(to) => return happens(Event::Kill, &to),
+        Command::Stop(to) => return happens(Event::Stop, &to),
+        Command::Resume(to) => return happens(Event::Resume, &to),
+        Command::Restart(to) => return happens(Event::Restart, &to),
+    };
     let spec = Spec {
         iods: args.iods,
         clients: args.clients,
@@ -88,29 +116,36 @@ fn run(args: Args) -> Result<ExitCode> {
     spec.check()?;
     braid_netlab::able()?;
     let braid = Braid::find()?;
-    let lab = Lab::start(&braid, &spec)?;
-    let host = lab.client_host(0)?;
+    let mut lab = Lab::start(&braid, &spec)?;
+    let host = lab.client_host(0)?.clone();
     eprintln!("netlab: {} I/O daemons, {} clients; this is {}", spec.iods, spec.clients, host.namespace);
-    let words = match args.command {
-        Command::Run { command } => command,
-        Command::Shell => {
-            lab.network().hosts().iter().for_each(|host| eprintln!("  {:10} {}", host.name, host.addresses.join(" ")));
-            eprintln!(
-                "  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); its data: {}",
-                lab.dir().display()
-            );
-            vec![std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned())]
-        }
-    };
+    let words = words.unwrap_or_else(|| {
+        lab.network().hosts().iter().for_each(|host| eprintln!("  {:10} {}", host.name, host.addresses.join(" ")));
+        eprintln!("  another host: nsenter --net=/run/netns/NAME (NAMES: ip netns); its data: {}", lab.dir().display());
+        eprintln!("  a partition, a dead host: braid-netlab partition HOST, heal, kill, stop, resume, restart");
+        vec![std::env::var("SHELL").unwrap_or_else(|_| "sh".to_owned())]
+    });
+    let control = Control::new(&lab)?;
     let mut command = host.command(&words[0]);
-    command.args(&words[1..]).envs(lab.environment()).env("PATH", with_braid(&braid)?);
-    let status = command.status().with_context(|| format!("starting {}", words[0]))?;
+    command.args(&words[1..]).envs(lab.environment()).envs([control.variable()]).env("PATH", with_braid(&braid)?);
+    let mut child = command.spawn().with_context(|| format!("starting {}", words[0]))?;
+    let status = thread::scope(|scope| {
+        scope.spawn(|| control.serve(&mut lab));
+        let status = child.wait();
+        control.end();
+        status
+    })?;
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// The path on which the command finds `braid`.
+fn happens(event: Event, to: &Happens) -> Result<ExitCode> {
+    ask(event, &to.host).map(|()| ExitCode::SUCCESS)
+}
+
+/// The path on which the command finds `braid` and this program.
 fn with_braid(braid: &Braid) -> Result<std::ffi::OsString> {
-    let own = braid.path().parent().context("a binary is in a directory")?.to_owned();
+    let own = [braid.path().to_owned(), std::env::current_exe()?];
+    let dirs = own.iter().filter_map(|binary| binary.parent()).map(PathBuf::from);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+    Ok(std::env::join_paths(dirs.chain(std::env::split_paths(&path)))?)
 }

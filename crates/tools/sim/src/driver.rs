@@ -185,7 +185,9 @@ impl Driver for SimDriver {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [SimConnection], batch: &mut [Exchange<'_>], deadline: Duration) {
+    async fn exchange(&self, connections: &mut [SimConnection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+        // When each connection last answered: an answer comes whole here.
+        let mut heard = vec![self.now(); connections.len()];
         let mut sent: Vec<Option<u64>> = vec![None; batch.len()];
         let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
         batch.iter_mut().for_each(|exchange| exchange.outcome = None);
@@ -197,8 +199,12 @@ impl Driver for SimDriver {
                 let which = batch[index].connection;
                 let outcome = match &broken[which] {
                     Some(error) => Err(error.clone()),
-                    None => connections[which].wait(self, request_id, deadline).await,
+                    None => {
+                        let deadline = heard[which].saturating_add(silence_max);
+                        connections[which].wait(self, request_id, deadline).await
+                    }
                 };
+                heard[which] = self.now();
                 let outcome = outcome.and_then(|call| scatter(&connections[which], call, &mut batch[index].recv));
                 if let Err(error) = &outcome {
                     broken[which].get_or_insert_with(|| error.clone());

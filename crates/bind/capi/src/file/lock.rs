@@ -70,11 +70,11 @@ fn range(offset: i64, bytes: i64) -> Outcome<(u64, u64)> {
     Ok((start, last))
 }
 
-/// A descriptor is closed: its locks are nobody's. The session's end would free them, too.
+/// A descriptor is closed: its locks are nobody's. What cannot be let go now, the client lets go when the metadata server is there
+/// again: no error of a close.
 pub(super) fn drop_all(open: &OpenFile) {
-    let file = open.file().index();
-    if open.cluster.client.has_locks(file, open.owner) {
-        let range = LockRange { file, space: LockSpace::Range, owner: open.owner, start: 0, last: u64::MAX };
-        let _ = open.cluster.client.unlock_range(&range);
+    let (client, file) = (&open.cluster.client, open.file().index());
+    if client.has_locks(file, open.owner) {
+        let _ = client.unlock_owners(file, &[(LockSpace::Range, open.owner)]);
     }
 }

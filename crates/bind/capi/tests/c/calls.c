@@ -278,6 +278,31 @@ static void views(void) {
     }
     braid_view_free(v);
     braid_view_free(w);
+    /* 40 rows dealt out by threes to 4 tasks, of which this is the third: 6 to 8, 18 to 20, 30 to 32; of 60 columns, by sevens to 2,
+     * the second's: 7 to 13, 21 to 27, 35 to 41, 49 to 55. From byte 90 on; then the same of the array that follows. */
+    uint64_t blocks[2] = {3, 7}, tasks[2] = {4, 2}, task[2] = {2, 1};
+    v = MADE(braid_view_block_cyclic(90, 2, sizes, blocks, tasks, task, 8));
+    OK(braid_set_view(f, v));
+    memset(part, 0, sizeof part);
+    SAME(braid_read(f, part, 2 * 9 * 28 * 8), 2 * 9 * 28 * 8);
+    for (int at = 0; at < 2 * 9 * 28 * 8; at++) {
+        int array = at / (9 * 28 * 8), row = at / (28 * 8) % 9, column = at / 8 % 28;
+        row = 6 + row / 3 * 12 + row % 3;
+        column = 7 + column / 7 * 14 + column % 7;
+        SAME(part[at], all[90 + ((array * 40 + row) * 60 + column) * 8 + at % 8]);
+    }
+    braid_view_free(v);
+    /* A dimension of one task is whole; one of 40 rows in blocks of 40 leaves the second of 2 nothing. */
+    uint64_t whole[2] = {60, 60}, one[2] = {2, 1}, second[2] = {1, 0}, none[2] = {40, 60};
+    v = MADE(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8));
+    SAME(braid_view_to_file(v, 0), 60 * 60 * 8);
+    SAME(braid_view_bytes_below(v, 61 * 60 * 8), 60 * 8);
+    braid_view_free(v);
+    SAME(braid_view_block_cyclic(0, 2, sizes, none, one, second, 8) == NULL && errno == EINVAL, 1);
+    second[1] = 1;
+    SAME(braid_view_block_cyclic(0, 2, (uint64_t[]){61, 60}, whole, one, second, 8) == NULL && errno == EINVAL, 1);
+    SAME(braid_view_block_cyclic(0, 2, sizes, blocks, tasks, NULL, 8) == NULL && errno == EFAULT, 1);
+    SAME(braid_view_block_cyclic(-1, 2, sizes, blocks, tasks, task, 8) == NULL && errno == EINVAL, 1);
     /* A struct of patterns, and a list of extents. */
     struct braid_extent extents[2] = {{0, 3}, {10, 2}};
     struct braid_pattern *children[2] = {MADE(braid_pattern_bytes(4)), MADE(braid_pattern_extents(extents, 2))};

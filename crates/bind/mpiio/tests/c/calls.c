@@ -1,6 +1,7 @@
 /* The calls of MPI-IO: `calls NAME braid:/path`, on 2 ranks. */
 #include "check.h"
 #include <dirent.h>
+#include <sys/stat.h>
 
 static const char *path;
 
@@ -606,6 +607,9 @@ static void info(void) {
     MPI_File file;
     char value[MPI_MAX_INFO_VAL + 1];
     int flag;
+    /* What the standard reserves beside what is known: ignored, and so not told. */
+    static const char *const ignored[] = {"access_style", "collective_buffering", "cb_block_size", "chunked", "chunked_item",
+                                          "chunked_size", "filename", "io_node_list", "nb_proc", "num_io_nodes"};
     const char *environment = getenv("BRAID_MPIIO_COLLECTIVE");
     int is_way = environment && !strcmp(environment, "server");
     MPI_Info_create(&hints);
@@ -614,6 +618,7 @@ static void info(void) {
     MPI_Info_set(hints, "start_iodevice", "2");
     MPI_Info_set(hints, "cb_nodes", "2");
     MPI_Info_set(hints, "of nobody", "1");
+    for (size_t at = 0; at < sizeof ignored / sizeof *ignored; at++) MPI_Info_set(hints, ignored[at], "1");
     OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
     OK(MPI_File_get_info(file, &found));
     const char *expected[][2] = {{"striping_factor", "3"}, {"striping_unit", "8192"}, {"start_iodevice", "2"},
@@ -624,6 +629,10 @@ static void info(void) {
     }
     MPI_Info_get(found, "of nobody", MPI_MAX_INFO_VAL, value, &flag);
     SAME(flag, 0);
+    for (size_t at = 0; at < sizeof ignored / sizeof *ignored; at++) {
+        MPI_Info_get(found, ignored[at], MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag, 0);
+    }
     MPI_Info_free(&found);
     MPI_Info_set(hints, "cb_nodes", "1");
     OK(MPI_File_set_info(file, hints));
@@ -642,6 +651,41 @@ static void info(void) {
     MPI_Info_free(&found);
     MPI_Info_free(&hints);
     OK(MPI_File_close(&file));
+}
+
+static void make_with(const char *suffix, int mode, const char *permissions) {
+    char name[300], value[MPI_MAX_INFO_VAL + 1];
+    int flag;
+    MPI_File file;
+    MPI_Info hints, found;
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    MPI_Info_create(&hints);
+    if (permissions) MPI_Info_set(hints, "file_perm", permissions);
+    OK(MPI_File_open(MPI_COMM_WORLD, name, mode, hints, &file));
+    OK(MPI_File_get_info(file, &found));
+    MPI_Info_get(found, "file_perm", MPI_MAX_INFO_VAL, value, &flag);
+    /* Told where it was of use. */
+    int is_number = permissions && !strchr("9r", *permissions) && strlen(permissions) < 5;
+    SAME(flag, mode & MPI_MODE_CREATE && is_number);
+    if (flag) SAME(strcmp(value, permissions), 0);
+    MPI_Info_free(&found);
+    MPI_Info_free(&hints);
+    OK(MPI_File_close(&file));
+}
+
+/* Files whose modes the test in Rust looks at. */
+static void permissions(void) {
+    umask(027); /* before libbraid connects */
+    int mode = MPI_MODE_RDWR | MPI_MODE_CREATE;
+    make_with("-none", mode, NULL);
+    make_with("-604", mode, "604");
+    make_with("-0770", mode, "0770");
+    make_with("-9", mode, "9");
+    make_with("-rw", mode, "rw-rw-rw-");
+    make_with("-01777", mode, "01777");
+    /* It is of a file that is made. */
+    make_with("-604", mode, "777");
+    make_with("-604", MPI_MODE_RDWR, "777");
 }
 
 /* Collective calls by the daemons: also a rank that has nothing, or cannot take part, meets the other. */
@@ -837,7 +881,7 @@ int main(int argc, char **argv) {
                  {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
-                 {"together", together}};
+                 {"together", together}, {"permissions", permissions}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

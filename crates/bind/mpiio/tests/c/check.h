@@ -41,7 +41,7 @@ __attribute__((unused)) static uint64_t value_of(uint64_t index) {
     return (index + 1) * 0x9e3779b97f4a7c15ull ^ index >> 3;
 }
 
-static void begin(int *argc, char ***argv) {
+__attribute__((unused)) static void begin(int *argc, char ***argv) {
     MPI_Init(argc, argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);

@@ -51,7 +51,7 @@ pub const MPIS: [Mpi; 2] = [
 ];
 
 /// MPICH's MPI_STATUSES_IGNORE is the address 1, which gcc takes for an array of no room.
-const FLAGS: [&str; 6] = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
+const FLAGS: [&str; 7] = ["-std=gnu11", "-g", "-pthread", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow"];
 
 /// One program at a time: ranks that wait poll, and take the processors from the daemons that others wait for.
 pub fn alone() -> MutexGuard<'static, ()> {
@@ -155,6 +155,10 @@ impl Mpi {
         command.args(["-k", "5", "120", self.mpirun]).args(self.flags).args(["-n", &ranks.to_string()]);
         // Open MPI asks for a home.
         command.env("HOME", cluster.dir.path()).env("OMPI_MCA_rmaps_base_oversubscribe", "1");
+        // MPICH's process manager ends when a stranger connects to it. Clients of clusters that are gone, of other tests, try ports of
+        // the range that systems deal out: it listens below that, and not where another of its kind begins to look at the same time.
+        let first = 10_000 + std::process::id() % 200 * 100;
+        command.env("MPIEXEC_PORT_RANGE", format!("{first}:{}", first + 99));
         command
     }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._braid import Handle, Stat, View
+from ._braid import Group, Handle, Stat, View
 from ._group import as_group
 
 
@@ -148,15 +149,14 @@ class File(io.RawIOBase):
 
         ``group`` is a :class:`Group`, a communicator of mpi4py, or anything with ``rank``, ``size`` and
         ``all_gather(mine, timeout)``. Each task calls it, on a file that it opened itself; one without bytes for ``size`` 0.
-        All end with success or all with one failure.
+        All end with success or all with a failure: also of a task that has a closed file or arguments that make no sense,
+        of which the others hear.
         """
-        self._check("read")
-        return self._handle.read_all_at(as_group(group), size, position, mode)
+        return self._handle.read_all_at(self._taking_part(group, "read"), size, position, mode)
 
     def readinto_all_at(self, group: Any, buffer: Any, position: int, *, mode: str = "auto") -> int:
         """As :meth:`read_all_at`, into a buffer. How many bytes."""
-        self._check("read")
-        return self._handle.readinto_all_at(as_group(group), buffer, position, mode)
+        return self._handle.readinto_all_at(self._taking_part(group, "read"), buffer, position, mode)
 
     def write_all_at(
         self, group: Any, buffer: Any, position: int, *, mode: str = "auto", overlap: str = "highest-rank"
@@ -164,8 +164,19 @@ class File(io.RawIOBase):
         """Writes all of a buffer at a position of this task's view, together with all tasks of a group; see
         :meth:`read_all_at`. Where tasks write the same bytes, those of the highest rank are in the file after it, or with
         ``overlap="refuse"`` nothing is written. How many bytes."""
-        self._check("write")
-        return self._handle.write_all_at(as_group(group), buffer, position, mode, overlap)
+        return self._handle.write_all_at(self._taking_part(group, "write"), buffer, position, mode, overlap)
+
+    def _taking_part(self, group: Any, doing: str) -> Group:
+        """The group, for a call on this file. The others have begun it: they are told when this task cannot."""
+        group = as_group(group)
+        try:
+            self._check(doing)
+        except ValueError as error:
+            # Whether they heard it or not, what this task raises is its own failure.
+            with contextlib.suppress(OSError, ValueError):
+                group.refuse_all(str(error))
+            raise
+        return group
 
     # Views.
 

@@ -7,7 +7,7 @@ use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
     iod::{DiskRates, MeasureDisk},
-    lock::{LockHolder, LockRange, LockRequest},
+    lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
         AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
         KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed, RenameMode, SetTime,
@@ -171,6 +171,12 @@ impl Client {
     /// Whether an owner may have something of a file locked. Asks nobody.
     pub fn has_locks(&self, file: FileIndex, owner: u64) -> bool {
         self.caller.has_locks(file, owner)
+    }
+
+    /// Notes that an owner has closed a file, before [`Client::unlock_owners`] lets go what it has of it: an owner of the same number
+    /// that comes meanwhile waits for that. Asks nobody.
+    pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
+        self.caller.owe_unlock(file, space, owner);
     }
 
     /// Tells the metadata server now which files were closed, instead of a little later.

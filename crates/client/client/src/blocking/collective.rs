@@ -14,9 +14,6 @@ use crate::{
     group::Group,
 };
 
-/// What the tasks wait for each other, in a call's times: each of them may first use its own up.
-const RENDEZVOUS_TIMES: u32 = 2;
-
 /// Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it itself, since it has no
 /// open file, or what it was given makes no sense. The call fails in all tasks, and nobody waits for this one. Returns what the others
 /// see: the failure of the lowest rank that has one.
@@ -97,9 +94,8 @@ impl File {
         group: &dyn Group,
         (mut collective, mut mine): (Collective<'_, '_, Blocking>, Vec<u8>),
     ) -> Result<usize> {
-        let time_max: Duration = self.file.engine().timeout() * RENDEZVOUS_TIMES;
         loop {
-            let all = group.all_gather(&mine, time_max)?;
+            let all = group.all_gather(&mine, collective.time_max())?;
             match block_on(collective.step(&all)) {
                 Next::Gather(next) => mine = next,
                 Next::Done(result) => return result,

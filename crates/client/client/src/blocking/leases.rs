@@ -18,9 +18,9 @@ use crate::{
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
 
-/// Threads that carry out recalls of data and layouts at a time: each may wait for I/O daemons to take what was gathered, and one
-/// that is away must not hold up every other file's.
-const DATA_LANES_MAX: usize = 4;
+/// Threads that carry out recalls of data and layouts at a time, started when there is something to do and gone when there is not: each
+/// may wait for I/O daemons to take what was gathered, and files on daemons that are away must not hold up every other's.
+const DATA_LANES_MAX: usize = 64;
 
 /// The leases of a client: what it may keep of what it was told, until the server wants it back.
 ///

@@ -3,7 +3,8 @@
 //!
 //! Invariants: (1) a range is in the table only when the run of the server that `told` names gave it, or was told of it;
 //! (2) an owner is in the table from before its first request goes out until all its bytes were let go with no request
-//! under way: what became of a request whose answer was lost does not matter to who closes the file.
+//! under way: what became of a request whose answer was lost does not matter to who closes the file; (3) an owner that closed is
+//! *owed* an unlock from then until the server has let go: nothing of it is told to a restarted server.
 
 use std::{collections::BTreeMap, sync::Mutex};
 
@@ -21,17 +22,25 @@ struct Table {
     owners: BTreeMap<Key, Owned>,
 }
 
-type Key = (FileIndex, u64, LockSpace);
+/// An owner, and on what.
+pub(crate) type Key = (FileIndex, u64, LockSpace);
 
 #[derive(Debug, Default)]
 struct Owned {
     /// Exclusive or not, and the process.
     ranges: RangeMap<(bool, u32)>,
     under_way: u32,
+    /// It closed.
+    owed: bool,
 }
 
-fn key(lock: &LockRequest) -> Key {
+pub(crate) fn key(lock: &LockRequest) -> Key {
     (lock.file, lock.owner, lock.space)
+}
+
+/// Everything that an owner may have.
+pub(crate) fn all((file, owner, space): Key) -> LockRange {
+    LockRange { file, space, owner, start: 0, last: u64::MAX }
 }
 
 impl HeldLocks {
@@ -67,9 +76,29 @@ impl HeldLocks {
         let key = (range.file, range.owner, range.space);
         let Some(owned) = table.owners.get_mut(&key) else { return };
         owned.ranges.clear(range.start, range.last);
-        if (range.start, range.last, owned.under_way) == (0, u64::MAX, 0) {
-            table.owners.remove(&key);
+        if (range.start, range.last) == (0, u64::MAX) {
+            owned.owed = false;
+            if owned.under_way == 0 {
+                table.owners.remove(&key);
+            }
         }
+    }
+
+    /// An owner closed: it is owed an unlock, if it may have something.
+    pub(crate) fn owe(&self, key: Key) {
+        if let Some(owned) = lock(&self.0).owners.get_mut(&key) {
+            owned.owed = true;
+        }
+    }
+
+    /// Whether an owner is owed an unlock.
+    pub(crate) fn is_owed(&self, key: Key) -> bool {
+        lock(&self.0).owners.get(&key).is_some_and(|owned| owned.owed)
+    }
+
+    /// All that are.
+    pub(crate) fn owed(&self) -> Vec<Key> {
+        lock(&self.0).owners.iter().filter(|(_, owned)| owned.owed).map(|(key, _)| *key).collect()
     }
 
     /// Whether an owner may have something locked of a file, in any space.
@@ -86,7 +115,11 @@ impl HeldLocks {
         if before.is_some_and(|before| before != run.session) {
             table.owners.values_mut().for_each(|owned| owned.ranges.clear(0, u64::MAX));
         }
-        let ranges = table.owners.iter().flat_map(|(key, owned)| owned.ranges.iter().map(|range| (*key, range)));
+        let ranges = table
+            .owners
+            .iter()
+            .filter(|(_, owned)| !owned.owed)
+            .flat_map(|(key, owned)| owned.ranges.iter().map(|range| (*key, range)));
         ranges
             .map(|((file, owner, space), (start, last, (exclusive, pid)))| LockRequest {
                 file,
@@ -139,6 +172,24 @@ mod tests {
         assert_eq!(held.to_tell(run(1, 2)), [wanted(6, 9)]);
         assert!(!held.add(run(1, 1), &wanted(20, 20)), "the old run gave it, the new one was not told");
         assert_eq!(held.to_tell(run(2, 2)), []);
+    }
+
+    #[test]
+    fn an_owner_that_closed_is_owed_an_unlock_and_nobody_is_told_that_it_has_something() {
+        let held = HeldLocks::default();
+        let mine = key(&wanted(0, 9));
+        held.owe(mine);
+        assert_eq!(held.owed(), [], "it has nothing");
+        held.begin(&wanted(0, 9));
+        assert!(held.add(run(1, 1), &wanted(0, 9)));
+        held.end(&wanted(0, 9), false);
+        held.owe(mine);
+        assert!(held.is_owed(mine));
+        assert_eq!(held.to_tell(run(1, 2)), []);
+        held.remove(&range(0, 9));
+        assert_eq!(held.owed(), [mine], "not all that it may have");
+        held.remove(&all(mine));
+        assert!(!held.is_owed(mine) && !held.has(FileIndex(5), 7));
     }
 
     #[test]

@@ -36,7 +36,10 @@ impl<'a> IodCall<'a> {
     }
 }
 
-/// The connections of one batch, in the order of their daemons.
+/// The connections of one batch, in the order of their daemons, which is the same for all tasks of a collective request. A task may
+/// await its answers one daemon after the other, and a daemon that waits for that task's window keeps the others of the round waiting
+/// ([`Driver::exchange`]). So whoever waits at a daemon waits for tasks that are at an earlier round or daemon, or at the same: never
+/// in a circle.
 struct Connections<'p, D: Driver> {
     targets: Vec<usize>,
     leases: Vec<Lease<'p, D>>,
@@ -56,8 +59,9 @@ impl<D: Driver> OpenFile<D> {
         used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
-        let attempt = self.engine().attempt(deadline);
-        self.engine().driver().exchange(&mut used.connections, &mut batch, attempt).await;
+        let silence_max = self.engine().silence(deadline);
+        debug_assert!(used.targets.is_sorted_by(|one, next| one < next), "one order of the daemons for all tasks");
+        self.engine().driver().exchange(&mut used.connections, &mut batch, silence_max).await;
         let mut broken = vec![false; used.connections.len()];
         let outcomes = batch.into_iter().zip(targets).map(|(exchange, target)| {
             let at = exchange.connection;
@@ -139,7 +143,7 @@ impl<D: Driver> Connections<'_, D> {
         deadline: Duration,
     ) -> Result<(), Remedy> {
         while self.changing(calls).any(|at| !self.leases[at].pool().owed.is_empty()) {
-            self.abandon_owed(engine, grant, calls, engine.attempt(deadline)).await?;
+            self.abandon_owed(engine, grant, calls, engine.silence(deadline)).await?;
         }
         for at in 0..self.metas.len() {
             self.metas[at].unsettled = changes(calls, self.targets[at]);
@@ -158,7 +162,7 @@ impl<D: Driver> Connections<'_, D> {
         engine: &Arc<Engine<D>>,
         grant: &Grant<D>,
         calls: &[IodCall<'_>],
-        attempt: Duration,
+        silence_max: Duration,
     ) -> Result<(), Remedy> {
         let owed = |at: usize| (at, self.leases[at].pool().owed.of(self.metas[at].session));
         let owed: Vec<_> = self.changing(calls).map(owed).filter(|(_, ids)| !ids.is_empty()).collect();
@@ -168,7 +172,7 @@ impl<D: Driver> Connections<'_, D> {
             Exchange { connection, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }
         };
         let mut batch: Vec<Exchange<'_>> = owed.iter().map(exchange).collect();
-        engine.driver().exchange(&mut self.connections, &mut batch, attempt).await;
+        engine.driver().exchange(&mut self.connections, &mut batch, silence_max).await;
         let (mut broken, mut failed) = (vec![false; self.connections.len()], None);
         for (exchange, (at, ids)) in batch.into_iter().zip(owed) {
             match outcome_of(exchange, grant, self.targets[at]) {

@@ -9,6 +9,8 @@
 //! | `Fenced` | fails, and so does every later call of the file (I4) |
 //! | anything else | fails |
 
+use std::time::Duration;
+
 use braid_types::{Failure, Status};
 
 use crate::error::Error;
@@ -54,6 +56,14 @@ impl Remedy {
     /// For a connection that broke.
     pub(crate) fn of_loss(error: Error) -> Self {
         if error.status() == Status::Malformed { Self::Fail(error) } else { Self::Wait(error) }
+    }
+
+    /// How long the server had been silent when it was given up; nothing for any other reason.
+    pub(crate) fn silent(&self) -> Duration {
+        match self {
+            Self::Present => Duration::ZERO,
+            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => error.silent(),
+        }
     }
 
     /// As a failure, where nothing is repeated.

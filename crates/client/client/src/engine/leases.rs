@@ -206,7 +206,7 @@ impl<D: Driver> Caller<D> {
         let (at, call) = (At::file(dir), LeaseNames { dir });
         let (granted, run) = self.answered("ask for the names lease of", &at, call, Kind::Free).await?;
         let Some(NamesGrant { number, attributes }) = granted else { return Ok(None) };
-        let grant = LeaseGrant { mode: LeaseMode::Read, number };
+        let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Names(dir), grant, self.engine.driver.now());
         Ok(ticket.map(|ticket| (ticket, attributes)))
     }
@@ -221,7 +221,7 @@ impl<D: Driver> Caller<D> {
         let (at, call) = (At::file(file), LeaseLayout { file });
         let (granted, run) = self.answered("ask for the layout lease of", &at, call, Kind::Free).await?;
         let Some(LayoutGrant { number, layout }) = granted else { return Ok(None) };
-        let grant = LeaseGrant { mode: LeaseMode::Read, number };
+        let grant = LeaseGrant { mode: LeaseMode::Read, number, ..LeaseGrant::NONE };
         let ticket = asking.answered(run, LeaseOf::Layout(file), grant, self.engine.driver.now());
         Ok(ticket.map(|ticket| (ticket, layout)))
     }

@@ -187,6 +187,11 @@ impl<D: Driver> Engine<D> {
         deadline.min(self.driver.now().saturating_add(self.config.timeout / 3))
     }
 
+    /// How long an I/O daemon may be silent in one attempt, for the same reason: what moves is not cut short.
+    pub(crate) fn silence(&self, deadline: Duration) -> Duration {
+        self.attempt(deadline).saturating_sub(self.driver.now())
+    }
+
     pub(crate) fn take_map(self: &Arc<Self>, map: &ClusterMap) {
         for iod in &map.iods {
             self.pool(iod.id).set_addresses(&iod.addresses);

@@ -4,7 +4,12 @@
 //!   LockSet ──granted──> held                       Unlock ──> free
 //!      └─waits─> LockAwait ─slice over─> LockAwait ... ──granted──> held
 //!                    └─cancelled, the server forgot─> an error, LockSet again
+//!
+//!   an owner closes ──> owed ── Unlock, by whoever closed, or by the service, until it is answered ──> free
 //! ```
+//!
+//! Owners have numbers that are used again. So one that is owed asks for nothing before that is settled: an Unlock that comes late
+//! would let go what the next one of that number got.
 
 use std::{
     sync::{
@@ -17,12 +22,18 @@ use std::{
 use braid_net::Driver;
 use braid_types::{FileIndex, Status, limits::LOCK_WAIT_MS_MAX};
 use braid_wire::message::{
-    lock::{LockHolder, LockOutcome, LockRange, LockReply, LockRequest},
+    lock::{LockHolder, LockOutcome, LockRange, LockReply, LockRequest, LockSpace},
     mds::{LockAwait, LockCancel, LockSet, LockTest, Unlock},
     types::At,
 };
 
-use super::{Caller, handles::Run, mds_call::Kind};
+use super::{
+    Caller, Engine,
+    gate::Gate,
+    handles::Run,
+    held_locks::{Key, all, key},
+    mds_call::Kind,
+};
 use crate::error::{Error, Result};
 
 /// Waits that have a call at the server at once: the rest of the connection's credits stays for the calls that end them.
@@ -30,6 +41,9 @@ const WAITS_ATTACHED_MAX: u64 = 128;
 /// How often a wait beyond those asks.
 const POLL: Duration = Duration::from_millis(200);
 const LOCK: &str = "lock";
+const UNLOCK: &str = "unlock";
+/// Unlocks of owners that closed that may be under way at a time.
+const UNLOCKING: usize = 64;
 
 /// Ends a wait for a lock from another thread. One for each wait.
 #[derive(Clone, Debug, Default)]
@@ -105,8 +119,31 @@ impl<D: Driver> Caller<D> {
 
     /// Lets bytes go.
     pub async fn unlock_range(&self, range: &LockRange) -> Result<()> {
-        self.change("unlock", &At::file(range.file), Unlock { range: range.clone() }).await?;
+        self.change(UNLOCK, &At::file(range.file), Unlock { range: range.clone() }).await?;
         self.engine().locks.remove(range);
+        Ok(())
+    }
+
+    /// Notes that an owner has closed a file: what it has of it is told to no restarted server, and let go, by
+    /// [`Caller::unlock_owners`] or a little later. Asks nobody.
+    pub fn owe_unlock(&self, file: FileIndex, space: LockSpace, owner: u64) {
+        if self.engine().is_ours() {
+            self.engine().locks.owe((file, owner, space));
+        }
+    }
+
+    /// Owners have closed a file: whatever they have of it is let go. What an error says could not be, the service lets go when it can.
+    ///
+    /// # Errors
+    /// Of the first of them; the others are left to the service, too.
+    pub async fn unlock_owners(&self, file: FileIndex, owners: &[(LockSpace, u64)]) -> Result<()> {
+        let engine = self.engine();
+        engine.check_process()?;
+        owners.iter().for_each(|(space, owner)| engine.locks.owe((file, *owner, *space)));
+        for (space, owner) in owners {
+            let settled = engine.settle_unlock((file, *owner, *space), engine.deadline()).await;
+            settled.map_err(|error| error.during(UNLOCK, format!("file {file}")))?;
+        }
         Ok(())
     }
 
@@ -116,8 +153,10 @@ impl<D: Driver> Caller<D> {
     }
 
     async fn ask_for(&self, lock: &LockRequest, ticket: u64) -> Result<LockReply> {
-        let locks = &self.engine().locks;
-        let at = At::file(lock.file);
+        let (engine, at) = (self.engine(), At::file(lock.file));
+        let settled = engine.settle_unlock(key(lock), engine.deadline()).await;
+        settled.map_err(|error| error.during(LOCK, format!("file {}", lock.file)))?;
+        let locks = &engine.locks;
         locks.begin(lock);
         let mut answer;
         loop {
@@ -171,6 +210,52 @@ impl<D: Driver> Caller<D> {
                 outcome => return Ok(outcome),
             }
         }
+    }
+}
+
+impl<D: Driver> Engine<D> {
+    /// Lets go what owners have that closed, until a server is away.
+    pub(super) async fn settle_unlocks(self: &Arc<Self>, deadline: Duration) -> Result<()> {
+        for owner in self.locks.owed() {
+            self.settle_unlock(owner, deadline).await?;
+        }
+        Ok(())
+    }
+
+    /// The same of one owner, if it is owed that. When this returns well no other such call is under way that is older.
+    async fn settle_unlock(self: &Arc<Self>, owner: Key, deadline: Duration) -> Result<()> {
+        if !self.locks.is_owed(owner) {
+            return Ok(());
+        }
+        let one_at_a_time = self.unlocking.of(owner).acquire(&self.driver, deadline).await;
+        let _one = one_at_a_time.map_err(|refused| self.crowded(refused))?;
+        if self.locks.is_owed(owner) {
+            self.call(0, &Unlock { range: all(owner) }, Kind::Once, deadline).await?;
+            self.locks.remove(&all(owner));
+        }
+        Ok(())
+    }
+}
+
+/// Of each owner one unlock is under way at a time.
+#[derive(Debug)]
+pub(super) struct Unlocking([Gate; UNLOCKING]);
+
+impl Default for Unlocking {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| Gate::new(1)))
+    }
+}
+
+impl Unlocking {
+    fn of(&self, (file, owner, _): Key) -> &Gate {
+        let mixed = (file.0 ^ owner.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        &self.0[(mixed >> 32) as usize % UNLOCKING]
+    }
+
+    /// See [`Gate::nudge`].
+    pub(super) fn nudge(&self) {
+        self.0.iter().for_each(Gate::nudge);
     }
 }
 

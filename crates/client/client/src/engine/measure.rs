@@ -31,7 +31,8 @@ impl<D: Driver> Engine<D> {
         let Pooled { connection, meta } = *pooled;
         let (mut connections, op, body) = ([connection], MeasureDisk::OP, load.to_bytes());
         let mut batch = [Exchange { connection: 0, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }];
-        self.driver.exchange(&mut connections, &mut batch, deadline).await;
+        let silence_max = deadline.saturating_sub(self.driver.now());
+        self.driver.exchange(&mut connections, &mut batch, silence_max).await;
         let [connection] = connections;
         let answer = match batch[0].outcome.take() {
             Some(Ok(answer)) => answer,

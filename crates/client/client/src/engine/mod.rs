@@ -11,7 +11,8 @@
 //! 2. No lock is held over an `.await`; what must be done one at a time waits at a gate (`gate.rs`).
 //! 3. After open, reads and writes talk to I/O daemons only (I1). The metadata server is asked again only when
 //!    a daemon refuses the capability or a connection to it cannot be made.
-//! 4. Every call has one deadline, taken when it starts, and ends by it (I8).
+//! 4. Every call ends in bounded time when a server is gone (I8): its deadline is taken when it starts, and anew only when every I/O
+//!    daemon that it waits for has answered something (`transfer.rs`); within an attempt a daemon is waited for while its bytes move.
 
 mod admin;
 mod allocate;
@@ -118,6 +119,7 @@ pub struct Engine<D: Driver> {
     handles: Handles,
     unsynced: Ledger,
     locks: HeldLocks,
+    unlocking: lock::Unlocking,
     /// Numbers of waits for locks; never used twice in a session.
     next_ticket: AtomicU64,
     /// How many wait for a lock now.
@@ -173,6 +175,7 @@ impl<D: Driver> Engine<D> {
             handles: Handles::default(),
             unsynced: Ledger::default(),
             locks: HeldLocks::default(),
+            unlocking: lock::Unlocking::default(),
             next_ticket: AtomicU64::new(1),
             lock_waits: AtomicU64::new(0),
             leasing: Leasing::default(),

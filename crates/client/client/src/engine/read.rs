@@ -80,14 +80,14 @@ impl<D: Driver> OpenFile<D> {
         if request.bytes == 0 {
             return Ok(0);
         }
-        let deadline = self.engine().deadline();
+        let mut deadline = self.engine().deadline();
         if request.bytes == room
             && let Some(bytes) = self.read_strip(view, &request, (&mut *buffers, pipe), deadline).await?
         {
             return Ok(bytes as usize);
         }
         for _ in 0..REPLANS_MAX {
-            match self.read_request(view, &request, buffers, deadline).await {
+            match self.read_request(view, &request, buffers, &mut deadline).await {
                 Ok(bytes) => return Ok(bytes as usize),
                 Err(Stop::Failed(error)) => return Err(error),
                 Err(Stop::Replan) => {}
@@ -101,7 +101,7 @@ impl<D: Driver> OpenFile<D> {
         view: &FileView,
         request: &Request,
         buffers: &mut [IoSliceMut<'_>],
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<u64, Stop> {
         let plan = self.grant();
         // With which capability what was seen was seen; see `Job::is_one_view`.
@@ -114,20 +114,21 @@ impl<D: Driver> OpenFile<D> {
         while let Some(mut round) = planner.next_round()? {
             round.retain(|planned| planned.position < wanted);
             let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
-            let used = self.run(&grant, &mut job, deadline).await?;
+            let used = self.run(&grant, &mut job, *deadline).await?;
+            *deadline = self.engine().deadline(); // every server has answered
             let got = job.got;
             if !Arc::ptr_eq(&used, &grant) && !std::mem::take(&mut is_first) {
                 return Err(Stop::Replan);
             }
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
-                wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
+                wanted = self.find_end(&grant, view, request, &mut end, *deadline).await?;
                 zero_missing(&round, &got, wanted, buffers);
             }
         }
         if wanted == request.bytes && !end.reaches(view.file_end(request)?) {
             // Every byte came, but the daemons may have filled up with zeros past the end.
-            wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
+            wanted = self.find_end(&grant, view, request, &mut end, *deadline).await?;
         }
         Ok(wanted)
     }
@@ -257,6 +258,10 @@ impl<'r, 'b, 'd, D: Driver> ReadRound<'r, 'b, 'd, D> {
 impl<D: Driver> Job for ReadRound<'_, '_, '_, D> {
     fn len(&self) -> usize {
         self.round.len()
+    }
+
+    fn target(&self, index: usize) -> usize {
+        self.round[index].target
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {

@@ -89,11 +89,11 @@ impl<D: Driver> OpenFile<D> {
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
         let body = call.encode(grant.handle, present);
-        let attempt = self.engine().attempt(deadline);
+        let silence_max = self.engine().silence(deadline);
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
         let piped = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
-                driver.exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), attempt).await
+                driver.exchange_into_pipe(connection, (call.op(), &body), (pipe, buffer), silence_max).await
             }
             _ => None,
         };
@@ -102,7 +102,7 @@ impl<D: Driver> OpenFile<D> {
         } else {
             let recv = buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer)).collect();
             let mut batch = [Exchange { connection: 0, op: call.op(), body, send: Vec::new(), recv, outcome: None }];
-            driver.exchange(slice::from_mut(connection), &mut batch, attempt).await;
+            driver.exchange(slice::from_mut(connection), &mut batch, silence_max).await;
             let [Exchange { outcome, .. }] = batch;
             outcome
         };

@@ -1,4 +1,4 @@
-//! What must be done now and then: the session renewed, closes sent, late waiters told.
+//! What must be done now and then: the session renewed, closes sent, locks of owners that closed let go, late waiters told.
 
 use std::{
     future::{Future, poll_fn},
@@ -82,11 +82,13 @@ impl<D: Driver> Engine<D> {
         let deadline = self.driver.now().saturating_add(TICK_TIMEOUT.min(self.config.timeout));
         let closed = self.flush_closes_until(deadline).await;
         let renewed = if self.is_renewal_due() { self.renew_session(deadline).await } else { Ok(()) };
-        closed.and(renewed)
+        closed.and(renewed)?;
+        self.settle_unlocks(deadline).await
     }
 
     fn nudge(&self) {
         self.linking.nudge();
+        self.unlocking.nudge();
         if let Some(session) = &*lock(&self.session) {
             session.slots.nudge();
         }

@@ -130,7 +130,7 @@ impl<D: Driver> Engine<D> {
         };
         let mut batch: Vec<Exchange<'_>> = (0..connections.len()).map(exchange).collect();
         if !batch.is_empty() {
-            self.driver.exchange(&mut connections, &mut batch, self.attempt(deadline)).await;
+            self.driver.exchange(&mut connections, &mut batch, self.silence(deadline)).await;
         }
         for ((exchange, connection), (iod, lease, meta)) in batch.into_iter().zip(connections).zip(leases) {
             flushes.take(iod, exchange.outcome, lease, connection, meta);

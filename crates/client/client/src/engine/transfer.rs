@@ -1,6 +1,10 @@
 //! A set of exchanges with the daemons of a file, repeated until each is done or the call must fail.
+//!
+//! Invariant: time counts against the daemons that are still to answer (I8): it begins anew after an attempt in which each of them
+//! has answered something, and not for what the others do. A large transfer over a slow network is not late; a daemon that is
+//! silent is, in one call's time.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use braid_net::{Answer, Driver};
 use braid_types::Status;
@@ -43,6 +47,9 @@ pub(crate) trait Job: Send {
     /// How many there are.
     fn len(&self) -> usize;
 
+    /// Which of the file's daemons one is made with.
+    fn target(&self, index: usize) -> usize;
+
     /// Those that are still pending, in this order.
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>>;
 
@@ -60,12 +67,13 @@ pub(crate) trait Job: Send {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Makes all exchanges of a job; the capability with which the last was made, and with [`Job::is_one_view`] all.
+    /// Makes all exchanges of a job; the capability with which the last was made, and with [`Job::is_one_view`] all. The deadline is
+    /// pushed on when all daemons move.
     pub(crate) async fn run<J: Job>(
         &self,
         grant: &Arc<Grant<D>>,
         job: &mut J,
-        deadline: Duration,
+        mut deadline: Duration,
     ) -> Result<Arc<Grant<D>>, Stop> {
         let mut grant = Arc::clone(grant);
         let mut tries = Tries::new(self, deadline);
@@ -83,7 +91,14 @@ impl<D: Driver> OpenFile<D> {
                 self.batch(&grant, calls, deadline).await
             };
             let remedy = match outcomes {
-                Ok(outcomes) => take_outcomes(job, &mut pending, outcomes)?,
+                Ok(outcomes) => {
+                    let left = take_outcomes(job, &pending, outcomes)?;
+                    let asked = std::mem::replace(&mut pending, left.pending);
+                    if left.gravest.is_some() && all_move(job, &asked, &pending) {
+                        deadline = tries.begin_anew(self, left.silent).max(deadline);
+                    }
+                    left.gravest
+                }
                 Err(remedy) => Some(remedy),
             };
             let Some(remedy) = remedy else { return Ok(grant) };
@@ -114,24 +129,34 @@ impl<D: Driver> OpenFile<D> {
     }
 }
 
-fn take_outcomes<J: Job>(
-    job: &mut J,
-    pending: &mut Vec<usize>,
-    outcomes: Vec<Result<Answer, Remedy>>,
-) -> Result<Option<Remedy>> {
-    let mut left = Vec::new();
-    let mut gravest = None;
+/// What an attempt has left over.
+struct Left {
+    pending: Vec<usize>,
+    gravest: Option<Remedy>,
+    /// Of its daemons, the one that has been silent for the longest.
+    silent: Duration,
+}
+
+fn take_outcomes<J: Job>(job: &mut J, pending: &[usize], outcomes: Vec<Result<Answer, Remedy>>) -> Result<Left> {
+    let mut left = Left { pending: Vec::new(), gravest: None, silent: Duration::ZERO };
     for (index, outcome) in pending.iter().zip(outcomes) {
         match outcome {
             Ok(answer) => job.accept(*index, answer)?,
             Err(remedy) => {
-                left.push(*index);
-                gravest = Some(remedy.graver(gravest));
+                left.pending.push(*index);
+                left.silent = left.silent.max(remedy.silent());
+                left.gravest = Some(remedy.graver(left.gravest.take()));
             }
         }
     }
-    *pending = left;
-    Ok(gravest)
+    Ok(left)
+}
+
+/// Whether each daemon that is left to be asked has answered some of what it was asked.
+fn all_move<J: Job>(job: &J, asked: &[usize], left: &[usize]) -> bool {
+    let answered = asked.iter().filter(|index| left.binary_search(index).is_err());
+    let answered: BTreeSet<usize> = answered.map(|index| job.target(*index)).collect();
+    left.iter().all(|index| answered.contains(&job.target(*index)))
 }
 
 /// What the attempts of one transfer share.
@@ -150,6 +175,15 @@ impl Tries {
             remedies_left: REMEDIES_MAX,
             presents_left: PRESENTS_MAX,
         }
+    }
+
+    /// All daemons moved, up to `silent` ago: until when they have time now.
+    fn begin_anew<D: Driver>(&mut self, file: &OpenFile<D>, silent: Duration) -> Duration {
+        let engine = file.engine();
+        self.started = engine.driver().now().saturating_sub(silent);
+        let deadline = self.started.saturating_add(engine.timeout());
+        self.backoff = Backoff::new(deadline);
+        deadline
     }
 
     /// Makes ready for the next attempt, or says why there is none.
@@ -222,6 +256,10 @@ struct Plain<'a, R> {
 impl<R: Wire + Send> Job for Plain<'_, R> {
     fn len(&self) -> usize {
         self.targets.len()
+    }
+
+    fn target(&self, index: usize) -> usize {
+        self.targets[index]
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {

@@ -67,10 +67,10 @@ impl<D: Driver> OpenFile<D> {
         if bytes == 0 {
             return Ok(0);
         }
-        let (deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
+        let (mut deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
         let telling = Telling::begin(&self.handle.told);
         for _ in 0..REPLANS_MAX {
-            match self.write_request(&request, end, buffers, room, deadline).await {
+            match self.write_request(&request, end, buffers, room, &mut deadline).await {
                 Ok(()) => {
                     telling.end();
                     return Ok(bytes as usize);
@@ -88,13 +88,14 @@ impl<D: Driver> OpenFile<D> {
         end: u64,
         buffers: &[IoSlice<'_>],
         room: Option<&Spent>,
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {
             let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
-            self.run(&grant, &mut job, deadline).await?;
+            self.run(&grant, &mut job, *deadline).await?;
+            *deadline = self.engine().deadline(); // every server has answered
         }
         Ok(())
     }
@@ -139,6 +140,10 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
 impl<D: Driver> Job for WriteRound<'_, '_, D> {
     fn len(&self) -> usize {
         self.round.len()
+    }
+
+    fn target(&self, index: usize) -> usize {
+        self.round[index].target
     }
 
     fn calls<'s>(&'s mut self, pending: &[usize]) -> Result<Vec<IodCall<'s>>> {

@@ -69,6 +69,7 @@ impl LeaseOf {
 pub struct LeaseTicket {
     of: LeaseOf,
     mode: LeaseMode,
+    set_ids: bool,
     since: u64,
 }
 
@@ -81,6 +82,12 @@ impl LeaseTicket {
     /// What it allowed then.
     pub fn mode(&self) -> LeaseMode {
         self.mode
+    }
+
+    /// Of a data lease: whether a write by somebody without the right to keep them takes setuid or setgid away. While the lease is
+    /// held no other client gives the file either; this one may.
+    pub fn has_set_ids(&self) -> bool {
+        self.set_ids
     }
 }
 

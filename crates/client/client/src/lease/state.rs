@@ -38,6 +38,7 @@ pub enum Duty {
 struct Held {
     number: u64,
     mode: LeaseMode,
+    set_ids: bool,
     /// When it began to be held: rises with every lease that was not held before.
     since: u64,
 }
@@ -187,7 +188,7 @@ impl Holding {
             return None;
         }
         let held = self.held.get(&of)?;
-        Some(LeaseTicket { of, mode: held.mode, since: held.since })
+        Some(LeaseTicket { of, mode: held.mode, set_ids: held.set_ids, since: held.since })
     }
 
     /// Whether a lease was held, and allowed no less, from the ticket's moment until now.
@@ -210,13 +211,14 @@ impl Holding {
             // A late answer to an earlier ask.
             Some(held) if held.number > grant.number => return self.ticket(of, now),
             Some(held) => {
-                if held.mode != grant.mode {
+                if (held.mode, held.set_ids) != (grant.mode, grant.set_ids) {
                     held.since = begin();
                 }
-                (held.mode, held.number) = (grant.mode, grant.number);
+                (held.mode, held.set_ids, held.number) = (grant.mode, grant.set_ids, grant.number);
             }
             None => {
-                let held = Held { number: grant.number, mode: grant.mode, since: begin() };
+                let LeaseGrant { number, mode, set_ids } = *grant;
+                let held = Held { number, mode, set_ids, since: begin() };
                 self.held.insert(of, held);
             }
         }

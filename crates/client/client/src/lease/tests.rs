@@ -24,7 +24,7 @@ fn holding() -> Holding {
 
 fn granted(holding: &mut Holding, of: LeaseOf, mode: LeaseMode, number: u64) -> Option<LeaseTicket> {
     let ask = holding.ask(NOW);
-    holding.answered(ask, run(1), Some((of, LeaseGrant { mode, number })), NOW)
+    holding.answered(ask, run(1), Some((of, LeaseGrant { mode, number, ..LeaseGrant::NONE })), NOW)
 }
 
 fn recall(number: u64, of: LeaseOf) -> Recall {
@@ -52,7 +52,12 @@ fn a_grant_that_a_recall_has_overtaken_is_void() {
     let ask = holding.ask(NOW);
     let recalled = holding.recalls(run(1), &[recall(5, DIR)], NOW);
     assert!(!recalled[0].held, "there is nothing to carry out");
-    let late = holding.answered(ask, run(1), Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 4 })), NOW);
+    let late = holding.answered(
+        ask,
+        run(1),
+        Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 4, ..LeaseGrant::NONE })),
+        NOW,
+    );
     assert_eq!(late, None);
     assert!(granted(&mut holding, DIR, LeaseMode::Read, 6).is_some());
 }
@@ -62,7 +67,7 @@ fn a_recall_of_something_else_leaves_a_grant_alone() {
     let mut holding = holding();
     let ask = holding.ask(NOW);
     holding.recalls(run(1), &[recall(5, FILE)], NOW);
-    let grant = LeaseGrant { mode: LeaseMode::Read, number: 4 };
+    let grant = LeaseGrant { mode: LeaseMode::Read, number: 4, ..LeaseGrant::NONE };
     assert!(holding.answered(ask, run(1), Some((DIR, grant)), NOW).is_some());
 }
 
@@ -76,7 +81,7 @@ fn belief_ends_after_the_last_renewal_was_sent_and_nothing_is_believed_before_al
     assert!(!holding.still(&ticket, NOW + STOP + second));
     assert!(matches!(holding.duty(NOW + STOP + second), Duty::Drop(1)));
     let ask = holding.ask(NOW + STOP + second);
-    let grant = Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 2 }));
+    let grant = Some((DIR, LeaseGrant { mode: LeaseMode::Read, number: 2, ..LeaseGrant::NONE }));
     assert_eq!(holding.answered(ask, run(1), grant, NOW + STOP + second), None);
     holding.all_dropped(1);
     assert!(matches!(holding.duty(NOW + STOP + second), Duty::Await(0, None)));
@@ -99,7 +104,12 @@ fn another_run_of_the_server_takes_everything() {
     let ticket = granted(&mut holding, DIR, LeaseMode::Read, 1).unwrap();
     let ask = holding.ask(NOW);
     assert!(holding.met(run(2)) && !holding.still(&ticket, NOW));
-    let before = holding.answered(ask, run(1), Some((FILE, LeaseGrant { mode: LeaseMode::Read, number: 9 })), NOW);
+    let before = holding.answered(
+        ask,
+        run(1),
+        Some((FILE, LeaseGrant { mode: LeaseMode::Read, number: 9, ..LeaseGrant::NONE })),
+        NOW,
+    );
     assert_eq!(before, None, "a grant of the run before");
     assert!(!holding.met(run(2)) || holding.owes_dropping());
 }
@@ -134,7 +144,12 @@ fn a_grant_that_a_lease_given_back_was_granted_after_is_void() {
     let ask = holding.ask(NOW);
     granted(&mut holding, FILE, LeaseMode::Write, 5).unwrap();
     assert_eq!(holding.give_back(FILE).unwrap().number, 5, "the server frees what it granted up to this");
-    let late = holding.answered(ask, run(1), Some((FILE, LeaseGrant { mode: LeaseMode::Write, number: 4 })), NOW);
+    let late = holding.answered(
+        ask,
+        run(1),
+        Some((FILE, LeaseGrant { mode: LeaseMode::Write, number: 4, ..LeaseGrant::NONE })),
+        NOW,
+    );
     assert_eq!(late, None);
     assert!(granted(&mut holding, FILE, LeaseMode::Write, 6).is_some());
 }

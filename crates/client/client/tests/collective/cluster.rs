@@ -15,6 +15,8 @@ use braid_store::LocalStore;
 use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
 use braid_wire::message::mds::KeyRights;
 
+use super::wire::Wire;
+
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
 
 /// A running cluster; the metadata server goes first, as it should.
@@ -27,17 +29,27 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn start(iods: usize) -> Self {
+        Self::start_behind(&vec![None; iods])
+    }
+
+    /// One whose daemons are reached over these wires.
+    pub fn start_behind(wires: &[Option<Wire>]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let key = Secret::from_bytes([9; 32]);
         Mds::init(&dir.path().join("mds"), UUID, SHARDS_DEFAULT).unwrap();
         let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
         let address: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
-        let start_iod = |disk: PathBuf| {
+        let start_iod = |disk: PathBuf, wire: &Option<Wire>| {
             std::fs::create_dir_all(&disk).unwrap();
             LocalStore::init(&disk, UUID, None).unwrap();
-            Iod::start(IodConfig::on_loopback(disk, UUID, address.clone(), key.clone())).unwrap()
+            let advertise = wire.iter().map(|wire| wire.address().to_string()).collect();
+            let config = IodConfig::on_loopback(disk, UUID, address.clone(), key.clone());
+            let iod = Iod::start(IodConfig { advertise, ..config }).unwrap();
+            wire.iter().for_each(|wire| wire.lead_to(iod.addresses()[0]));
+            iod
         };
-        let iods: Vec<Iod> = (0..iods).map(|number| start_iod(dir.path().join(format!("disk{number}")))).collect();
+        let disk = |number| dir.path().join(format!("disk{number}"));
+        let iods: Vec<Iod> = wires.iter().enumerate().map(|(number, wire)| start_iod(disk(number), wire)).collect();
         let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
         let deadline = Instant::now() + Duration::from_secs(120);
         while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
@@ -141,6 +153,11 @@ impl Task {
         let shared = Arc::new(Shared::default());
         *shared.state.lock().unwrap() = State { size, given: vec![None; size], ..State::default() };
         (0..size as u32).map(|rank| Self { rank, shared: shared.clone() }).collect()
+    }
+
+    /// How often all have met.
+    pub fn rounds(&self) -> u64 {
+        self.shared.state.lock().unwrap().round
     }
 }
 

@@ -4,4 +4,8 @@ mod bytes;
 mod cluster;
 mod counts;
 mod failures;
+mod lost;
+mod slow;
 mod started;
+mod turns;
+mod wire;

@@ -1,6 +1,9 @@
 //! The I/O daemons of the cluster in memory: capabilities and handles, objects, ends, verifiers.
 
-use std::{io::IoSliceMut, time::Duration};
+use std::{
+    io::{IoSlice, IoSliceMut},
+    time::Duration,
+};
 
 use braid_layout::{PartSet, Request};
 use braid_net::{Answer, Exchange, NetError};
@@ -23,13 +26,24 @@ impl Cluster {
         &mut self,
         connection: &mut Connection,
         exchange: &mut Exchange<'_>,
-        deadline: Duration,
+        silence_max: Duration,
     ) -> Result<Answer, NetError> {
         let server = format!("I/O daemon {} at test", connection.iod);
         if connection.dead || self.down.contains(&connection.iod) {
             connection.dead = true;
             return Err(lost(&server));
         }
+        if self.answers_max.is_some_and(|most| connection.answers >= most) {
+            connection.dead = true;
+            return Err(lost(&server));
+        }
+        let is_silent = self.silent_from.get(&connection.iod).is_some_and(|from| self.now >= *from);
+        if is_silent || self.answer_time > silence_max {
+            (self.now, connection.dead) = (self.now + silence_max, true);
+            return Err(NetError::TimedOut { server, waited: silence_max });
+        }
+        self.now += self.answer_time;
+        (self.last_answer, connection.answers) = (self.now, connection.answers + 1);
         let fault = self.take_fault(exchange.op);
         if fault == Some(Fault::RequestLost) {
             connection.dead = true;
@@ -38,7 +52,7 @@ impl Cluster {
         if fault == Some(Fault::RequestLate) {
             connection.dead = true;
             if exchange.op == Write::OP || exchange.op == WriteWithRoom::OP {
-                let sent = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
+                let sent = gathered(&exchange.send);
                 self.late.push((connection.clone(), exchange.op, exchange.body.clone(), sent));
             }
             return Err(lost(&server));
@@ -50,7 +64,7 @@ impl Cluster {
             return Ok(Answer { body: encode_failure(&status.into()), payload_bytes: 0 });
         }
         self.request_bytes.push((exchange.op, exchange.body.len()));
-        let sent: Vec<u8> = exchange.send.iter().flat_map(|slice| slice.to_vec()).collect();
+        let sent = gathered(&exchange.send);
         let answer = self.iod_do(connection, exchange, sent);
         match fault {
             Some(Fault::ReplyLost) => {
@@ -58,8 +72,8 @@ impl Cluster {
                 Err(lost(&server))
             }
             Some(Fault::ReplyLate) => {
-                (self.now, connection.dead) = (deadline, true);
-                Err(NetError::TimedOut { server, waited: deadline })
+                (self.now, connection.dead) = (self.now + silence_max, true);
+                Err(NetError::TimedOut { server, waited: silence_max })
             }
             _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
         }
@@ -226,11 +240,13 @@ impl Cluster {
         let (mut payload, mut keep) = (Vec::new(), 0);
         for access in braid_layout::unfold(request, &grant.layout, &parts).expect("a request") {
             let object = self.objects.get(&(connection.iod, grant.file, access.part));
-            for at in access.object_offset.0..access.object_offset.0 + access.bytes {
-                let byte = object.and_then(|object| object.get(at as usize));
-                payload.push(byte.copied().unwrap_or(0));
-                keep = if byte.is_some() { payload.len() } else { keep };
+            let there = object.map_or(0, Vec::len).saturating_sub(access.object_offset.0 as usize);
+            let there = there.min(access.bytes as usize);
+            if let Some(object) = object.filter(|_| there > 0) {
+                payload.extend_from_slice(&object[access.object_offset.0 as usize..][..there]);
+                keep = payload.len();
             }
+            payload.resize(payload.len() + access.bytes as usize - there, 0);
         }
         if !self.pad_reads {
             payload.truncate(keep);
@@ -274,4 +290,10 @@ impl Cluster {
         }
         assert!(rest.is_empty(), "{} payload bytes too many", rest.len());
     }
+}
+
+fn gathered(pieces: &[IoSlice<'_>]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(pieces.iter().map(|piece| piece.len()).sum());
+    pieces.iter().for_each(|piece| bytes.extend_from_slice(piece));
+    bytes
 }

@@ -9,6 +9,7 @@ use braid_wire::{
     message::{
         FileKind,
         lease::LeaseGrant,
+        lock::{LockOutcome, LockReply},
         mds::{
             Create, CreateReply, Envelope, Made, MdsRequest, OpenSession, OpenSessionReply, Opened, ReadDirectoryReply,
             RenewReply,
@@ -172,6 +173,20 @@ impl Cluster {
                 self.done.push("mkdir");
                 let attributes = attributes(FileIndex(2), FileKind::Directory, 0);
                 Ok(encode_success(&Made { attributes, directory: None }))
+            }
+            MdsRequest::LockSet(call) => {
+                self.locks.push(call.lock);
+                Ok(encode_success(&LockReply { outcome: LockOutcome::Granted, holder: None }))
+            }
+            MdsRequest::Unlock(call) => {
+                let of = (call.range.file, call.range.space, call.range.owner);
+                self.locks.retain(|lock| (lock.file, lock.space, lock.owner) != of);
+                Ok(encode_success(&()))
+            }
+            MdsRequest::LockReclaim(call) => {
+                self.locks_told.extend(call.locks.clone());
+                self.locks.extend(call.locks);
+                Ok(encode_success(&Vec::<u32>::new()))
             }
             MdsRequest::ReadDirectory(call) => Ok(encode_success(&self.listing(call.cookie))),
             other => panic!("the cluster in memory does not know {}", other.name()),

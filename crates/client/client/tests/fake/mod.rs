@@ -7,7 +7,7 @@ pub mod mds;
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    future::{Future, ready},
+    future::{Future, pending, ready},
     sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
@@ -18,7 +18,7 @@ use braid_net::{Answer, Driver, Endpoint, Exchange, NetError};
 use braid_types::{
     ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier,
 };
-use braid_wire::{Credential as Proved, NodeKind, Rights, Secret};
+use braid_wire::{Credential as Proved, NodeKind, Rights, Secret, message::lock::LockRequest};
 
 /// What happens to the next call with a given `op`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +68,14 @@ pub struct Cluster {
     pub replay: HashMap<(SessionId, u32), (u64, Vec<u8>)>,
     pub done: Vec<&'static str>,
     pub faults: Vec<(u16, Fault)>,
+    /// How long daemons take for each exchange: one of a connection after the other.
+    pub answer_time: Duration,
+    /// So many exchanges of a connection to a daemon are answered before it ends.
+    pub answers_max: Option<usize>,
+    /// When a daemon last answered.
+    pub last_answer: Duration,
+    /// Daemons that take connections, and from when on they answer nothing.
+    pub silent_from: HashMap<IodId, Duration>,
     /// Daemons fill reads up with zeros instead of ending early.
     pub pad_reads: bool,
     /// (daemon, op, payload bytes) of every exchange.
@@ -96,6 +104,11 @@ pub struct Cluster {
     pub room_bytes_max: u64,
     /// What was used of room, by (daemon, term).
     pub room_used: Vec<(IodId, u64, u64)>,
+    /// Locks that the metadata server has given, and those that it was told after a restart.
+    pub locks: Vec<LockRequest>,
+    pub locks_told: Vec<LockRequest>,
+    /// After so many sleeps time stands still.
+    pub sleeps: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -107,6 +120,7 @@ pub struct Connection {
     iod: IodId,
     session: SessionId,
     handles: HashMap<u32, Vec<u8>>,
+    answers: usize,
     dead: bool,
 }
 
@@ -144,6 +158,10 @@ impl Fake {
             replay: HashMap::new(),
             done: Vec::new(),
             faults: Vec::new(),
+            answer_time: Duration::ZERO,
+            answers_max: None,
+            last_answer: Duration::ZERO,
+            silent_from: HashMap::new(),
             pad_reads: false,
             exchanges: Vec::new(),
             request_bytes: Vec::new(),
@@ -162,6 +180,9 @@ impl Fake {
             rooms: HashMap::new(),
             room_bytes_max: 0,
             room_used: Vec::new(),
+            locks: Vec::new(),
+            locks_told: Vec::new(),
+            sleeps: None,
         })))
     }
 
@@ -194,6 +215,7 @@ impl Cluster {
     pub fn restart_mds(&mut self) {
         self.epoch.0 += 1;
         self.known.clear();
+        self.locks.clear();
     }
 
     pub fn requests_to(&self, iod: IodId, op: u16) -> usize {
@@ -241,7 +263,7 @@ impl Driver for Fake {
             cluster.connects += 1;
             cluster.addresses_used.push(endpoint.addresses[0].clone());
             let id = ConnectionId((cluster.connects as u128).to_be_bytes());
-            Ok(Connection { id, iod, session, handles: HashMap::new(), dead: false })
+            Ok(Connection { id, iod, session, handles: HashMap::new(), answers: 0, dead: false })
         };
         ready(result)
     }
@@ -271,14 +293,20 @@ impl Driver for Fake {
         &self,
         connections: &mut [Connection],
         batch: &mut [Exchange<'_>],
-        deadline: Duration,
+        silence_max: Duration,
     ) -> impl Future<Output = ()> + Send {
         let mut cluster = self.cluster();
         let wanted = batch.iter().map(|e| e.recv.iter().map(|slice| slice.len() as u64).sum::<u64>()).sum();
         cluster.largest_round = cluster.largest_round.max(wanted);
+        let mut broken: Vec<Option<NetError>> = vec![None; connections.len()];
         for exchange in batch {
-            let connection = &mut connections[exchange.connection];
-            exchange.outcome = Some(cluster.exchange(connection, exchange, deadline));
+            let (connection, broken) = (&mut connections[exchange.connection], &mut broken[exchange.connection]);
+            let outcome = match broken {
+                Some(error) => Err(error.clone()),
+                None => cluster.exchange(connection, exchange, silence_max),
+            };
+            *broken = outcome.as_ref().err().cloned();
+            exchange.outcome = Some(outcome);
         }
         ready(())
     }
@@ -298,7 +326,16 @@ impl Driver for Fake {
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {
-        self.cluster().now += time;
-        ready(())
+        let mut cluster = self.cluster();
+        cluster.now += time;
+        let stops = cluster.sleeps.as_mut().is_some_and(|left| {
+            *left = left.saturating_sub(1);
+            *left == 0
+        });
+        async move {
+            if stops {
+                pending().await
+            }
+        }
     }
 }

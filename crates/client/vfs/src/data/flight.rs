@@ -89,7 +89,7 @@ impl Holder {
         if data.gathered.some.load(Ordering::Acquire) {
             *lock(&data.gathered.whose) = None;
             data.gathered.some.store(false, Ordering::Release);
-            self.runs.ended(data.file);
+            self.runs.ages.ended(data.file);
         }
         landed.and(written)
     }

@@ -17,12 +17,10 @@
 //! for settled.
 
 use std::{
-    collections::HashMap,
     sync::{
-        Arc, Condvar, Mutex, PoisonError, Weak,
+        Arc, Mutex,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
-    thread,
     time::{Duration, Instant},
 };
 
@@ -33,6 +31,7 @@ use super::{
     flight::Flight,
     losses::Losses,
     pace::{Pace, SlowRates},
+    senders::Ages,
     stretch::STRETCH_BYTES,
 };
 use crate::{
@@ -48,10 +47,6 @@ const GATHER_BELOW: usize = 128 * 1024;
 pub const GATHER_BYTES_MAX: usize = 64 << 20;
 /// How long a byte stays gathered before it is sent (I6).
 pub const GATHER_AGE: Duration = Duration::from_secs(1);
-/// Runs that are sent at a time because of their age: one whose daemon is gone does not hold up the others.
-const SENDERS: usize = 4;
-/// A thread that sends looks so often whether its mount is still there.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// What is gathered of one file.
 #[derive(Debug, Default)]
@@ -131,26 +126,16 @@ impl Run {
 #[derive(Debug)]
 pub(crate) struct Runs {
     bytes: AtomicUsize,
-    files: Mutex<Files>,
-    began: Condvar,
+    pub(super) ages: Ages,
     pub(super) losses: Losses,
     pace: Pace,
-}
-
-#[derive(Debug, Default)]
-struct Files {
-    /// Since when there is one, and of what; `None`: it is being sent.
-    since: HashMap<FileIndex, (Option<Instant>, Weak<Data>)>,
-    /// A thread waits until the oldest is old enough.
-    watched: bool,
-    threads: usize,
 }
 
 impl Runs {
     /// None, of a mount whose daemons are slow at these rates.
     pub(crate) fn new(slow: SlowRates) -> Self {
-        let (bytes, files, began) = (AtomicUsize::new(0), Mutex::default(), Condvar::new());
-        Self { bytes, files, began, losses: Losses::default(), pace: Pace::new(slow) }
+        let (bytes, ages) = (AtomicUsize::new(0), Ages::default());
+        Self { bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
     }
 
     /// Whether nothing is gathered on this mount.
@@ -180,44 +165,6 @@ impl Runs {
     /// So many bytes are gathered no more.
     pub(super) fn free(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
-    }
-
-    /// Nothing of a file is.
-    pub(super) fn ended(&self, file: FileIndex) {
-        lock(&self.files).since.remove(&file);
-    }
-
-    fn all(&self) -> Vec<Arc<Data>> {
-        lock(&self.files).since.values().filter_map(|(_, data)| data.upgrade()).collect()
-    }
-
-    /// A run that is old enough to be sent, waited for; `None` when there was nothing for a while. One thread at a time watches what
-    /// there is: a run that begins and ends in time wakes nobody.
-    fn old(&self) -> Option<Weak<Data>> {
-        let mut files = lock(&self.files);
-        let until = Instant::now() + IDLE;
-        loop {
-            let now = Instant::now();
-            let watched = files.watched;
-            let waiting = files.since.values_mut().filter(|(since, _)| since.is_some());
-            let due = match waiting.min_by_key(|(since, _)| *since) {
-                Some((since, data)) if since.is_some_and(|since| now >= since + GATHER_AGE) => {
-                    *since = None;
-                    // There may be more, while this one is on its way.
-                    self.began.notify_one();
-                    return Some(data.clone());
-                }
-                Some((since, _)) if !watched => since.map(|since| since + GATHER_AGE),
-                _ => None,
-            };
-            let left = due.unwrap_or(until).saturating_duration_since(now);
-            if left.is_zero() {
-                return None;
-            }
-            files.watched |= due.is_some();
-            files = self.began.wait_timeout(files, left).unwrap_or_else(PoisonError::into_inner).0;
-            files.watched &= due.is_none();
-        }
     }
 }
 
@@ -334,7 +281,7 @@ impl Holder {
                     let bytes = begun(now, until - at);
                     state.run = Some(Run { by: Arc::clone(open), offset: at, bytes, held, until, long });
                     data.gathered.some.store(true, Ordering::Release);
-                    self.has_begun(data);
+                    self.runs.ages.began(data, self);
                 }
             }
             if at + fits as u64 == until {
@@ -343,28 +290,6 @@ impl Holder {
             left = rest;
         }
         Ok(true)
-    }
-
-    /// A run began: it is sent in time.
-    fn has_begun(self: &Arc<Self>, data: &Arc<Data>) {
-        let mut files = lock(&self.runs.files);
-        files.since.insert(data.file, (Some(Instant::now()), Arc::downgrade(data)));
-        if files.threads < SENDERS {
-            let (runs, holder) = (Arc::clone(&self.runs), Arc::downgrade(self));
-            let sends = move || {
-                while holder.strong_count() > 0 {
-                    if let (Some(data), Some(holder)) = (runs.old().and_then(|data| data.upgrade()), holder.upgrade()) {
-                        // Whoever wrote it is told.
-                        let _ = holder.settle(&data);
-                    }
-                }
-            };
-            let begun = thread::Builder::new().name("vfs-gather".into()).spawn(sends);
-            files.threads += usize::from(begun.is_ok());
-        }
-        if !files.watched {
-            self.runs.began.notify_one();
-        }
     }
 
     /// Everything that was written to a file on this mount is at the daemons when this returns.
@@ -405,7 +330,7 @@ impl Holder {
     /// What was gathered is lost, now or since the last call of this. Whoever wrote it is told, too.
     pub(crate) fn settle_all(&self) -> Result<()> {
         let began = self.runs.losses.begin();
-        for data in self.runs.all() {
+        for data in self.runs.ages.all() {
             if self.settle(&data).is_err_and(|error| error.is_of_server_away()) {
                 break;
             }

@@ -14,11 +14,15 @@
 //! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
 //! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
 
+mod end;
 mod flight;
 pub mod gate;
 pub(crate) mod gather;
 mod losses;
+mod lost;
 pub(crate) mod pace;
+mod senders;
+pub(crate) mod set_ids;
 pub(crate) mod stretch;
 mod table;
 mod version;
@@ -33,10 +37,11 @@ use braid_client::{FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 pub(crate) use self::table::Table;
-use self::version::Held;
 use self::{
     gate::{Gate, Use, Verdict},
     gather::Gathered,
+    set_ids::SetIds,
+    version::Held,
 };
 use crate::{
     consistency::Consistency,
@@ -75,6 +80,7 @@ struct State {
     end: Option<u64>,
     /// What the pages are of, where they are given without a lease.
     held: Option<Held<Promise>>,
+    set_ids: SetIds,
 }
 
 impl Data {
@@ -122,22 +128,6 @@ impl Data {
             _ => LeaseMode::None,
         }
     }
-
-    /// Where the file ends, if this mount is alone with it and knows.
-    pub(crate) fn end(&self) -> Option<u64> {
-        lock(&self.state).end
-    }
-
-    /// Notes where the file ends now, for as long as this mount is alone with it; `None`: nobody knows.
-    pub(crate) fn ends_at(&self, end: Option<u64>) {
-        lock(&self.state).end = end;
-    }
-
-    /// Bytes were written up to there.
-    pub(crate) fn written_to(&self, end: u64) {
-        let known = &mut lock(&self.state).end;
-        *known = known.map(|known| known.max(end));
-    }
 }
 
 /// A write, or a page on its way to the keeper.
@@ -146,9 +136,16 @@ pub(crate) struct Under {
     what: Use,
     /// What is written under it may be gathered: nobody else uses the file.
     gathers: bool,
+    /// The lease; a weak page needs none.
+    ticket: Option<LeaseTicket>,
 }
 
 impl Under {
+    /// Whether it holds a lease.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.ticket.is_some()
+    }
+
     /// Whether nobody else uses the file, also no client without leases.
     pub(crate) fn is_alone(&self) -> bool {
         self.gathers
@@ -206,7 +203,7 @@ impl Holder {
             if verdict == Verdict::Go {
                 state.gate.begin(what);
                 let gathers = held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
-                return Ok(Some(Under { data: Arc::clone(data), what, gathers }));
+                return Ok(Some(Under { data: Arc::clone(data), what, gathers, ticket }));
             }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {
@@ -369,13 +366,7 @@ impl Holder {
 
     /// The same, and does something before anything begins again.
     pub(crate) fn drain_and(&self, data: &Data, then: impl FnOnce()) {
-        let ticket = self.leases().data_ticket(data.file);
-        {
-            let mut state = lock(&data.state);
-            state.gate.recall();
-            state.dead = ticket;
-        }
-        data.changed.notify_all();
+        self.close(data);
         // What an append that still ran knows of the end goes with the lease.
         data.wait_while(|gate| !gate.is_still()).end = None;
         // What cannot be written is lost: whoever wrote it is told.

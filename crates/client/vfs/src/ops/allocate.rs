@@ -20,13 +20,20 @@ pub enum Allocation {
 }
 
 impl Vfs {
-    /// Reserves, punches or zeroes a range.
+    /// Reserves, punches or zeroes a range. With `kill_privileges` setuid and setgid go, as with a write.
     ///
     /// # Errors
     /// The handle is not open for writing; no space, with the daemon.
-    pub fn allocate(&self, handle: FileHandle, offset: u64, bytes: u64, what: Allocation) -> Result<()> {
+    pub fn allocate(
+        &self,
+        handle: FileHandle,
+        offset: u64,
+        bytes: u64,
+        what: Allocation,
+        kill_privileges: bool,
+    ) -> Result<()> {
         let open = self.writable(handle)?;
-        let under = open.bytes.begin(Use::Write)?;
+        let under = self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
         open.bytes.settle()?;
         let done = allocate(&open, offset, bytes, what);
         open.bytes.ends_at(None);

@@ -7,14 +7,21 @@ const COPY_BYTES_MAX: u64 = 64 << 20;
 
 impl Vfs {
     /// Copies a range, or its beginning; returns how many bytes. Fewer than asked for also when the source ends. Where both
-    /// ranges lie alike on the I/O daemons these copy it among themselves.
+    /// ranges lie alike on the I/O daemons these copy it among themselves. With `kill_privileges` setuid and setgid of the target go,
+    /// as with a write.
     ///
     /// # Errors
     /// A handle is not open for it; with the daemon that failed, when nothing was copied before.
-    pub fn copy_range(&self, from: (FileHandle, u64), to: (FileHandle, u64), bytes: u64) -> Result<u64> {
+    pub fn copy_range(
+        &self,
+        from: (FileHandle, u64),
+        to: (FileHandle, u64),
+        bytes: u64,
+        kill_privileges: bool,
+    ) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
         source.bytes.begin(Use::Read)?;
-        let under = target.bytes.begin(Use::Write)?;
+        let under = self.begin_change(&target, kill_privileges, || target.bytes.begin(Use::Write))?;
         source.bytes.settle()?;
         target.bytes.settle()?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes.min(COPY_BYTES_MAX));

@@ -73,7 +73,6 @@ impl Vfs {
         // As the server does with what others gather: whoever wants them asks for them.
         let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
-        reply.entries.iter().filter_map(|entry| entry.attributes.as_ref()).for_each(|seen| self.files.see(seen));
         let mut stretch = Stretch { entries: reply.entries, end: reply.end, keep: Keep::default(), kept: Vec::new() };
         for entry in &stretch.entries {
             let keep = match (&promise, &entry.attributes) {

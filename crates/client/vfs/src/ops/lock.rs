@@ -19,9 +19,6 @@ use crate::{
     vfs::Vfs,
 };
 
-/// The whole file, and the bytes past it that locks may speak of.
-const ALL: (u64, u64) = (0, u64::MAX);
-
 /// A lock that somebody wants or has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lock {
@@ -90,27 +87,20 @@ impl Vfs {
         Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
     }
 
-    /// A process has closed a descriptor of the file: all its ranges go, through whichever handle it got them.
+    /// A process has closed a descriptor of the file: all its ranges go, through whichever handle it got them. If they cannot now, as
+    /// soon as they can.
     pub(super) fn unlock_process(&self, open: &OpenFile, owner: u64) -> Result<()> {
         lock(&open.lockers).remove(&owner);
-        self.unlock_all(open.file.index(), LockSpace::Range, owner)
+        Ok(self.client().unlock_owners(open.file.index(), &[(LockSpace::Range, owner)])?)
     }
 
-    /// The last descriptor of an open file is closed: what it owned itself goes.
-    pub(super) fn unlock_open_file(&self, open: &OpenFile, whole: Option<u64>) -> Result<()> {
-        let file = open.file.index();
+    /// The last descriptor of an open file is closed: what it owned itself is to go, before anybody of the same number asks for more.
+    pub(super) fn closing_owners(&self, open: &OpenFile, whole: Option<u64>) -> Vec<(LockSpace, u64)> {
         let ranges = std::mem::take(&mut *lock(&open.lockers));
-        let ranges = ranges.into_iter().map(|owner| self.unlock_all(file, LockSpace::Range, owner));
-        let whole = whole.map_or(Ok(()), |owner| self.unlock_all(file, LockSpace::Whole, owner));
-        ranges.fold(whole, Result::and)
-    }
-
-    fn unlock_all(&self, file: FileIndex, space: LockSpace, owner: u64) -> Result<()> {
-        if !self.client().has_locks(file, owner) {
-            return Ok(());
-        }
-        let (start, last) = ALL;
-        Ok(self.client().unlock_range(&LockRange { file, space, owner, start, last })?)
+        let whole = whole.map(|owner| (LockSpace::Whole, owner));
+        let owners: Vec<_> = ranges.into_iter().map(|owner| (LockSpace::Range, owner)).chain(whole).collect();
+        owners.iter().for_each(|(space, owner)| self.client().owe_unlock(open.file.index(), *space, *owner));
+        owners
     }
 }
 

@@ -36,7 +36,6 @@ impl Vfs {
                 Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
             }
             Ok(found) => {
-                self.files.see(&found);
                 let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));
                 Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
 use crate::{
+    data::set_ids::has_set_ids,
     error::{Error, Result},
     files::{Bytes, OpenFile},
     handles::FileHandle,
@@ -102,10 +103,9 @@ impl Vfs {
         }
         let opened = opened?;
         let mut opened = self.opened(opened, how.access, None, Some(bytes))?;
-        if how.truncate && how.kill_privileges {
-            match self.kill_privileges(&*self.file(opened.handle)?) {
-                Ok(Some(known)) => opened.known = known,
-                Ok(None) => {}
+        if how.truncate && how.kill_privileges && has_set_ids(opened.known.attributes.mode) {
+            match self.drop_set_ids(file) {
+                Ok(known) => opened.known = known,
                 Err(error) => {
                     self.release(opened.handle, None)?;
                     return Err(error);
@@ -128,7 +128,7 @@ impl Vfs {
             return Ok(None);
         }
         bytes.renew(&known);
-        let (late, shared) = (Late::later(self.client(), file), self.files.share(&known.attributes));
+        let (late, shared) = (Late::later(self.client(), file), self.files.share(known.attributes.file));
         let open = Arc::new(OpenFile::new(late, access, shared, bytes).late_in(directory));
         let number = self.open_files.insert_shared(Arc::clone(&open))?;
         let may_stay = holder.late.note(directory, number, &open) && holder.holds(&promise);
@@ -149,7 +149,7 @@ impl Vfs {
         bytes: Option<Bytes>,
     ) -> Result<Opened> {
         let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
-        let shared = self.files.share(&known.attributes);
+        let shared = self.files.share(known.attributes.file);
         let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
         let keeps_data = !access.write && bytes.keeps_pages();
         if keeps_data {

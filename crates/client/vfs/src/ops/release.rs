@@ -12,16 +12,17 @@ impl Vfs {
     /// No such handle. That writes were lost, if nobody was told yet.
     pub fn release(&self, handle: FileHandle, whole: Option<u64>) -> Result<()> {
         let open = self.open_files.remove(handle.0)?;
+        let owners = self.closing_owners(&open, whole);
         // Who wrote it is told: if it was this handle, now.
         let _ = open.bytes.settle();
         let lost = open.lost.tell();
         if let Some(directory) = open.late_in {
             self.holder.late.forget(directory, handle.0);
         }
-        let unlocked = self.unlock_open_file(&open, whole);
+        let unlocked = self.client().unlock_owners(open.file.index(), &owners);
         // Whoever else still uses it closes it.
         Arc::into_inner(open).map_or(Ok(()), |open| open.file.close())?;
         lost?;
-        unlocked
+        Ok(unlocked?)
     }
 }

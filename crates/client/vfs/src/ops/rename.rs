@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use braid_client::{FileIndex, RenameMode, Status};
+use braid_client::{FileIndex, RenameMode};
 
-use super::name;
+use super::{is_open_question, name};
 use crate::{error::Result, promise::Promise, vfs::Vfs};
 
 impl Vfs {
@@ -25,11 +25,14 @@ impl Vfs {
         if from.0 != to.0 {
             self.holder.cache.moved();
         }
-        if done.as_ref().is_err_and(|error| error.server().is_none() || is_open_question(error.status())) {
+        if let Err(error) = &done
+            && (error.server().is_none() || is_open_question(error))
+        {
             // Whether it was done is not known: neither name is.
             self.holder.cache.change_name(from.0, from.1);
             self.holder.cache.change_name(to.0, to.1);
             [from.0, to.0].into_iter().for_each(|directory| self.holder.forget(directory));
+            [from.0, to.0].into_iter().for_each(|directory| self.gave_up(directory, error));
         }
         done?;
         let exchanges = mode == RenameMode::Exchange;
@@ -53,9 +56,4 @@ impl Vfs {
             self.holder.forget(from);
         }
     }
-}
-
-/// Whether a failure leaves open what became of the call.
-fn is_open_question(status: Status) -> bool {
-    matches!(status, Status::Unreachable | Status::ConnectionLost | Status::TryAgain | Status::Internal)
 }

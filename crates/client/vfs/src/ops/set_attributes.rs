@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use braid_client::{AttributeChanges, Attributes, FileIndex, FileKind};
+use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 
 use crate::{
-    error::Result, files::without_privileges, handles::FileHandle, kept::Mark, known::Known, promise::Promise, vfs::Vfs,
+    data::set_ids::gives_set_ids, error::Result, handles::FileHandle, kept::Mark, known::Known, promise::Promise,
+    users::User, vfs::Vfs,
 };
 
 impl Vfs {
@@ -18,16 +19,50 @@ impl Vfs {
         &self,
         file: FileIndex,
         handle: Option<FileHandle>,
+        changes: AttributeChanges,
+        kill_privileges: bool,
+    ) -> Result<Known> {
+        self.set_through(self.client(), file, handle, changes, kill_privileges)
+    }
+
+    /// The same, asked for by a user: who is not root gives a file to another owner or group only where their quota has the room.
+    ///
+    /// # Errors
+    /// As [`Vfs::set_attributes`]; the quota is used up.
+    pub fn set_attributes_for(
+        &self,
+        user: User,
+        file: FileIndex,
+        handle: Option<FileHandle>,
+        changes: AttributeChanges,
+        kill_privileges: bool,
+    ) -> Result<Known> {
+        if changes.uid.is_none() && changes.gid.is_none() {
+            return self.set_attributes(file, handle, changes, kill_privileges);
+        }
+        self.set_through(&self.users.creator(user)?, file, handle, changes, kill_privileges)
+    }
+
+    fn set_through(
+        &self,
+        client: &Client,
+        file: FileIndex,
+        handle: Option<FileHandle>,
         mut changes: AttributeChanges,
         kill_privileges: bool,
     ) -> Result<Known> {
-        if kill_privileges && changes.mode.is_none() {
-            changes.mode = self.mode_to_be(file)?;
+        changes.drop_set_ids |= kill_privileges && changes.mode.is_none();
+        let gives = changes.mode.is_some_and(gives_set_ids);
+        if gives {
+            self.holder.gives_set_ids(file);
         }
         // What was written before has its times and its place before this.
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();
-        let attributes = self.set_now(file, handle, changes);
+        let attributes = self.set_now(client, file, handle, changes);
+        if gives {
+            self.holder.gives_set_ids(file);
+        }
         if resizes {
             self.holder.resized(file);
         }
@@ -50,19 +85,25 @@ impl Vfs {
         })
     }
 
-    fn set_now(&self, file: FileIndex, handle: Option<FileHandle>, changes: AttributeChanges) -> Result<Attributes> {
+    fn set_now(
+        &self,
+        client: &Client,
+        file: FileIndex,
+        handle: Option<FileHandle>,
+        changes: AttributeChanges,
+    ) -> Result<Attributes> {
         if let (Some(handle), Some(bytes)) = (handle, changes.bytes) {
             let open = self.file(handle)?;
-            let only_size = AttributeChanges { bytes: Some(bytes), ..AttributeChanges::none() } == changes;
+            let drops = changes.drop_set_ids;
+            let only_size =
+                AttributeChanges { bytes: Some(bytes), drop_set_ids: drops, ..AttributeChanges::none() } == changes;
             if open.access.write && only_size {
+                if drops && open.bytes.to_drop_now(&self.holder).is_some() {
+                    self.drop_set_ids(file)?;
+                }
                 return Ok(open.file.get()?.set_len(bytes.0)?);
             }
         }
-        Ok(self.client().set_attributes(file, false, changes)?)
-    }
-
-    fn mode_to_be(&self, file: FileIndex) -> Result<Option<u32>> {
-        let now = self.client().lstat(file)?;
-        Ok(if now.kind == FileKind::File { without_privileges(now.mode) } else { None })
+        Ok(client.set_attributes(file, false, changes)?)
     }
 }

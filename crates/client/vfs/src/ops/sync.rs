@@ -1,7 +1,5 @@
 //! Forcing to disk, and telling of losses.
 
-use braid_client::Status;
-
 use crate::{consistency::Consistency, error::Result, files::Bytes, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
@@ -13,8 +11,13 @@ impl Vfs {
     /// Once for each open file, that writes were lost; with the server that failed.
     pub fn sync(&self, handle: FileHandle) -> Result<()> {
         let open = self.file(handle)?;
-        let settled = open.bytes.settle();
-        let synced = open.file.get().and_then(|file| Ok(file.sync()?));
+        // What was lost before this came is told by this, too.
+        let settled = open.bytes.settle().and_then(|()| open.lost.check());
+        let synced = match &settled {
+            // It would be waited for once more.
+            Err(error) if error.is_of_server_away() => Ok(()),
+            _ => open.file.get().and_then(|file| Ok(file.sync().map(drop)?)),
+        };
         open.lost.tell()?;
         settled?;
         synced?;
@@ -33,7 +36,7 @@ impl Vfs {
         let gathered = self.holder.settle_all();
         // A server that is away would be waited for once more.
         if let Err(error) = &gathered
-            && error.status() == Some(Status::Unreachable)
+            && error.is_of_server_away()
         {
             return gathered;
         }

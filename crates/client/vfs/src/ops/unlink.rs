@@ -39,6 +39,7 @@ impl Vfs {
             // Whether it was removed may not be known.
             Err(error) => {
                 cache.change_name(at.0, at.1);
+                self.gave_up(at.0, &error);
                 return Err(error.into());
             }
         }

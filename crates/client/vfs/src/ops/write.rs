@@ -1,10 +1,11 @@
 //! Writing to an open file.
 
-use braid_client::AttributeChanges;
-
 use std::sync::Arc;
 
+use braid_client::{AttributeChanges, FileIndex};
+
 use crate::{
+    data::Under,
     error::Result,
     files::{Bytes, OpenFile},
     handles::FileHandle,
@@ -38,14 +39,11 @@ impl Vfs {
     /// sync or a close was told.
     pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8], how: WriteAs) -> Result<usize> {
         let open = self.writable(handle)?;
-        if how.kill_privileges {
-            self.kill_privileges(&open)?;
-        }
         let written = match (how.page, how.append) {
             // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
             (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
-            (false, true) => append(&open, bytes, how),
-            (false, false) => write_at(&open, (offset, bytes), how),
+            (false, true) => self.append(&open, bytes, how),
+            (false, false) => self.write_at(&open, (offset, bytes), how),
         };
         self.changed(open.file.index());
         written?;
@@ -58,41 +56,68 @@ impl Vfs {
         Ok(bytes.len())
     }
 
-    /// Takes setuid and setgid away, where the file has them: the attributes after it. Done before the bytes are written: a
-    /// program that runs as somebody else is never seen with bytes of a third.
-    pub(super) fn kill_privileges(&self, open: &OpenFile) -> Result<Option<Known>> {
-        let Some(mode) = open.shared.mode_without_privileges() else { return Ok(None) };
-        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
-        Ok(Some(self.set_attributes(open.file.index(), None, changes, false)?))
+    fn write_at(&self, open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
+        let begin = || open.bytes.begin_write(Some(offset), bytes.len());
+        let under = self.begin_change(open, how.kill_privileges, begin)?;
+        Bytes::put(open, under.as_ref(), (offset, bytes), how)?;
+        open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
+        Ok(())
     }
-}
 
-fn write_at(open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
-    let under = open.bytes.begin_write(Some(offset), bytes.len())?;
-    Bytes::put(open, under.as_ref(), (offset, bytes), how)?;
-    open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
-    Ok(())
-}
+    /// At the end of the file, wherever it is: no other mount writes, cuts or extends it meanwhile, and of this one no other
+    /// append. Several that write and cut a file on one mount are kept apart by its kernel.
+    fn append(&self, open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
+        let _alone_here = open.shared.append_lock();
+        let begin = || open.bytes.begin_write(None, bytes.len());
+        let under = self.begin_change(open, how.kill_privileges, begin)?;
+        let length = bytes.len() as u64;
+        let end = match open.bytes.begin_append(length) {
+            Some(end) => end,
+            None => {
+                open.bytes.settle()?;
+                let end = match open.bytes.end_alone(under.as_ref()) {
+                    Some(end) => end,
+                    None => open.file.get()?.size()?,
+                };
+                open.bytes.ends_at(under.is_some().then_some(end + length));
+                end
+            }
+        };
+        open.bytes.expect_write(end);
+        if let Err(error) = Bytes::put(open, under.as_ref(), (end, bytes), how) {
+            open.bytes.ends_at(None);
+            return Err(error);
+        }
+        open.bytes.written(under.as_ref(), end, length);
+        Ok(())
+    }
 
-/// At the end of the file, wherever it is: no other mount writes, cuts or extends it meanwhile, and of this one no other
-/// append. Several that write and cut a file on one mount are kept apart by its kernel.
-fn append(open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
-    let _alone_here = open.shared.append_lock();
-    let under = open.bytes.begin_write(None, bytes.len())?;
-    let end = match open.bytes.end() {
-        Some(end) => end,
-        None => {
-            open.bytes.settle()?;
-            match open.bytes.end_alone(under.as_ref()) {
-                Some(end) => end,
-                None => open.file.get()?.size()?,
+    /// Begins a change of a file's bytes. With `kill_privileges` setuid and setgid are gone when this returns, and stay so until it
+    /// ended: a program that runs as somebody else is never seen with bytes of a third.
+    pub(super) fn begin_change(
+        &self,
+        open: &OpenFile,
+        kill_privileges: bool,
+        begin: impl Fn() -> Result<Option<Under>>,
+    ) -> Result<Option<Under>> {
+        loop {
+            let under = begin()?;
+            let to_drop = if kill_privileges { open.bytes.to_drop(under.as_ref()) } else { None };
+            let Some(to_drop) = to_drop else { return Ok(under) };
+            // Not while the lease cannot be returned: what the server waits for may wait for that.
+            let is_leased = under.as_ref().is_some_and(Under::is_leased);
+            drop(under);
+            self.drop_set_ids(open.file.index())?;
+            open.bytes.dropped(to_drop);
+            if !is_leased {
+                return begin();
             }
         }
-    };
-    open.bytes.ends_at(None);
-    open.bytes.expect_write(end);
-    Bytes::put(open, under.as_ref(), (end, bytes), how)?;
-    open.bytes.ends_at(under.is_some().then_some(end + bytes.len() as u64));
-    open.bytes.written(under.as_ref(), end, bytes.len() as u64);
-    Ok(())
+    }
+
+    /// Has the metadata server take setuid and setgid away from the mode as it is: the attributes after it.
+    pub(super) fn drop_set_ids(&self, file: FileIndex) -> Result<Known> {
+        let changes = AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() };
+        self.set_attributes(file, None, changes, false)
+    }
 }

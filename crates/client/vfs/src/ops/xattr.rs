@@ -9,6 +9,9 @@ use crate::{
     vfs::Vfs,
 };
 
+/// How the names of access control lists begin.
+const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
+
 impl Vfs {
     /// The value of an extended attribute.
     ///
@@ -47,12 +50,7 @@ impl Vfs {
     pub fn set_xattr(&self, file: FileIndex, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.set_layout_xattr(file, value, mode),
-            name => {
-                let done = self.client().set_xattr(file, name, value, mode);
-                // An ACL changes the mode, too.
-                self.changed(file);
-                Ok(done?)
-            }
+            name => self.change_xattr(file, name, || self.client().set_xattr(file, name, value, mode)),
         }
     }
 
@@ -61,9 +59,7 @@ impl Vfs {
     /// # Errors
     /// It makes no sense; the cluster refuses or is not reached.
     pub fn set_acl_dropping_setgid(&self, file: FileIndex, name: &[u8], value: &[u8]) -> Result<()> {
-        let done = self.client().set_acl_dropping_setgid(file, name, value);
-        self.changed(file);
-        Ok(done?)
+        self.change_xattr(file, name, || self.client().set_acl_dropping_setgid(file, name, value))
     }
 
     /// Removes an extended attribute.
@@ -73,12 +69,27 @@ impl Vfs {
     pub fn remove_xattr(&self, file: FileIndex, name: &[u8]) -> Result<()> {
         match check(name)? {
             LAYOUT_XATTR => self.remove_layout_xattr(file),
-            name => {
-                let done = self.client().remove_xattr(file, name);
-                self.changed(file);
-                Ok(done?)
-            }
+            name => self.change_xattr(file, name, || self.client().remove_xattr(file, name)),
         }
+    }
+
+    /// An ACL changes the mode, too: with the group's right to execute setgid means more.
+    fn change_xattr(
+        &self,
+        file: FileIndex,
+        name: &[u8],
+        change: impl FnOnce() -> braid_client::Result<()>,
+    ) -> Result<()> {
+        let is_list = name.starts_with(ACCESS_LISTS);
+        if is_list {
+            self.holder.gives_set_ids(file);
+        }
+        let done = change();
+        if is_list {
+            self.holder.gives_set_ids(file);
+        }
+        self.changed(file);
+        Ok(done?)
     }
 }
 
@@ -88,6 +99,6 @@ fn check(name: &[u8]) -> Result<&[u8]> {
 
 /// Whether names like this are stored with files: any other is refused, by who knows why.
 fn is_stored(name: &[u8]) -> bool {
-    const STORED: [&[u8]; 3] = [b"security.", b"user.", b"system.posix_acl_"];
+    const STORED: [&[u8]; 3] = [b"security.", b"user.", ACCESS_LISTS];
     STORED.iter().any(|prefix| name.starts_with(prefix))
 }

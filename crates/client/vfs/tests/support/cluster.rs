@@ -13,7 +13,13 @@ use braid_mds::{Mds, MdsConfig};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
 use braid_vfs::{FileIndex, Keeper, Options, Vfs};
-use braid_wire::{Secret, message::mds::KeyRights};
+use braid_wire::{
+    Secret,
+    message::{
+        mds::KeyRights,
+        quota::{QuotaBound, QuotaKind, QuotaLimits, QuotaOwner},
+    },
+};
 
 const UUID: ClusterUuid = ClusterUuid([7; 16]);
 
@@ -28,11 +34,11 @@ impl Keeper for Forgetful {
 
 /// A running cluster; the metadata server goes first, as it should.
 pub struct Cluster {
-    mds: Mds,
+    mds: Option<Mds>,
     iods: Vec<Iod>,
     config: Config,
     admin: Client,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -65,7 +71,19 @@ impl Cluster {
         });
         let made = admin.key_add("mounts", KeyRights::full()).unwrap();
         let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
-        Self { mds, iods, config: Config::new(address, credential), admin, _dir: dir }
+        Self { mds: Some(mds), iods, config: Config::new(address, credential), admin, dir }
+    }
+
+    /// The metadata server is gone, until [`Cluster::start_mds`].
+    pub fn stop_mds(&mut self) {
+        self.mds = None;
+    }
+
+    /// It is back, where it was.
+    pub fn start_mds(&mut self) {
+        let key = Secret::from_bytes([9; 32]);
+        let config = MdsConfig::new(self.dir.path().join("mds"), self.config.mds.clone(), key);
+        self.mds = Some(Mds::start(config).unwrap());
     }
 
     /// Calls that the metadata server has had from anybody.
@@ -76,6 +94,13 @@ impl Cluster {
     /// Files whose size is not on record.
     pub fn sizes_in_objects(&self) -> u64 {
         self.admin.mds_status().unwrap().sizes_in_objects
+    }
+
+    /// A group may have so many inodes.
+    pub fn limit_group(&self, id: u64, inodes: u64) {
+        let bound = |hard| QuotaBound { hard, soft: None };
+        let limits = QuotaLimits { bytes: bound(None), inodes: bound(Some(inodes)), grace_seconds: 0 };
+        self.admin.quota_set(QuotaOwner { kind: QuotaKind::Group, id }, limits).unwrap();
     }
 
     /// Bytes that the I/O daemons have been sent to write, and calls that they have answered.
@@ -96,9 +121,31 @@ impl Cluster {
         self.iods.iter().map(|iod| iod.core().counters().bytes_read.load(Relaxed)).collect()
     }
 
+    /// Calls that each I/O daemon has answered.
+    pub fn answered_by_each(&self) -> Vec<u64> {
+        self.iods.iter().map(|iod| iod.core().counters().calls.load(Relaxed)).collect()
+    }
+
+    /// The metadata server is gone. Of the I/O daemons those go on that are named; the others are there and refuse.
+    pub fn stop_metadata_server(&mut self, goes_on: &[usize]) {
+        self.stop_mds();
+        // Whatever a daemon was still told by its last heartbeat.
+        for _ in 0..10 {
+            for (number, iod) in self.iods.iter().enumerate() {
+                iod.core().serve_until(goes_on.contains(&number).then_some(Duration::MAX));
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// The I/O daemons are gone.
     pub fn stop_daemons(&mut self) {
         self.iods.iter_mut().for_each(|iod| _ = iod.stop());
+    }
+
+    /// One of them is gone.
+    pub fn stop_daemon(&mut self, number: usize) {
+        self.iods[number].stop();
     }
 
     /// What a client needs.
@@ -136,7 +183,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        self.mds.stop();
+        self.stop_mds();
         self.iods.iter_mut().for_each(|iod| _ = iod.stop());
     }
 }

@@ -2,7 +2,11 @@
 
 use std::{
     io::{self, IoSliceMut},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use braid_types::limits::WINDOW_BYTES;
@@ -29,6 +33,22 @@ pub(super) struct Link {
     credits: Arc<Semaphore>,
     window: Arc<Semaphore>,
     ended: Arc<OnceLock<NetError>>,
+    moves: Arc<Moves>,
+}
+
+/// When the connection last moved a byte.
+#[derive(Debug)]
+pub(super) struct Moves {
+    start: Instant,
+    /// In ns since `start`.
+    last_ns: AtomicU64,
+}
+
+impl Moves {
+    /// It has just moved some.
+    pub(super) fn note(&self) {
+        self.last_ns.store(self.start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    }
 }
 
 /// A call for the task.
@@ -80,9 +100,10 @@ impl Link {
         // a place for each credit, so that who holds one never waits
         let (commands, receiver) = mpsc::channel(credits);
         let ended = Arc::new(OnceLock::new());
-        task::spawn(server.clone(), transport, receiver, Arc::clone(&ended))?;
+        let moves = Arc::new(Moves { start: Instant::now(), last_ns: AtomicU64::new(0) });
+        task::spawn(server.clone(), transport, receiver, (Arc::clone(&ended), Arc::clone(&moves)))?;
         let (credits, window) = (Arc::new(Semaphore::new(credits)), Arc::new(Semaphore::new(IN_FLIGHT_KIB_MAX)));
-        Ok(Self { server, commands, credits, window, ended })
+        Ok(Self { server, commands, credits, window, ended, moves })
     }
 
     /// Hands a call without payload to the task, when there is a credit.
@@ -127,7 +148,13 @@ impl Link {
         self.ended.get().cloned().unwrap_or_else(unsaid)
     }
 
-    pub(super) fn timed_out(&self, begin: Instant) -> NetError {
-        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed() }
+    /// When it last moved a byte.
+    pub(super) fn moved(&self) -> Instant {
+        self.moves.start + Duration::from_nanos(self.moves.last_ns.load(Ordering::Relaxed))
+    }
+
+    /// An answer was waited for so long.
+    pub(super) fn timed_out(&self, waited: Duration) -> NetError {
+        NetError::TimedOut { server: self.server.clone(), waited }
     }
 }

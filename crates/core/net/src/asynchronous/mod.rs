@@ -15,6 +15,7 @@ use std::{
     collections::VecDeque,
     future::{Future, poll_fn},
     net::TcpStream,
+    pin::pin,
     sync::Arc,
     task::Poll,
     time::Duration,
@@ -38,6 +39,11 @@ pub struct Tokio {
     start: Instant,
     /// Of all connections that this driver makes.
     intake: Arc<Intake>,
+}
+
+/// When a wait of so long is over that begins at `begin`.
+fn end_of(begin: Instant, time: Duration) -> Instant {
+    begin.checked_add(time).unwrap_or_else(|| Instant::now() + Duration::from_secs(365 * 24 * 3600))
 }
 
 /// A connection that one batch uses at a time.
@@ -64,7 +70,7 @@ impl Tokio {
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
-        self.start.checked_add(deadline).unwrap_or_else(|| Instant::now() + Duration::from_secs(365 * 24 * 3600))
+        end_of(self.start, deadline)
     }
 
     /// Connects on a thread for blocking work: rare, bounded by the deadline, and the same code as the blocking driver.
@@ -108,8 +114,8 @@ impl Driver for Tokio {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], deadline: Duration) {
-        let (begin, deadline) = (Instant::now(), self.instant(deadline));
+    async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+        let begin = Instant::now();
         let mut lanes = vec![Vec::new(); connections.len()];
         for (index, exchange) in batch.iter_mut().enumerate() {
             exchange.outcome = None;
@@ -122,7 +128,7 @@ impl Driver for Tokio {
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
             let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
-            run_in_turn(&self.intake, connection, exchanges, (begin, deadline))
+            run_in_turn(&self.intake, connection, exchanges, (begin, silence_max))
         });
         all(lanes.collect()).await;
     }
@@ -138,7 +144,7 @@ impl Driver for Tokio {
         let answer = async { link.begin(op, body).await?.await.unwrap_or_else(|_| Err(link.ended())) };
         match timeout_at(self.instant(deadline), answer).await {
             Ok(reply) => reply.map(|reply| reply.scatter(&mut [])),
-            Err(_) => Err(link.timed_out(begin)),
+            Err(_) => Err(link.timed_out(begin.elapsed())),
         }
     }
 
@@ -156,24 +162,24 @@ async fn run_in_turn(
     intake: &Arc<Intake>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
-    (begin, deadline): (Instant, Instant),
+    (begin, silence_max): (Instant, Duration),
 ) {
     if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
-        return run_lane(connection, &mut exchanges, None, (begin, deadline)).await;
+        return run_lane(connection, &mut exchanges, None, silence_max).await;
     }
     let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
         Some(intake.begin(1))
     } else {
-        intake.wait_async(1, deadline).await
+        intake.wait_async(1, end_of(begin, silence_max)).await
     };
     let Some(turn) = turn else {
-        let error = connection.broken.get_or_insert_with(|| connection.link.timed_out(begin));
+        let error = connection.broken.get_or_insert_with(|| connection.link.timed_out(begin.elapsed()));
         return exchanges.iter_mut().for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, turn.share());
     }
-    run_lane(connection, &mut exchanges, Some(turn.progress()), (begin, deadline)).await;
+    run_lane(connection, &mut exchanges, Some(turn.progress()), silence_max).await;
     let mut received = Received::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
@@ -187,9 +193,9 @@ async fn run_lane(
     connection: &mut TokioConnection,
     exchanges: &mut [&mut Exchange<'_>],
     progress: Option<Progress>,
-    (begin, deadline): (Instant, Instant),
+    silence_max: Duration,
 ) {
-    let link = &connection.link;
+    let (begin, link) = (Instant::now(), &connection.link);
     let mut failed = connection.broken.clone();
     let mut waiting = VecDeque::new();
     let mut begun = 0;
@@ -218,7 +224,7 @@ async fn run_lane(
                         }
                     }
                 };
-                let reply = timeout_at(deadline, ahead).await.unwrap_or_else(|_| Err(link.timed_out(begin)));
+                let reply = in_time(link, begin, silence_max, ahead).await;
                 waiting.pop_front();
                 reply
             }
@@ -228,6 +234,25 @@ async fn run_lane(
         exchange.outcome = Some(outcome.map(|reply| reply.scatter(&mut exchange.recv)));
     }
     connection.broken = failed;
+}
+
+/// What comes before the connection has moved no byte for `silence_max`, since `begin` at the earliest.
+async fn in_time<T>(
+    link: &Link,
+    begin: Instant,
+    silence_max: Duration,
+    work: impl Future<Output = Result<T, NetError>>,
+) -> Result<T, NetError> {
+    let mut work = pin!(work);
+    loop {
+        let since = link.moved().max(begin);
+        if let Ok(outcome) = timeout_at(end_of(since, silence_max), &mut work).await {
+            return outcome;
+        }
+        if link.moved() <= since {
+            return Err(link.timed_out(since.elapsed()));
+        }
+    }
 }
 
 /// Polls every future until all are done.

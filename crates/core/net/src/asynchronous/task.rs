@@ -16,7 +16,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::link::{Command, Permits, Reply};
+use super::link::{Command, Moves, Permits, Reply};
 use crate::{driver::NetError, frames::FrameBuffer, intake::Progress, tls::Channel, transport::Transport};
 
 /// What one read takes when it is not payload.
@@ -29,7 +29,7 @@ pub(super) fn spawn(
     server: String,
     transport: Transport,
     commands: mpsc::Receiver<Command>,
-    ended: Arc<OnceLock<NetError>>,
+    (ended, moves): (Arc<OnceLock<NetError>>, Arc<Moves>),
 ) -> io::Result<()> {
     let (socket, tls) = transport.into_parts();
     socket.set_nonblocking(true)?;
@@ -44,6 +44,7 @@ pub(super) fn spawn(
         sent: 0,
         buffer: FrameBuffer::new(RECEIVE_BYTES),
         payload: None,
+        moves,
     };
     tokio::spawn(async move {
         let error = match task.run().await {
@@ -73,6 +74,8 @@ struct Task {
     buffer: FrameBuffer,
     /// The call whose payload is being received: its bytes there, and how many it will have.
     payload: Option<Payload>,
+    /// Where callers look how long the server has been silent.
+    moves: Arc<Moves>,
 }
 
 struct Payload {
@@ -128,7 +131,10 @@ impl Task {
         loop {
             match self.stream.send(&self.out[self.sent..]) {
                 Ok(0) => break,
-                Ok(bytes) => self.sent += bytes,
+                Ok(bytes) => {
+                    self.sent += bytes;
+                    self.moves.note();
+                }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
             }
@@ -155,6 +161,7 @@ impl Task {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(self.lost(&error)),
             };
+            self.moves.note();
             match &mut self.payload {
                 None => self.buffer.filled(bytes),
                 Some(payload) => payload.done += bytes,

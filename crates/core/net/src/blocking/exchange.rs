@@ -3,15 +3,26 @@
 //! What is sent to several servers overlaps on the wire, and so do their answers: each connection moves as far as
 //! its socket allows, and the thread sleeps in `poll` only when none can. One connection alone needs no poll: it
 //! sends, then waits in `recv`.
+//!
+//! Invariant: each server is given the same time to move a byte, from the last that it moved, whatever the others do: one that is
+//! silent for longer fails alone, and only after a look whether something has come meanwhile.
 
-use std::{io, sync::Arc, time::Instant};
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use rustix::{
     event::{PollFd, PollFlags, poll},
     io::Errno,
 };
 
-use super::lane::{Connection, Halt, Lane, Step};
+use super::{
+    end_of,
+    lane::{Connection, Halt, Lane, Step},
+    silence::Silence,
+};
 use crate::{
     driver::Exchange,
     intake::{Intake, Received, Turn},
@@ -20,8 +31,8 @@ use crate::{
 
 /// What one connection may receive before the others get their turn, in system calls.
 const TURNS_MAX: usize = 8;
-/// Answers up to this from each server fit its socket buffer, so that they can be awaited one after the other
-/// without holding any server up.
+/// Answers up to this from each server fit the connection's buffer as the system has it, so that they can be awaited one after the
+/// other without holding any server up. Where the window is a share, they must fit that.
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
 
 /// See the module. Sets every outcome.
@@ -29,33 +40,33 @@ pub(super) fn exchange(
     intake: &Arc<Intake>,
     connections: &mut [Connection],
     batch: &mut [Exchange<'_>],
-    deadline: Instant,
+    silence_max: Duration,
 ) {
     let begin = Instant::now();
-    let mut lanes = lanes(connections, batch);
+    let mut lanes = lanes(connections, batch, Silence::new(begin, silence_max));
     let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
     if bounded == 0 {
-        return run(&mut lanes, batch, None, (begin, deadline));
+        return run(&mut lanes, batch, None);
     }
     // What needs no turn is on its way before.
-    lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+    lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
     let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
         Some(intake.begin(bounded))
     } else {
-        intake.wait(bounded, deadline)
+        intake.wait(bounded, end_of(begin, silence_max))
     };
     let Some(turn) = turn else {
         for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn()) {
-            lane.halt(batch, io::Error::from(io::ErrorKind::TimedOut).into(), begin);
+            lane.halt(batch, late());
         }
         lanes.retain(|lane| !lane.is_done());
-        return run(&mut lanes, batch, None, (begin, deadline));
+        return run(&mut lanes, batch, None);
     };
     // Not every call begins with the same server.
     let first = turn.number() % lanes.len();
     let mut shared = SharedTurn { turn, first, received: Received::default() };
     shared.give(&mut lanes, shared.turn.lanes());
-    run(&mut lanes, batch, Some(&mut shared), (begin, deadline));
+    run(&mut lanes, batch, Some(&mut shared));
     shared.end(&mut lanes);
 }
 
@@ -110,35 +121,37 @@ impl SharedTurn {
     }
 }
 
-fn run(
-    lanes: &mut [Lane<'_>],
-    batch: &mut [Exchange<'_>],
-    turn: Option<&mut SharedTurn>,
-    (begin, deadline): (Instant, Instant),
-) {
+fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut SharedTurn>) {
     if let [lane] = lanes {
-        guard(lane, batch, begin, |lane, batch| run_alone(lane, batch, deadline));
-    } else if let Err(error) = run_together(lanes, batch, turn, (begin, deadline)) {
-        for lane in lanes.iter_mut().filter(|lane| !lane.is_done()) {
-            lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into(), begin);
+        guard(lane, batch, run_alone);
+    } else if let Err(error) = run_together(lanes, batch, turn) {
+        for lane in lanes.iter_mut() {
+            guard(lane, batch, receive_some); // what came while this thread waited for its turn
+            if !lane.is_done() {
+                lane.halt(batch, io::Error::new(error.kind(), error.to_string()).into());
+            }
         }
     }
+}
+
+/// A server has been silent for too long, or no turn came.
+fn late() -> Halt {
+    io::Error::from(ErrorKind::TimedOut).into()
 }
 
 /// An error of one connection ends that one; the others go on.
 fn guard(
     lane: &mut Lane<'_>,
     batch: &mut [Exchange<'_>],
-    begin: Instant,
     step: impl FnOnce(&mut Lane<'_>, &mut [Exchange<'_>]) -> Result<(), Halt>,
 ) {
     if let Err(halt) = step(lane, batch) {
-        lane.halt(batch, halt, begin);
+        lane.halt(batch, halt);
     }
 }
 
-fn lanes<'c>(connections: &'c mut [Connection], batch: &mut [Exchange<'_>]) -> Vec<Lane<'c>> {
-    let mut lanes: Vec<Lane<'c>> = connections.iter_mut().map(Lane::new).collect();
+fn lanes<'c>(connections: &'c mut [Connection], batch: &mut [Exchange<'_>], silence: Silence) -> Vec<Lane<'c>> {
+    let mut lanes: Vec<Lane<'c>> = connections.iter_mut().map(|connection| Lane::new(connection, silence)).collect();
     batch.iter_mut().for_each(|exchange| exchange.outcome = None);
     for (index, exchange) in batch.iter().enumerate() {
         lanes[exchange.connection].push(index);
@@ -153,14 +166,17 @@ fn lanes<'c>(connections: &'c mut [Connection], batch: &mut [Exchange<'_>]) -> V
 }
 
 /// One connection: sends all it may, then waits for what comes; both at once only while both are possible.
-fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>], deadline: Instant) -> Result<(), Halt> {
+fn run_alone(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
     while !lane.is_done() {
         match lane.send(batch, Wait::No)? {
             Step::Moved => continue,
-            Step::Nothing => lane.receive(batch, Wait::Until(deadline))?,
+            Step::Nothing => lane.receive_in_time(batch)?,
             Step::Blocked => match lane.receive(batch, Wait::No)? {
                 Step::Blocked | Step::Nothing => {
-                    wait_for(std::slice::from_ref(lane), batch, deadline)?;
+                    let waited = wait_for(std::slice::from_mut(lane), batch)?;
+                    if !waited.silent.is_empty() {
+                        return Err(late());
+                    }
                     Step::Blocked
                 }
                 moved => moved,
@@ -175,12 +191,15 @@ fn run_together(
     lanes: &mut [Lane<'_>],
     batch: &mut [Exchange<'_>],
     mut turn: Option<&mut SharedTurn>,
-    (begin, deadline): (Instant, Instant),
 ) -> io::Result<()> {
-    lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
-    if lanes.iter().all(|lane| lane.is_sent() && lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX) {
+    lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+    let share = turn.as_ref().and_then(|turn| turn.turn.share());
+    if lanes.iter().all(|lane| lane.is_sent() && fits_its_buffer(lane, share)) {
+        // The time of all servers begins now, not when the one before has answered.
+        lanes.iter_mut().for_each(|lane| _ = lane.silent_until());
+        // In the order of the connections: see `Driver::exchange`.
         for at in 0..lanes.len() {
-            guard(&mut lanes[at], batch, begin, |lane, batch| run_alone(lane, batch, deadline));
+            guard(&mut lanes[at], batch, run_alone);
             if let Some(turn) = &mut turn {
                 let _ = turn.hand_on(lanes); // all had theirs
             }
@@ -192,17 +211,27 @@ fn run_together(
         while let Some(turn) = &mut turn
             && turn.hand_on(lanes)
         {
-            lanes.iter_mut().for_each(|lane| guard(lane, batch, begin, send_all));
+            lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
         }
         if lanes.iter().all(Lane::is_done) {
             break;
         }
-        for at in wait_for(lanes, batch, deadline)? {
-            guard(&mut lanes[at], batch, begin, receive_some);
-            guard(&mut lanes[at], batch, begin, send_all);
+        let waited = wait_for(lanes, batch)?;
+        for at in waited.silent {
+            lanes[at].halt(batch, late());
+        }
+        for at in waited.ready {
+            guard(&mut lanes[at], batch, receive_some);
+            guard(&mut lanes[at], batch, send_all);
         }
     }
     Ok(())
+}
+
+/// Whether all that it receives can be on the way while nobody takes it; `share`: the window of lanes that have a turn.
+fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
+    let window = share.filter(|_| lane.has_turn()).map_or(u64::MAX, u64::from);
+    lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
 }
 
 fn send_all(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
@@ -219,25 +248,40 @@ fn receive_some(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), H
     Ok(())
 }
 
-/// Sleeps until a connection can move; those that can.
-fn wait_for(lanes: &[Lane<'_>], batch: &[Exchange<'_>], deadline: Instant) -> io::Result<Vec<usize>> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
+/// What a wait has come to.
+#[derive(Default)]
+struct Waited {
+    /// Connections that can move.
+    ready: Vec<usize>,
+    /// Connections that cannot, and have not for too long.
+    silent: Vec<usize>,
+}
+
+/// Sleeps until a connection can move, or one has been silent for too long.
+fn wait_for(lanes: &mut [Lane<'_>], batch: &[Exchange<'_>]) -> io::Result<Waited> {
     if lanes.iter().any(|lane| lane.wants_to_receive() && lane.transport().has_received()) {
-        return Ok((0..lanes.len()).collect());
+        return Ok(Waited { ready: (0..lanes.len()).collect(), ..Waited::default() });
     }
+    let ends: Vec<Instant> = lanes.iter_mut().map(Lane::silent_until).collect();
+    // Who awaits a turn is not asked anything yet, and is not silent.
     let polled = lanes.iter().enumerate().filter_map(|(at, lane)| Some((at, poll_for(lane, batch)?)));
     let (all, mut sockets): (Vec<usize>, Vec<PollFd<'_>>) = polled.unzip();
+    let first = all.iter().map(|at| ends[*at]).min();
+    let left = first.map_or(Duration::ZERO, |first| first.saturating_duration_since(Instant::now()));
     match poll(&mut sockets, Some(&timespec(left))) {
-        Ok(_) => {
-            let ready = all.into_iter().zip(&sockets).filter(|(_, socket)| !socket.revents().is_empty());
-            Ok(ready.map(|(at, _)| at).collect())
-        }
-        Err(Errno::INTR) => Ok(Vec::new()),
-        Err(error) => Err(error.into()),
+        Ok(_) => {}
+        Err(Errno::INTR) => return Ok(Waited::default()),
+        Err(error) => return Err(error.into()),
     }
+    let (now, mut waited) = (Instant::now(), Waited::default());
+    for (at, socket) in all.into_iter().zip(&sockets) {
+        if !socket.revents().is_empty() {
+            waited.ready.push(at);
+        } else if ends[at] <= now {
+            waited.silent.push(at);
+        }
+    }
+    Ok(waited)
 }
 
 fn poll_for<'a>(lane: &'a Lane<'_>, batch: &[Exchange<'_>]) -> Option<PollFd<'a>> {
@@ -253,7 +297,6 @@ mod tests {
         io::{IoSliceMut, Read, Write},
         net::{TcpListener, TcpStream},
         thread,
-        time::Duration,
     };
 
     use braid_types::{ClusterUuid, ConnectionId};
@@ -318,7 +361,7 @@ mod tests {
         let intake = Intake::timeless();
         let mut rooms = vec![vec![0xff; BYTES]; LANES];
         let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
-        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
+        exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
         let came: Vec<bool> = batch.into_iter().map(|call| call.outcome.expect("an outcome").is_ok()).collect();
         for (at, (came, room)) in came.into_iter().zip(&rooms).enumerate() {
             assert_eq!(came, at % 3 != 1, "{at}");
@@ -353,7 +396,7 @@ mod tests {
         for _ in 0..LANES {
             let mut rooms = vec![vec![0xff; BYTES]; LANES];
             let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
-            exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_secs(600));
+            exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
             assert!(batch.iter().all(|call| call.outcome.as_ref().is_some_and(Result::is_ok)));
         }
         let order: Vec<usize> = asked.try_iter().collect();
@@ -371,7 +414,7 @@ mod tests {
         let recv = vec![IoSliceMut::new(&mut room)];
         let mut batch = [Exchange { connection: 0, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }];
         let mut connections = [bounded(client)];
-        exchange(&intake, &mut connections, &mut batch, Instant::now() + Duration::from_millis(1));
+        exchange(&intake, &mut connections, &mut batch, Duration::from_millis(1));
         let [call] = batch;
         assert!(matches!(call.outcome, Some(Err(NetError::TimedOut { .. }))), "{:?}", call.outcome);
         let mut asked = Vec::new();

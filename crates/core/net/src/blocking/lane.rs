@@ -14,13 +14,13 @@
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
     net::SocketAddr,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use braid_types::{ConnectionId, limits::WINDOW_BYTES};
 use braid_wire::{Call, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, message::iod::JoinRead};
 
-use super::connect::Connected;
+use super::{connect::Connected, silence::Silence};
 use crate::{
     driver::{Answer, Exchange, NetError},
     frames::FrameBuffer,
@@ -91,14 +91,12 @@ impl Connection {
         NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
     }
 
-    /// Why a call that began at `begin` has no answer.
-    pub(super) fn error_of(&self, halt: Halt, begin: Instant) -> NetError {
+    /// Why a call has no answer, whose server has been silent for so long.
+    pub(super) fn error_of(&self, halt: Halt, waited: Duration) -> NetError {
         let server = self.server.clone();
         match halt {
             Halt::Peer(error) => error,
-            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
-                NetError::TimedOut { server, waited: begin.elapsed() }
-            }
+            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => NetError::TimedOut { server, waited },
             Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
         }
     }
@@ -139,6 +137,7 @@ pub(super) struct Lane<'c> {
     in_flight_bytes: u64,
     receiving: Receiving,
     turn: LaneTurn,
+    silence: Silence,
 }
 
 /// Whether a lane may ask.
@@ -184,7 +183,8 @@ pub(super) enum Step {
 }
 
 impl<'c> Lane<'c> {
-    pub(super) fn new(connection: &'c mut Connection) -> Self {
+    /// For a batch that begins now.
+    pub(super) fn new(connection: &'c mut Connection, silence: Silence) -> Self {
         Self {
             connection,
             queue: Vec::new(),
@@ -194,6 +194,7 @@ impl<'c> Lane<'c> {
             in_flight_bytes: 0,
             receiving: Receiving::Header,
             turn: LaneTurn::None,
+            silence,
         }
     }
 
@@ -210,6 +211,10 @@ impl<'c> Lane<'c> {
         matches!(self.turn, LaneTurn::Awaited)
     }
 
+    pub(super) fn has_turn(&self) -> bool {
+        matches!(self.turn, LaneTurn::Taken(_))
+    }
+
     /// The other end, if what comes from it may be bounded.
     pub(super) fn peer(&self) -> Option<SocketAddr> {
         self.connection.window.as_ref().map(|window| window.peer)
@@ -223,11 +228,12 @@ impl<'c> Lane<'c> {
     pub(super) fn take_turn(&mut self, share: Option<u32>, progress: Progress) {
         self.connection.open_window(share);
         self.turn = LaneTurn::Taken(progress);
+        self.silence.end(); // it was not asked before
     }
 
     /// Whether it has a turn that it needs no more, which is given back; what was seen is added.
     pub(super) fn give_turn_back(&mut self, received: &mut Received) -> bool {
-        let gives = self.is_done() && matches!(self.turn, LaneTurn::Taken(_));
+        let gives = self.is_done() && self.has_turn();
         if gives {
             self.connection.close_window(received);
             self.turn = LaneTurn::None;
@@ -275,6 +281,7 @@ impl<'c> Lane<'c> {
                 let sent = sent + bytes;
                 let whole = FRAME_HEADER_BYTES + exchange.body.len() + gathered(&exchange.send);
                 self.sending = (sent < whole).then_some((header, sent));
+                self.silence.end();
                 Ok(Step::Moved)
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(Step::Blocked),
@@ -301,6 +308,7 @@ impl<'c> Lane<'c> {
                 if let LaneTurn::Taken(progress) = &self.turn {
                     progress.add(bytes);
                 }
+                self.silence.end();
                 self.received(batch, bytes)?;
                 Ok(Step::Moved)
             }
@@ -309,9 +317,27 @@ impl<'c> Lane<'c> {
         }
     }
 
-    /// Ends a connection that stopped in a batch that began at `begin`.
-    pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt, begin: Instant) {
-        let error = self.connection.error_of(halt, begin);
+    /// The same, waiting until the server has been silent for too long.
+    pub(super) fn receive_in_time(&mut self, batch: &mut [Exchange<'_>]) -> Result<Step, Halt> {
+        let until = self.silent_until();
+        match self.receive(batch, Wait::Until(until)) {
+            // While this thread waited for another server its answer may have come.
+            Err(Halt::Socket(error)) if error.kind() == ErrorKind::TimedOut => match self.receive(batch, Wait::No)? {
+                Step::Moved => Ok(Step::Moved),
+                Step::Blocked | Step::Nothing => Err(error.into()),
+            },
+            received => received,
+        }
+    }
+
+    /// When its server has been silent for too long.
+    pub(super) fn silent_until(&mut self) -> Instant {
+        self.silence.until()
+    }
+
+    /// Ends a connection that stopped.
+    pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt) {
+        let error = self.connection.error_of(halt, self.silence.time());
         self.fail(batch, &error);
     }
 

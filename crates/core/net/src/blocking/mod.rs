@@ -8,6 +8,9 @@ mod exchange;
 mod lane;
 mod resolve;
 mod shared;
+mod silence;
+#[cfg(test)]
+mod silent_tests;
 mod spliced;
 
 use std::{
@@ -47,6 +50,11 @@ impl Blocking {
     }
 }
 
+/// When a wait of so long is over that begins at `begin`.
+fn end_of(begin: Instant, time: Duration) -> Instant {
+    begin.checked_add(time).unwrap_or_else(|| begin + FAR_AWAY)
+}
+
 /// Stands for deadlines that the system's clock cannot say.
 const FAR_AWAY: Duration = Duration::from_secs(365 * 24 * 3600);
 
@@ -72,8 +80,8 @@ impl Driver for Blocking {
         connection.id
     }
 
-    async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], deadline: Duration) {
-        exchange::exchange(&self.intake, connections, batch, self.instant(deadline));
+    async fn exchange(&self, connections: &mut [Connection], batch: &mut [Exchange<'_>], silence_max: Duration) {
+        exchange::exchange(&self.intake, connections, batch, silence_max);
     }
 
     async fn exchange_into_pipe(
@@ -81,9 +89,9 @@ impl Driver for Blocking {
         connection: &mut Connection,
         (op, body): (u16, &[u8]),
         (pipe, buffer): (&mut Pipe, &mut [u8]),
-        deadline: Duration,
+        silence_max: Duration,
     ) -> Option<Result<Answer, NetError>> {
-        spliced::exchange(&self.intake, connection, (op, body), (pipe, buffer), self.instant(deadline))
+        spliced::exchange(&self.intake, connection, (op, body), (pipe, buffer), silence_max)
     }
 
     async fn call(&self, connection: &Shared, op: u16, body: &[u8], deadline: Duration) -> Result<Answer, NetError> {

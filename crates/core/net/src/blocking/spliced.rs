@@ -10,13 +10,16 @@
 use std::{
     io::{self, ErrorKind, IoSlice},
     sync::Arc,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use braid_types::limits::FRAME_BODY_BYTES_MAX;
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
-use super::lane::{Connection, Halt};
+use super::{
+    end_of,
+    lane::{Connection, Halt},
+};
 use crate::{
     driver::{Answer, NetError},
     intake::{Intake, Progress, Received, Turn},
@@ -33,7 +36,7 @@ pub(super) fn exchange(
     connection: &mut Connection,
     (op, body): (u16, &[u8]),
     (pipe, buffer): (&mut Pipe, &mut [u8]),
-    deadline: Instant,
+    silence_max: Duration,
 ) -> Option<Result<Answer, NetError>> {
     let can = connection.transport.is_plain() && connection.inbox.is_empty() && connection.broken.is_none();
     if !can || connection.overfills {
@@ -43,14 +46,13 @@ pub(super) fn exchange(
     let request_id = connection.next_id;
     connection.next_id += 1;
     let bounded = connection.is_bounded(buffer.len() as u64);
-    let turn = if bounded { intake.wait(1, deadline) } else { None };
+    let turn = if bounded { intake.wait(1, end_of(begin, silence_max)) } else { None };
     let has_turn = turn.is_some();
     if let Some(turn) = &turn {
         connection.open_window(turn.share());
     }
     let progress = turn.as_ref().map(Turn::progress);
-    let mut call =
-        Call { connection, op, request_id, wait: Wait::Until(deadline), pipe, buffer, got: 0, copies: false, progress };
+    let mut call = Call { connection, op, request_id, silence_max, pipe, buffer, got: 0, copies: false, progress };
     let outcome = if bounded && !has_turn {
         Err(io::Error::from(ErrorKind::TimedOut).into())
     } else {
@@ -65,7 +67,7 @@ pub(super) fn exchange(
         turn.end(received);
     }
     Some(outcome.map_err(|halt| {
-        let error = connection.error_of(halt, begin);
+        let error = connection.error_of(halt, silence_max.min(begin.elapsed()));
         connection.transport.shutdown();
         connection.broken = Some(error.clone());
         error
@@ -76,7 +78,7 @@ struct Call<'c> {
     connection: &'c mut Connection,
     op: u16,
     request_id: u64,
-    wait: Wait,
+    silence_max: Duration,
     pipe: &'c mut Pipe,
     buffer: &'c mut [u8],
     /// Payload that came.
@@ -88,6 +90,11 @@ struct Call<'c> {
 }
 
 impl Call<'_> {
+    /// For the next bytes.
+    fn wait(&self) -> Wait {
+        Wait::Until(end_of(Instant::now(), self.silence_max))
+    }
+
     fn send(&self, body: &[u8]) -> Result<(), Halt> {
         let header = FrameHeader {
             op: self.op,
@@ -98,7 +105,7 @@ impl Call<'_> {
         };
         let header = header.to_bytes();
         let mut pieces = [IoSlice::new(&header), IoSlice::new(body)];
-        Ok(self.connection.transport.send_all(&mut pieces, false, self.wait)?)
+        Ok(self.connection.transport.send_all(&mut pieces, false, self.wait())?)
     }
 
     fn receive(&mut self) -> Result<Answer, Halt> {
@@ -147,11 +154,11 @@ impl Call<'_> {
     }
 
     fn payload(&mut self, mut left: usize) -> Result<(), Halt> {
-        let transport = &self.connection.transport;
         while left > 0 {
+            let (transport, wait) = (&self.connection.transport, self.wait());
             let moved = match self.copies {
-                true => transport.recv_into(&mut self.buffer[self.got..][..left], self.wait)?,
-                false => match self.pipe.fill(transport, left, self.wait)? {
+                true => transport.recv_into(&mut self.buffer[self.got..][..left], wait)?,
+                false => match self.pipe.fill(transport, left, wait)? {
                     Some(moved) => moved,
                     None => {
                         self.pipe.take(self.buffer)?;
@@ -176,7 +183,7 @@ impl Call<'_> {
     fn receive_into(&self, room: &mut [u8], least: usize) -> Result<usize, Halt> {
         let mut came = 0;
         while came < least {
-            match self.connection.transport.recv_into(&mut room[came..], self.wait)? {
+            match self.connection.transport.recv_into(&mut room[came..], self.wait())? {
                 0 => return Err(closed()),
                 bytes => came += bytes,
             }

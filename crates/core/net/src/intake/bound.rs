@@ -146,7 +146,7 @@ impl Bound {
         self.busy_since = now;
     }
 
-    /// What was received since `begun`; `total`: bytes that all have received, ever.
+    /// What was received since `begun`; `total`: bytes that all have received, ever, and never less than at a call before.
     pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received, total: u64) {
         self.account(now);
         if begun < self.changed {

@@ -199,6 +199,11 @@ impl Intake {
         Arc::new(Self { start: Instant::now() + Duration::from_secs(24 * 3600), ..Self::new() })
     }
 
+    /// Bytes in all turns, ever.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
+    }
+
     /// For how many lanes.
     pub(crate) fn places(&self) -> usize {
         self.state().places(1, Duration::ZERO)
@@ -336,8 +341,9 @@ impl Turn {
         let lanes = self.lanes;
         self.leave(lanes);
         let now = self.intake.start.elapsed();
-        let total = self.intake.received.load(Ordering::Relaxed);
-        self.intake.state().bound.end((self.begun, now), received, total);
+        let mut state = self.intake.state();
+        let total = self.intake.received.load(Ordering::Relaxed); // under the lock: whoever ends later has seen no less
+        state.bound.end((self.begun, now), received, total);
     }
 }
 
@@ -404,6 +410,26 @@ mod tests {
         assert_eq!(intake.wait(1, far()).expect("a turn").choose(&servers, 2), [2, 0]);
         drop(second);
         assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn turns_of_many_threads_that_end_while_epochs_begin_have_never_received_less_than_before() {
+        const LOST_EVERY: usize = 3; // after a loss an epoch begins
+        let intake = Intake::timeless();
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                let intake = &intake;
+                scope.spawn(move || {
+                    for call in 0..50_000 {
+                        let turn = intake.begin(1);
+                        turn.progress().add(1);
+                        turn.end(Received { lost: call % LOST_EVERY == 0, ..Received::default() });
+                    }
+                });
+            }
+        });
+        assert!(intake.is_idle());
+        assert_eq!(intake.received(), 8 * 50_000);
     }
 
     #[test]

@@ -120,6 +120,33 @@ pub fn raw(listener: &Listener) -> std::net::TcpStream {
     stream
 }
 
+/// How long a server may be silent that [trickles](trickle): 40 times what it is.
+pub const SILENCE: Duration = Duration::from_secs(4);
+/// Bytes that a server sends which trickles.
+pub const TRICKLED: usize = 60;
+
+/// Answers one call a byte at a time, for longer than [`SILENCE`].
+pub fn trickle(connection: &mut ServerConnection) {
+    let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) else { return };
+    let send = |flags, payload: &[u8]| {
+        let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: payload.len() as u32 };
+        connection.sender().send(&header, &[], &[std::io::IoSlice::new(payload)]).is_ok()
+    };
+    for _ in 0..TRICKLED {
+        std::thread::sleep(Duration::from_millis(100));
+        if !send(FrameFlags::DATA, &[7]) {
+            return;
+        }
+    }
+    send(FrameFlags::FINAL, &[]);
+    let _ = connection.next_header(None);
+}
+
+/// Takes a call and answers nothing.
+pub fn stay_silent(connection: &mut ServerConnection) {
+    while let Ok(Some(_)) = connection.next_header(None) {}
+}
+
 /// A server that shakes hands as it should and then does what it is told.
 pub struct Script(pub fn(&mut ServerConnection));
 

@@ -12,6 +12,9 @@ wire_struct! {
         mode: LeaseMode,
         /// `server epoch << 32 | counter`: grants and recalls of one server count on together.
         number: u64,
+        /// Of a data lease: the file has setuid, or setgid and its group may execute, at a moment at which it was held. While it is
+        /// held no other client gives the file either.
+        set_ids: bool,
     }
 
     /// The server wants a lease back.
@@ -43,7 +46,7 @@ wire_struct! {
 
 impl LeaseGrant {
     /// No lease.
-    pub const NONE: Self = Self { mode: LeaseMode::None, number: 0 };
+    pub const NONE: Self = Self { mode: LeaseMode::None, number: 0, set_ids: false };
 }
 
 wire_enum! {

@@ -684,6 +684,9 @@ wire_struct! {
         mtime: Option<SetTime>,
         /// Attribute flags.
         flags: Option<u32>,
+        /// setuid goes from the mode as it is then, and setgid where the group may execute: somebody without the right to keep
+        /// them is about to write. A directory keeps both. Who has the file open for writing may ask.
+        drop_set_ids: bool,
     }
 
     /// Room.
@@ -844,7 +847,16 @@ wire_struct! {
 impl AttributeChanges {
     /// Nothing.
     pub fn none() -> Self {
-        Self { mode: None, uid: None, gid: None, bytes: None, atime: None, mtime: None, flags: None }
+        Self {
+            mode: None,
+            uid: None,
+            gid: None,
+            bytes: None,
+            atime: None,
+            mtime: None,
+            flags: None,
+            drop_set_ids: false,
+        }
     }
 }
 

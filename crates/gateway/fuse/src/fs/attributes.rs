@@ -1,6 +1,6 @@
 //! Attributes.
 
-use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime};
+use braid_vfs::{AttributeChanges, FileHandle, FileIndex, Known, SetTime, User};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, ExtendedStat, SetAttributes};
@@ -27,7 +27,13 @@ impl FileSystem {
         })
     }
 
-    pub(super) fn set_attributes(&self, file: FileIndex, wanted: &SetAttributes, answer: Answer<'_>) -> Done {
+    pub(super) fn set_attributes(
+        &self,
+        user: User,
+        file: FileIndex,
+        wanted: &SetAttributes,
+        answer: Answer<'_>,
+    ) -> Done {
         // The change time is the metadata server's own: what the kernel says of it is its guess.
         let changes = AttributeChanges {
             mode: wanted.mode.map(|mode| mode & 0o7777),
@@ -36,10 +42,10 @@ impl FileSystem {
             bytes: wanted.size.map(braid_types::ByteCount),
             atime: wanted.accessed.map(set_time),
             mtime: wanted.modified.map(set_time),
-            flags: None,
+            ..AttributeChanges::none()
         };
         let handle = wanted.handle.map(FileHandle);
-        self.attributes(&self.vfs.set_attributes(file, handle, changes, wanted.kill_suidgid)?, answer)
+        self.attributes(&self.vfs.set_attributes_for(user, file, handle, changes, wanted.kill_suidgid)?, answer)
     }
 
     fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {

@@ -120,7 +120,7 @@ impl FileSystem {
 
             Op::GetAttributes { handle } => self.get_attributes(node, handle, answer),
             Op::ExtendedStat { handle, .. } => self.extended_stat(node, handle, answer),
-            Op::SetAttributes(changes) => self.set_attributes(node, &changes, answer),
+            Op::SetAttributes(changes) => self.set_attributes(user(header), node, &changes, answer),
             Op::Access { .. } => answer.ok(),
             Op::StatFs => self.space(node, answer),
 
@@ -144,10 +144,13 @@ impl FileSystem {
                 self.write(handle, offset, data, (flags, lock_owner, from_cache, kill_suidgid), answer)
             }
             Op::Sync { handle, .. } => self.sync(handle, answer),
-            Op::Allocate { handle, offset, length, mode } => self.allocate(handle, offset, length, mode, answer),
+            Op::Allocate { handle, offset, length, mode } => {
+                self.allocate(handle, offset, length, mode, (kills_privileges(header), answer))
+            }
             Op::Seek { handle, offset, whence } => self.seek(handle, offset, whence, answer),
             Op::CopyRange { handle, offset, to_handle, to_offset, length, flags, .. } => {
-                self.copy_range((handle, offset), (to_handle, to_offset), length, flags, answer)
+                let kills = kills_privileges(header);
+                self.copy_range((handle, offset), (to_handle, to_offset), length, flags, (kills, answer))
             }
 
             Op::OpenDirectory { .. } => self.open_directory(node, answer),
@@ -176,6 +179,12 @@ impl FileSystem {
 /// Who asks. What it may do the kernel has decided; what it makes is its own.
 fn user(header: &Header) -> User {
     User { uid: header.uid.into(), gid: header.gid.into() }
+}
+
+/// Whether setuid and setgid go with a change of the bytes, where the request does not say so: a write says whether the process has
+/// `CAP_FSETID`, `fallocate` and `copy_file_range` do not. Taken to have it is root.
+fn kills_privileges(header: &Header) -> bool {
+    header.uid != 0
 }
 
 /// The reply while nobody has used it: an error that comes before has it still.

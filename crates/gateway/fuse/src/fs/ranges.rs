@@ -10,9 +10,16 @@ const SEEK_DATA: u32 = 3;
 const SEEK_HOLE: u32 = 4;
 
 impl FileSystem {
-    pub(super) fn allocate(&self, handle: u64, offset: u64, length: u64, mode: u32, answer: Answer<'_>) -> Done {
+    pub(super) fn allocate(
+        &self,
+        handle: u64,
+        offset: u64,
+        length: u64,
+        mode: u32,
+        (kill_privileges, answer): (bool, Answer<'_>),
+    ) -> Done {
         let what = allocation(FallocateFlags::from_bits_retain(mode)).ok_or(Errno::OPNOTSUPP)?;
-        self.vfs.allocate(FileHandle(handle), offset, length, what)?;
+        self.vfs.allocate(FileHandle(handle), offset, length, what, kill_privileges)?;
         answer.ok()
     }
 
@@ -31,13 +38,13 @@ impl FileSystem {
         to: (u64, u64),
         length: u64,
         flags: u64,
-        answer: Answer<'_>,
+        (kill_privileges, answer): (bool, Answer<'_>),
     ) -> Done {
         if flags != 0 {
             return Err(Errno::INVAL.into());
         }
         let (from, to) = ((FileHandle(from.0), from.1), (FileHandle(to.0), to.1));
-        let copied = self.vfs.copy_range(from, to, length)?;
+        let copied = self.vfs.copy_range(from, to, length, kill_privileges)?;
         answer.with(|reply| reply.copied(copied))
     }
 }

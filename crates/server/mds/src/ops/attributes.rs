@@ -16,14 +16,26 @@ use crate::{
     lease::{claimed, names_of},
 };
 
+/// setuid and setgid.
+pub(super) const SET_IDS: u32 = 0o6000;
+
 impl MdsCore {
     pub(super) fn set_attributes(&self, call: Call, r: &SetAttributes) -> Flow {
         let inode = match self.file_at(&call, &r.at, r.follow) {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
+        if is_drop_alone(&r.changes) && !inode.has_set_ids() {
+            let again = r.clone();
+            return self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes);
+        }
         let mut needs: Vec<_> = names_of(&inode).into_iter().collect();
-        needs.extend(r.changes.bytes.map(|_| (LeaseOf::Data(inode.file), LeaseMode::Shared)));
+        let data = match (r.changes.mode, r.changes.bytes) {
+            (Some(mode), _) if mode & SET_IDS != 0 => given_set_ids(&inode),
+            (_, Some(_)) => Some((LeaseOf::Data(inode.file), LeaseMode::Shared)),
+            _ => None,
+        };
+        needs.extend(data);
         let call = claimed!(self.claim(call, &needs));
         let again = r.clone();
         match r.changes.bytes {
@@ -49,7 +61,8 @@ impl MdsCore {
         let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
         let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
         let others = match allowed.and_then(|()| stored(&r.changes)) {
-            Ok(others) => others,
+            // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
+            Ok(others) => Changes { drop_set_ids: others.drop_set_ids && call.who.is_unheld(), ..others },
             Err(failure) => return Flow::Fail(call, failure),
         };
         let replay = call.replay();
@@ -67,7 +80,14 @@ impl MdsCore {
     }
 
     fn set_others(&self, call: &Call, inode: &Arc<Inode>, changes: &AttributeChanges) -> Result<Arc<Inode>, Failure> {
-        let change = self.change(call);
+        let root = braid_meta::Identity::root();
+        let mut change = self.change(call);
+        if is_drop_alone(changes)
+            && call.session.is_some_and(|session| self.names.writers(inode.file).contains(&session))
+        {
+            // Who has it open for writing writes, whatever the mode is by now.
+            change.who = &root;
+        }
         let changed = self.names.setattr(&change, inode.file, &stored(changes)?)?;
         if changes.mtime.is_some() && changed.size_in_objects {
             self.state().collector.time_was_set(inode.file, change.now);
@@ -188,7 +208,17 @@ fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
         atime: changes.atime.as_ref().map(time),
         mtime: changes.mtime.as_ref().map(time),
         flags: changes.flags.map(u64::from),
+        drop_set_ids: changes.drop_set_ids,
     })
+}
+
+fn is_drop_alone(changes: &AttributeChanges) -> bool {
+    *changes == AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() }
+}
+
+/// What giving a file setuid or setgid needs: that nobody else writes it in the belief that it has neither.
+pub(super) fn given_set_ids(inode: &Inode) -> Option<(LeaseOf, LeaseMode)> {
+    inode.layout.is_some().then_some((LeaseOf::Data(inode.file), LeaseMode::Write))
 }
 
 fn time(set: &SetTime) -> StoredTime {

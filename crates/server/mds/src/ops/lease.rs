@@ -68,7 +68,11 @@ impl MdsCore {
             Err(failure) => return Flow::Fail(call, failure),
         };
         match asked {
-            Ok((call, mode, number)) => Flow::from(call, Ok(convert::granted(mode, number))),
+            // Read after the grant: whoever gives the file set-ids from now on recalls it.
+            Ok((call, mode, number)) => {
+                let granted = self.names.getattr(r.file);
+                Flow::from(call, granted.map(|inode| convert::granted(mode, number, inode.has_set_ids())))
+            }
             Err(flow) => flow,
         }
     }

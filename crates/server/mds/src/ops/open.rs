@@ -90,8 +90,11 @@ impl MdsCore {
         if wish == StoredMode::None {
             return opened;
         }
-        let (mode, number) = self.try_data(call, opened.attributes.file, wish);
-        Opened { lease: convert::granted(mode, number), ..opened }
+        let file = opened.attributes.file;
+        let (mode, number) = self.try_data(call, file, wish);
+        // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
+        let set_ids = self.names.getattr(file).map_or(true, |inode| inode.has_set_ids());
+        Opened { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
     /// Gives an open file that the store knows of its handle and capability.

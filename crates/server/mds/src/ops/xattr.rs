@@ -1,14 +1,21 @@
 //! Extended attributes.
 
-use braid_meta::XattrMode as StoredMode;
+use braid_meta::{
+    Inode, XattrMode as StoredMode,
+    lease::{LeaseMode, LeaseOf},
+};
 use braid_types::Status;
 use braid_wire::message::mds::{GetXattr, ListXattrs, RemoveXattr, SetXattr, XattrMode};
 
+use super::attributes::{SET_IDS, given_set_ids};
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
     lease::{claimed, names_of},
 };
+
+/// How the names of those begin that may change the mode.
+const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
 impl MdsCore {
     pub(super) fn get_xattr(&self, call: Call, r: &GetXattr) -> Flow {
@@ -33,7 +40,7 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let call = claimed!(self.claim(call, &needs_of(&inode, &r.name)));
         let set = self.names.set_xattr(&self.change(&call), inode.file, &r.name, &r.value, mode, r.drop_setgid);
         Flow::from(call, set)
     }
@@ -43,8 +50,18 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        let call = claimed!(self.claim(call, names_of(&inode).as_slice()));
+        let call = claimed!(self.claim(call, &needs_of(&inode, &r.name)));
         let removed = self.names.remove_xattr(&self.change(&call), inode.file, &r.name);
         Flow::from(call, removed)
     }
+}
+
+/// What a change of an attribute needs. An access control list has the group's bits of the mode: with the right to execute, setgid
+/// means "runs as the group".
+fn needs_of(inode: &Inode, name: &[u8]) -> Vec<(LeaseOf, LeaseMode)> {
+    let mut needs: Vec<_> = names_of(inode).into_iter().collect();
+    if name.starts_with(ACCESS_LISTS) && u32::from(inode.mode) & SET_IDS != 0 {
+        needs.extend(given_set_ids(inode));
+    }
+    needs
 }

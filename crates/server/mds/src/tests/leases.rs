@@ -629,3 +629,34 @@ fn after_a_restart_a_layout_changes_when_those_that_may_hold_it_have_let_go() {
     holder.client.reclaim(&mut world).unwrap();
     change.take::<()>().expect("it has let go").unwrap();
 }
+
+#[test]
+fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_says_so() {
+    let mut world = World::new(1);
+    let (mut writer, giver) = (Holder::new(&mut world), Holder::new(&mut world));
+    let _quiet = giver.listen();
+    let file = writer.client.create("f").attributes.file;
+    assert!(!grant(&writer.data(file, LeaseMode::Shared)).set_ids);
+    let chmod = |mode| {
+        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
+        SetAttributes { at: at("f"), follow: true, changes }
+    };
+    giver.client.call(chmod(0o711)).expect("it gives none, and waits for nobody");
+    for (mode, has) in [(0o4755, true), (0o2755, true), (0o2744, false)] {
+        let given = giver.client.begin(1, chmod(mode));
+        assert!(!given.has_come());
+        assert_eq!(writer.give_way(), [file]);
+        assert!(given.take::<braid_wire::message::types::Attributes>().expect("now").is_ok());
+        assert_eq!(grant(&writer.data(file, LeaseMode::Shared)).set_ids, has);
+    }
+    let (name, value) = (b"system.posix_acl_access".to_vec(), 2_u32.to_le_bytes().to_vec());
+    let list = SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
+    let given = giver.client.begin(1, list);
+    assert_eq!(writer.give_way(), [file], "with the group's right to execute setgid means more");
+    assert!(given.take::<()>().expect("now").is_ok());
+    grant(&writer.data(file, LeaseMode::Shared));
+    writer.client.call(chmod(0o4755)).expect("its own change waits for nobody");
+    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
+    let opened = giver.client.call(open).unwrap();
+    assert_eq!((opened.lease.mode, opened.lease.set_ids), (LeaseMode::Shared, true));
+}

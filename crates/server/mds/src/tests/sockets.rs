@@ -100,7 +100,7 @@ fn write(cluster: &Cluster, opened: &Opened, session: &OpenSessionReply, bytes: 
     let body = Write { handle: 1, present: opened.capability.clone(), request }.to_bytes();
     let send = vec![IoSlice::new(bytes)];
     let mut batch = [Exchange { connection: 0, op: Write::OP, body, send, recv: Vec::new(), outcome: None }];
-    block_on(driver.exchange(&mut connections, &mut batch, driver.now() + BOUND));
+    block_on(driver.exchange(&mut connections, &mut batch, BOUND));
     let answer = batch[0].outcome.take().unwrap().unwrap();
     let reply: WriteReply = decode_outcome(&answer.body).unwrap().unwrap();
     assert_eq!(reply.bytes, ByteCount(count));

@@ -5,7 +5,10 @@ use braid_wire::{
     Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, Envelope, Open, Opened, PunchHole, RenewCapability, SetAttributes, SetTime, Stat},
+        mds::{
+            AttributeChanges, Envelope, MakeDirectory, Open, Opened, PunchHole, RenewCapability, SetAttributes,
+            SetTime, Stat,
+        },
         types::Attributes,
     },
 };
@@ -290,4 +293,31 @@ fn a_time_that_is_set_with_a_size_is_the_time_that_is_told() {
     let set = client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
     assert_eq!((set.mtime, set.bytes), (time, ByteCount(100)));
     assert!(set.ctime.seconds >= 1_000_000, "that is the server's");
+}
+
+#[test]
+fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
+    let (_world, client, opened) = written();
+    let set = |changes| client.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    let drop = || AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() };
+    for (mode, left) in [(0o6755, 0o755), (0o4600, 0o600), (0o2711, 0o711), (0o2644, 0o2644), (0o600, 0o600)] {
+        for bytes in [None, Some(ByteCount(100))] {
+            let before = set(AttributeChanges { mode: Some(mode), ..AttributeChanges::none() });
+            let after = set(AttributeChanges { bytes, ..drop() });
+            assert_eq!((after.mode, after.uid), (left, before.uid), "{mode:o}");
+        }
+    }
+    client.call(MakeDirectory { at: at("d"), mode: 0o2755, umask: 0 }).unwrap();
+    let kept = client.call(SetAttributes { at: at("d"), follow: true, changes: drop() }).unwrap();
+    assert_eq!(kept.mode, 0o2755, "new files of a directory get its group");
+    // A user who has the file open for writing writes, whatever the mode is by now; one who has not does not.
+    let user = client.define(0x1000);
+    set(AttributeChanges { mode: Some(0o4700), ..AttributeChanges::none() });
+    let drops = || SetAttributes { at: at("f"), follow: true, changes: drop() };
+    let by_user = client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap();
+    assert_eq!(by_user.mode, 0o700, "its session has it open for writing");
+    set(AttributeChanges { mode: Some(0o4700), ..AttributeChanges::none() });
+    client.close(&opened);
+    let refused = client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap_err();
+    assert_eq!(refused.status, Status::PermissionDenied);
 }

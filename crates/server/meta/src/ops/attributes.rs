@@ -33,6 +33,8 @@ pub struct Changes {
     pub mtime: Option<SetTime>,
     /// Attribute flags.
     pub flags: Option<u64>,
+    /// setuid goes, and setgid where the group may execute: somebody is about to write who may not keep them.
+    pub drop_set_ids: bool,
 }
 
 impl Namespace {
@@ -42,6 +44,10 @@ impl Namespace {
             let old = tx.inode(file)?;
             let mut new = (*old).clone();
             apply(call, &old, &mut new, changes)?;
+            if new.mode == old.mode && *changes == (Changes { drop_set_ids: true, ..Changes::default() }) {
+                // There was nothing to drop.
+                return Ok(Outcome::File(old));
+            }
             new.touch(tx.now);
             Ok(Outcome::File(tx.put_inode(new)))
         })?;
@@ -54,6 +60,12 @@ pub(super) fn apply(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Cha
     own(call.who, old, new, changes)?;
     mode(call.who, old, new, changes)?;
     times(call, old, new, changes)?;
+    if changes.drop_set_ids && new.has_set_ids() {
+        if !call.who.owns(old) {
+            permit(call.who, old, Want::WRITE)?;
+        }
+        clear_set_ids(new);
+    }
     if let Some(flags) = changes.flags {
         // No flag has a meaning yet (I10).
         if flags != 0 {
@@ -97,6 +109,14 @@ pub(super) fn clear_set_ids(inode: &mut Inode) {
     inode.mode &= !0o4000;
     if inode.mode & 0o010 != 0 {
         inode.mode &= !0o2000;
+    }
+}
+
+impl Inode {
+    /// Whether a write by somebody without the right to keep them takes something of the mode away.
+    pub fn has_set_ids(&self) -> bool {
+        let runs_as_group = self.mode & 0o2010 == 0o2010;
+        !self.is_directory() && (self.mode & 0o4000 != 0 || runs_as_group)
     }
 }
 

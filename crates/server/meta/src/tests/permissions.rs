@@ -112,6 +112,23 @@ fn chmod_is_the_owners_and_drops_setgid_of_a_foreign_group() {
 }
 
 #[test]
+fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing() {
+    let (_, ns) = memory();
+    let (owner, other) = (user(5), user(6));
+    let dir = directory(&ns, 7, 0o777);
+    let file = create(&ns, &call(&owner), dir, b"f").unwrap().inode.file;
+    let mode = |mode| ns.setattr(&call(&owner), file, &Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+    let drop = |who: &Identity| ns.setattr(&call(who), file, &Changes { drop_set_ids: true, ..Changes::default() });
+    mode(0o4700);
+    assert_eq!(status(drop(&other)), Status::PermissionDenied);
+    assert_eq!(drop(&owner).unwrap().mode, 0o700);
+    mode(0o6722);
+    assert_eq!(drop(&other).unwrap().mode, 0o2722, "setgid without group execute marks mandatory locking");
+    let before = mode(0o2640);
+    assert_eq!(drop(&other).unwrap(), before, "times and all");
+}
+
+#[test]
 fn chown_is_roots_but_for_the_owners_own_groups_and_clears_suid() {
     let (_, ns) = memory();
     let root = Identity::root();

@@ -97,13 +97,14 @@ pub fn run(args: &GrowthArgs) -> Result<ExitCode> {
     let mut text = String::new();
     for plan in plans {
         eprintln!("bench: {} ({})", plan.name, plan.about);
-        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
+        let load = machine::load();
         let sizes = plan.chosen(args);
         let curve = Curve { name: plan.name, series: (plan.run)(&growth, sizes)? };
+        let report = curve.to_json(&machine::when(&machine, load, &growth.bench.steal));
         if let Some(file) = &args.json {
-            store::put(file, curve.name, curve.to_json(&format!("{machine}{load}")), args.quick || args.smallest)?;
+            store::put(file, curve.name, report.clone(), args.quick || args.smallest)?;
         }
-        text += &tables::curve(plan, &curve.to_json(&format!("{machine}{load}")));
+        text += &tables::curve(plan, &report);
         measures.extend(curve.measures());
     }
     println!("{machine}");

@@ -88,9 +88,9 @@ impl<'g> Stage<'g> {
         buffers: u64,
         mut work: impl FnMut() -> Result<()>,
     ) -> Result<Point> {
-        let count = self.growth.bench.repetitions;
-        let samples = (0..count).map(|_| self.sample(&mut work)).collect::<Result<Vec<_>>>()?;
-        Ok(summed(size, amount, &samples, memory::now(&self.cluster, buffers)?))
+        let bench = &self.growth.bench;
+        let samples = bench.steal.in_turn(bench.repetitions, &mut [&mut || self.sample(&mut work)])?;
+        Ok(summed(size, amount, &samples[0], memory::now(&self.cluster, buffers)?))
     }
 
     /// The same on one processor: of calls one after the other it depends on where the system puts who answers whether a call costs 6 us of

@@ -35,6 +35,7 @@ use crate::{
     papers::store,
     report,
     stats::Summary,
+    touched::touch_free_memory,
 };
 
 /// One measured value.
@@ -88,12 +89,12 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
     let samples = measure(&bench, &groups, &subjects)?;
     let measures = judge(args, &bench, &samples);
     let machine = machine::describe(&bench.scratch);
+    let when = machine::when(&machine, load, &bench.steal);
     if let Some(file) = &args.keep {
-        let load = load.map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
         for group in &groups {
             let of = |measure: &&Measure| measure.name.split('.').next() == Some(group.name);
             let own: Vec<Measure> = measures.iter().filter(of).cloned().collect();
-            store::keep(file, group.name, &format!("{machine}{load}"), args.quick, &own)?;
+            store::keep(file, group.name, &when, args.quick, &own)?;
         }
     }
     if args.json {
@@ -141,7 +142,11 @@ fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Sam
             for subject in subjects.iter().filter(|subject| subject.takes_part(group.name)) {
                 loads.extend(machine::load());
                 eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
-                match (group.run)(bench, subject) {
+                let mut sample = || {
+                    touch_free_memory();
+                    (group.run)(bench, subject)
+                };
+                match bench.steal.undisturbed(&mut sample) {
                     Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
                     Err(error) if subject.name() != subject::OURS => {
                         bench.note(format!("{} on {} failed: {error:#}", group.name, subject.name()));

@@ -16,7 +16,7 @@ use super::{
     passthrough::{Example, Passthrough},
     shell::sh,
 };
-use crate::{args::MountArgs, bench::Bench};
+use crate::{args::MountArgs, bench::Bench, touched::touch_free_memory};
 
 /// The local file system.
 pub const LOCAL: &str = "ext4";
@@ -138,15 +138,17 @@ impl Subject {
     pub fn cold(&self) -> Result<()> {
         sh("sync", &[])?;
         match &self.kind {
-            Kind::Local => Ok(()),
-            Kind::Passthrough(passthrough) => passthrough.remount(),
+            Kind::Local => (),
+            Kind::Passthrough(passthrough) => passthrough.remount()?,
             Kind::Braid(mount) => {
                 let mut mount = mount.borrow_mut();
                 mount.stop()?;
-                mount.restart()
+                mount.restart()?;
             }
-            Kind::Gluster(gluster) => gluster.remount(),
-            Kind::MooseFs(moosefs) => moosefs.remount(),
+            Kind::Gluster(gluster) => gluster.remount()?,
+            Kind::MooseFs(moosefs) => moosefs.remount()?,
         }
+        touch_free_memory();
+        Ok(())
     }
 }

@@ -82,7 +82,7 @@ fn point(
     fill(papers, &sized.lab, &tasks, None)?;
     let (mut write, mut read) =
         (|| together(papers, &sized.lab, &tasks, Way::Write), || together(papers, &sized.lab, &tasks, Way::Read));
-    let samples = Papers::alternate_times::<Sample>(times, &mut [&mut write, &mut read])?;
+    let samples = papers.steal.in_turn::<Sample>(times, &mut [&mut write, &mut read])?;
     let name = |way: Way| format!("{row}.{}.{clients}.{}", kind.word(), way.word());
     let limit = lines as f64 * line(rate);
     Ok(WAYS.into_iter().zip(&samples).flat_map(|(way, samples)| beside(&name(way), samples, limit)).collect())

@@ -36,7 +36,9 @@ use anyhow::{Result, bail, ensure};
 use braid_crash_tests::braid::Braid;
 use braid_netlab::{Lab, Spec};
 
-use crate::{args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report, stats::Summary};
+use crate::{
+    args::PapersArgs, cpu::CpuMeter, daemons, machine, measure::Measure, page, report, stats::Summary, steal::Steal,
+};
 
 /// Of a full frame with 12 bytes of TCP options, and what the wire carries of it.
 const PAYLOAD: f64 = 1448.0 / 1538.0;
@@ -84,7 +86,11 @@ const ROWS: &[Row] = &[
         run: patterns::run,
     },
     Row { name: "cards", about: "60 tasks on 15 hosts, 4 servers of 2 x 1 Gbit/s", run: clients::sixty },
-    Row { name: "streams", about: "1 to 8 hosts with 1 or 4 tasks each, 4 servers of 2 x 1 Gbit/s", run: streams::run },
+    Row {
+        name: "streams",
+        about: "1 to 16 hosts with 1 or 4 tasks each, 4 servers of 2 x 1 Gbit/s",
+        run: streams::run,
+    },
     Row { name: "rivals", about: "GlusterFS and MooseFS beside our mount on the same lines", run: rivals::run },
     Row { name: "late", about: "a daemon with 10 times the delay of the others", run: late::run },
     Row {
@@ -119,6 +125,7 @@ pub struct Papers {
     dir: PathBuf,
     braid: Braid,
     cpu: CpuMeter,
+    steal: Steal,
     /// Whether the row that runs now is measured with encrypted connections, once.
     tls: Cell<bool>,
     /// At which part of its rates each lab of the row ran: with encrypted connections it is the same.
@@ -150,6 +157,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         dir: args.dir.clone().unwrap_or_else(|| "/dev/shm".into()),
         braid: Braid::at(args.braid.clone().map_or_else(daemons::release_binary, Ok)?),
         cpu,
+        steal: Steal::new(args.quick),
         tls: Cell::new(false),
         divides: RefCell::default(),
         needs: RefCell::default(),
@@ -160,7 +168,7 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
     for row in chosen {
         eprintln!("bench: {} ({})", row.name, row.about);
         let command = format!("cargo xtask bench papers {}", row.name);
-        let load = machine::load().map(|load| format!("; load average {load:.1} before it")).unwrap_or_default();
+        let load = machine::load();
         let measures = match papers.measured(row, !args.no_tls) {
             Ok(measures) => measures,
             Err(error) => {
@@ -172,7 +180,8 @@ pub fn run(args: &PapersArgs) -> Result<ExitCode> {
         };
         let measures: Vec<Measure> = measures.into_iter().map(|measure| measure.made_by(&command)).collect();
         if let Some(file) = &args.json {
-            store::keep(file, row.name, &format!("{machine}; TCP: {control}{load}"), args.quick, &measures)?;
+            let when = machine::when(&format!("{machine}; TCP: {control}"), load, &papers.steal);
+            store::keep(file, row.name, &when, args.quick, &measures)?;
         }
         all.extend(measures);
     }
@@ -237,20 +246,9 @@ impl Papers {
         (bytes as u64 / call).max(2) * call
     }
 
-    /// Runs the variants in turn: each sample's neighbours saw the same machine.
+    /// Runs the variants in turn ([`Steal::in_turn`]).
     fn alternate<T>(&self, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
-        Self::alternate_times(self.repetitions(), variants)
-    }
-
-    /// The same so often: once for points of a curve that have no bar.
-    fn alternate_times<T>(times: u32, variants: &mut [&mut dyn FnMut() -> Result<T>]) -> Result<Vec<Vec<T>>> {
-        let mut samples: Vec<Vec<T>> = variants.iter().map(|_| Vec::new()).collect();
-        for _ in 0..times {
-            for (variant, taken) in variants.iter_mut().zip(&mut samples) {
-                taken.push(variant()?);
-            }
-        }
-        Ok(samples)
+        self.steal.in_turn(self.repetitions(), variants)
     }
 }
 

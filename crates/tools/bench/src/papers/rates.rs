@@ -72,7 +72,7 @@ impl Papers {
         let nth = self.divides.borrow().len() + 1;
         let (divide, sized) = choose(|divide| {
             let sized = self.lab_at(spec, divide)?;
-            let part = self.needed(&sized, pairs, local)?;
+            let part = self.steal.undisturbed(&mut || self.needed(&sized, pairs, local))?;
             self.needs.borrow_mut().push(Needs { lab: nth, divide, part });
             Ok((part, sized))
         })?;

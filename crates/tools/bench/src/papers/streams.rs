@@ -1,4 +1,4 @@
-//! Streams by hosts and by tasks on each, 4 servers with two cards: tables 4, 5, 9 and 10 of the paper on CIFS.
+//! Streams by hosts and by tasks on each, 4 servers with two cards: tables 4, 5, 8, 9 and 10 of the paper on CIFS.
 
 use anyhow::Result;
 use braid_netlab::Spec;
@@ -14,7 +14,7 @@ use crate::measure::Measure;
 const SERVERS: usize = 4;
 const CARDS: usize = 2;
 /// Hosts, and tasks on each: one stream, one for each host, four for each.
-const POINTS: [(usize, usize); 5] = [(1, 1), (4, 1), (8, 1), (1, 4), (4, 4)];
+const POINTS: [(usize, usize); 8] = [(1, 1), (4, 1), (8, 1), (16, 1), (1, 4), (2, 4), (4, 4), (8, 4)];
 
 /// `streams`: the limit is the clients' lines, or the servers' where these are fewer.
 pub fn run(papers: &Papers) -> Result<Vec<Measure>> {

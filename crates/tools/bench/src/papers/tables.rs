@@ -23,12 +23,26 @@ const THEIRS: &[(&str, &str)] = &[
     ("incast", "read fell from 93 to 75 MB/s at 4 daemons (2008)"),
     ("clients.separate.read", "509 of 750 MB/s (Direct-pNFS 2007)"),
     ("clients.one_file.read", "509 of 750 MB/s (Direct-pNFS 2007)"),
-    ("clients.separate.write", "bound by its disks (Direct-pNFS 2007)"),
-    ("clients.one_file.write", "bound by its disks (Direct-pNFS 2007)"),
+    ("clients.separate.write", "119.2 MB/s, bound by its disks (Direct-pNFS 2007)"),
+    ("clients.one_file.write", "110 MB/s, bound by its disks (Direct-pNFS 2007)"),
     ("cards.write", "505.9 MB/s, 0.69 of its measured NIC rate (CIFS 2007)"),
     ("cards.read", "431.8 MB/s, 0.56 of its measured NIC rate (CIFS 2007)"),
     ("streams.1x1.write", "85.9 MB/s (CIFS 2007, table 4)"),
     ("streams.1x1.read", "48.9 MB/s (CIFS 2007, table 4)"),
+    ("streams.4x1.write", "336.8 MB/s (CIFS 2007, table 10)"),
+    ("streams.4x1.read", "183.5 MB/s (CIFS 2007, table 10)"),
+    ("streams.8x1.write", "512.7 MB/s (CIFS 2007, table 10)"),
+    ("streams.8x1.read", "271.0 MB/s (CIFS 2007, table 10)"),
+    ("streams.16x1.write", "535.7 MB/s (CIFS 2007, table 10)"),
+    ("streams.16x1.read", "332.0 MB/s (CIFS 2007, table 10)"),
+    ("streams.1x4.write", "118.9 MB/s (CIFS 2007, table 8)"),
+    ("streams.1x4.read", "67.8 MB/s (CIFS 2007, table 8)"),
+    ("streams.2x4.write", "238.6 MB/s (CIFS 2007, table 8)"),
+    ("streams.2x4.read", "123.2 MB/s (CIFS 2007, table 8)"),
+    ("streams.4x4.write", "465.0 MB/s (CIFS 2007, table 8)"),
+    ("streams.4x4.read", "206.7 MB/s (CIFS 2007, table 8)"),
+    ("streams.8x4.write", "573.1 MB/s (CIFS 2007, table 8)"),
+    ("streams.8x4.read", "314.7 MB/s (CIFS 2007, table 8)"),
     ("late", "at the pace of the slowest"),
     ("mpi", "about the library's (2008)"),
     ("small_calls.separate.write.8KiB", "PVFS2 39.4 MB/s at most (Direct-pNFS 2007)"),
@@ -36,8 +50,27 @@ const THEIRS: &[(&str, &str)] = &[
     ("small_calls.separate.read.8KiB", "PVFS2 51 MB/s at most (Direct-pNFS 2007)"),
     ("small_calls.one_file.read.8KiB", "PVFS2 51 MB/s at most (Direct-pNFS 2007)"),
     ("patterns.atlas", "102.5 MB/s, 8 clients, disks (Direct-pNFS 2007)"),
+    ("patterns.btio", "PVFS2's time to 5 % (Direct-pNFS 2007)"),
+    ("patterns.postmark", "up to 36 times PVFS2's, disks (Direct-pNFS 2007)"),
+    ("slow_lines.separate.8.write", "PVFS2's, twice pNFS-2tier's: a plot (Direct-pNFS 2007)"),
     ("patterns.oltp", "26 MB/s, PVFS2 6 MB/s, 8 clients, disks (Direct-pNFS 2007)"),
     ("request_size.512KiB", "a drop, unexplained (1996)"),
+    ("daemon_count.1.", "bound by its disk (1996)"),
+    ("daemon_count.2.", "bound by its disks (1996)"),
+    ("daemon_count", "bound by the network, but for small requests (1996)"),
+    ("stripe_size", "larger stripes somewhat better (1996)"),
+    ("partition.4KiB_in_4KiB", "bound by the disk of each (1996)"),
+    ("partition.16KiB_in_16KiB", "bound by the disk of each (1996)"),
+    ("partition.64KiB_in_64KiB", "bound by the disk of each (1996)"),
+    ("partition", "drops significantly (1996)"),
+    ("fast_client.1.write", "OrangeFS 113 MB/s, by hand"),
+    ("fast_client.2.write", "OrangeFS 213 MB/s, by hand"),
+    ("fast_client.3.write", "OrangeFS 311 MB/s, by hand"),
+    ("fast_client.4.write", "OrangeFS 300 MB/s, by hand"),
+    ("fast_client.1.read", "OrangeFS 117 MB/s, by hand"),
+    ("fast_client.2.read", "OrangeFS 229 MB/s, by hand"),
+    ("fast_client.3.read", "OrangeFS 330 MB/s, by hand"),
+    ("fast_client.4.read", "OrangeFS 382 MB/s, by hand"),
 ];
 
 /// The measures that have a line, or a bar in a plot: not what stands beside others.
@@ -62,8 +95,11 @@ pub fn render(rows: &Kept) -> String {
         let machine = kept["machine"].as_str().unwrap_or_default();
         let _ = write!(
             text,
-            "\n**{}**: {}  \n{machine}; plain connections, and TLS in its column; `cargo xtask bench papers {}`\n\n",
-            row.name, row.about, row.name
+            "\n**{}**: {}  \n{machine}; plain connections{}; `cargo xtask bench papers {}`\n\n",
+            row.name,
+            row.about,
+            if has_tls(kept) { ", and TLS in its column" } else { ", TLS was not measured" },
+            row.name
         );
         if let Some(needs) = needs(kept) {
             let _ = writeln!(
@@ -83,6 +119,11 @@ pub fn render(rows: &Kept) -> String {
         lines(kept).for_each(|(name, measure)| text += &line(name, measure, kept));
     }
     text + "\n"
+}
+
+/// Whether the row was measured with encrypted connections too.
+fn has_tls(row: &Json) -> bool {
+    page::measures(row).any(|(name, _)| name.ends_with(".tls"))
 }
 
 /// `84 % at 1/1, 22 % at 1/4`; of the next lab after a semicolon.
@@ -181,6 +222,16 @@ mod tests {
             "{text}"
         );
         assert!(!text.contains("| one_client.needs"), "{text}");
+        assert!(text.contains("a machine; plain connections, and TLS in its column; "), "{text}");
         assert!(!text.contains("plots/"), "one point is no plot: {text}");
+    }
+
+    #[test]
+    fn a_row_without_tls_says_so() {
+        let sample = Sample { mb_per_second: 99.0, cpu_per_gib: 2.0, retransmits: 7.0, timeouts: 1.0 };
+        let plain = against("late.with", &[sample], 0.97, 100.0, "");
+        let report: Json = serde_json::from_str(&crate::report::json::render("a machine", &[], &plain)).unwrap();
+        let text = render(&Kept::from_iter([("late".to_owned(), report)]));
+        assert!(text.contains("a machine; plain connections, TLS was not measured; "), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Dropping: `drain` and `drop_all` of `braid_vfs::data`, and what `Holder::recall_data` and `lost_all` make of it.
+//! Dropping: `drain` and `drop_all` of `braid_vfs::data`, and what `Holder::recall_data` and `lose_all` make of it.
 
 use braid_client::lease::LeaseTicket;
 use braid_vfs::data::gate::Gate;
@@ -29,6 +29,8 @@ pub enum Drain {
     /// It takes the ticket of what it drains.
     Ticket,
     Recall(Option<LeaseTicket>),
+    /// Pages go first, where the lease is lost already.
+    First(Drop),
     /// It waits for writes.
     Still,
     Drop(Drop),
@@ -114,7 +116,7 @@ impl World {
     pub fn may_drain(&self, who: usize, at: Drain) -> bool {
         match at {
             Drain::Still => self.clients[who].gate.is_still(),
-            Drain::Drop(at) => self.may_drop(who, at),
+            Drain::First(at) | Drain::Drop(at) => self.may_drop(who, at),
             _ => true,
         }
     }
@@ -144,7 +146,7 @@ impl World {
                 client.change(Gate::returned);
                 Drain::Keep
             }
-            Drain::Keep | Drain::Carry(_) | Drain::Late => at,
+            Drain::First(_) | Drain::Keep | Drain::Carry(_) | Drain::Late => at,
         }
     }
 
@@ -189,13 +191,33 @@ impl World {
     /// A step of the thread that drops what was lost.
     pub fn loss_on(&mut self, who: usize, variant: Variant) {
         let Some((session, lost, drain)) = self.clients[who].loss else { return };
-        if drain != Drain::Keep {
-            let next = self.drain_on(who, drain, variant);
-            self.clients[who].loss = Some((session, lost, next));
-            return;
-        }
-        self.clients[who].loss = None;
-        self.clients[who].holding.all_dropped(lost);
-        self.free(session);
+        let next = match drain {
+            Drain::Keep => {
+                let client = &mut self.clients[who];
+                client.loss = None;
+                client.holding.all_dropped(lost);
+                return self.free(session);
+            }
+            Drain::First(at) => match self.drop_on(who, at, variant) {
+                Drop::Done => Drain::Still,
+                next => Drain::First(next),
+            },
+            Drain::Still => {
+                self.clients[who].end = None;
+                Drain::Drop(Drop::Lock)
+            }
+            Drain::Drop(at) => match self.drop_on(who, at, variant) {
+                Drop::Done => {
+                    self.write_out(who);
+                    Drain::Returned
+                }
+                next => Drain::Drop(next),
+            },
+            drain => match self.drain_on(who, drain, variant) {
+                Drain::Still => Drain::First(Drop::Lock),
+                next => next,
+            },
+        };
+        self.clients[who].loss = Some((session, lost, next));
     }
 }

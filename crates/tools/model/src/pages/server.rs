@@ -155,5 +155,5 @@ impl World {
 }
 
 fn granted(mode: Mode, number: u64) -> LeaseGrant {
-    LeaseGrant { mode: told(mode), number }
+    LeaseGrant { mode: told(mode), number, ..LeaseGrant::NONE }
 }

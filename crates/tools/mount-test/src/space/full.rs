@@ -20,10 +20,10 @@ const SMALL: usize = 5_000;
 /// More than the disks hold: it must end before.
 const FILES_MAX: u64 = 100_000;
 /// Refused one after the other until they count as full: the disks do not fill up at the same moment.
-const REFUSED_MIN: u32 = 8;
+pub(super) const REFUSED_MIN: u32 = 8;
 /// The longest that a call may take (I8), and that removed files may keep their room.
 const CALL_MAX: Duration = Duration::from_secs(45);
-const FREED_MAX: Duration = Duration::from_secs(60);
+pub(super) const FREED_MAX: Duration = Duration::from_secs(60);
 
 /// A file, and how much of it was acknowledged: written, and synced.
 struct Kept {
@@ -142,14 +142,15 @@ impl Filling {
     }
 }
 
-fn bytes(seed: u64, count: usize) -> Vec<u8> {
+/// What a file of this seed has.
+pub(super) fn bytes(seed: u64, count: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     // None is zero: a hole in its place is seen.
     (0..count.div_ceil(8)).flat_map(|_| (random.next_u64() | 0x0101_0101_0101_0101).to_le_bytes()).take(count).collect()
 }
 
 /// The call that failed, and how.
-type Refused = (String, Error);
+pub(super) type Refused = (String, Error);
 
 fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
     let wanted = bytes(kept.seed, count);
@@ -168,7 +169,7 @@ fn write(path: &Path, count: usize, kept: &mut Kept) -> Result<(), Refused> {
 }
 
 /// A call that takes longer than it may is an error of its own.
-fn in_time<T>(call: &str, run: impl FnOnce() -> std::io::Result<T>) -> Result<T, Refused> {
+pub(super) fn in_time<T>(call: &str, run: impl FnOnce() -> std::io::Result<T>) -> Result<T, Refused> {
     let started = Instant::now();
     let outcome = run();
     if started.elapsed() > CALL_MAX {

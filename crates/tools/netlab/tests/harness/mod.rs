@@ -1,4 +1,5 @@
 //! A lab, or the reason why there is none here.
+#![allow(dead_code, reason = "each test binary uses some of it")]
 
 use std::time::{Duration, Instant};
 

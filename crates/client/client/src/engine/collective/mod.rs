@@ -9,7 +9,8 @@
 //! Invariants:
 //! 1. What a step decides follows from what all tasks gave alone, so that all decide the same (`decide.rs`).
 //! 2. Every task gives as often as every other, whatever becomes of its part.
-//! 3. All tasks end with success, or all with the same failure: that of the lowest rank that has one which does not pass.
+//! 3. All tasks end with success, or all with the same failure, after the first turn that has one which does not pass: that of the
+//!    lowest rank.
 
 mod announcement;
 mod decide;
@@ -17,7 +18,10 @@ mod outcome;
 mod refusal;
 mod run;
 
-use std::io::{IoSlice, IoSliceMut};
+use std::{
+    io::{IoSlice, IoSliceMut},
+    time::Duration,
+};
 
 use braid_layout::Request;
 use braid_net::{Driver, random_bytes};
@@ -33,6 +37,12 @@ use super::{FileView, OpenFile, transfer::Stop};
 use crate::error::{Error, Result};
 
 pub(crate) use refusal::{announce_refusal, refused_by};
+
+/// What the tasks wait for each other, in a call's times: each of them may first use its own up.
+const RENDEZVOUS_TIMES: u32 = 2;
+/// And besides for the bytes of all, as if they moved so fast: slower than the disks and networks that parallel programs have. Parts
+/// take as long as they move, and a task that has done its own must not give the others up.
+const RENDEZVOUS_BYTES_PER_SECOND: u64 = 16 << 20;
 
 /// How a collective call goes about it. The same for all tasks of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -208,6 +218,18 @@ impl<D: Driver> Collective<'_, '_, D> {
         Ok(Ready { session, pieces: decide::piece_bytes(&grant.map, &self.request)? })
     }
 
+    /// How long this task may wait for what the others give next: not for ever for one that hangs, and long enough for those that do
+    /// their parts. The same in every task.
+    pub fn time_max(&self) -> Duration {
+        let bytes = match &self.stage {
+            Stage::Running(running) => {
+                running.all.iter().fold(0u64, |sum, task| sum.saturating_add(task.request.bytes))
+            }
+            Stage::Announced | Stage::Over => 0,
+        };
+        time_max(self.file.engine().timeout(), bytes)
+    }
+
     /// The next step, with what all tasks gave, by rank.
     pub async fn step(&mut self, all: &[Vec<u8>]) -> Next {
         let next = match std::mem::replace(&mut self.stage, Stage::Over) {
@@ -263,19 +285,45 @@ impl<D: Driver> Collective<'_, '_, D> {
     /// After a slot: the next one, the end, or the fall-back.
     fn settle(&self, mut running: Box<Running>, all: &[Vec<u8>]) -> Result<Result<Box<Running>, usize>> {
         let outcomes = all.iter().map(|bytes| Outcome::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+        let is_final = |(rank, outcome): (usize, &Outcome)| {
+            running.fell_back || !outcome.passes() || !running.plan.is_through_daemons(rank)
+        };
+        let mut failed = outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_done());
+        // Whose turn is still to come would meet the same server that is gone, each for a call's time.
+        if let Some((rank, outcome)) = failed.find(|failed| is_final(*failed)) {
+            return Err(outcome.error(rank));
+        }
         if running.slot < running.plan.slots() {
             return Ok(Ok(running));
         }
         if outcomes.iter().all(Outcome::is_done) {
             return Ok(Err(running.outcome.bytes() as usize));
         }
-        let is_final = |(rank, outcome): (usize, &Outcome)| !outcome.passes() || !running.plan.is_through_daemons(rank);
-        let failed = || outcomes.iter().enumerate().filter(|(_, outcome)| !outcome.is_done());
-        if let Some((rank, outcome)) = failed().find(|failed| running.fell_back || is_final(*failed)) {
-            return Err(outcome.error(rank));
-        }
         running.plan = running.plan.fall_back(&running.all, &outcomes)?;
+        if running.plan.turn_of(self.rank).is_some_and(|turn| turn.way != Way::Done) {
+            // What it gives until its turn comes is of this plan.
+            running.outcome = Outcome::done(0);
+        }
         (running.slot, running.fell_back) = (0, true);
         Ok(Ok(running))
+    }
+}
+
+/// For calls of `timeout` each, and so many bytes of all tasks.
+fn time_max(timeout: Duration, bytes: u64) -> Duration {
+    let moving = Duration::from_secs(bytes.div_ceil(RENDEZVOUS_BYTES_PER_SECOND));
+    timeout.saturating_mul(RENDEZVOUS_TIMES).saturating_add(moving)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tasks_wait_for_each_other_as_long_as_the_bytes_of_all_may_take() {
+        let timeout = Duration::from_secs(30);
+        assert_eq!(time_max(timeout, 0), Duration::from_secs(60));
+        assert_eq!(time_max(timeout, 64 << 30), Duration::from_secs(60 + 4096));
+        assert_eq!(time_max(Duration::MAX, u64::MAX), Duration::MAX);
     }
 }

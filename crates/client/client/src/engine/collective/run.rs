@@ -48,7 +48,7 @@ impl<D: Driver> Collective<'_, '_, D> {
     /// How many bytes this task has read or written.
     pub(super) async fn through_daemons(&mut self, circle: &Circle, all: &[Announcement]) -> Result<u64> {
         let file = self.file;
-        let deadline = file.engine().deadline();
+        let mut deadline = file.engine().deadline();
         let grant = file.grant();
         let master = circle.members[0];
         let ask = (master == self.rank).then(|| CollectAsk {
@@ -82,6 +82,7 @@ impl<D: Driver> Collective<'_, '_, D> {
                     wanted
                 }
             };
+            deadline = file.engine().deadline(); // every server has answered
             done += moved;
             if moved < wanted {
                 break;
@@ -108,9 +109,7 @@ impl Round {
         while let Some(mut more) = planner.next_round()? {
             windows.append(&mut more);
         }
-        let engine = file.engine();
-        let time = engine.attempt(deadline).saturating_sub(engine.driver().now());
-        let wait_ms = (time * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
+        let wait_ms = (file.engine().silence(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
         let join = |planned: &Planned| {
             let skip = ByteCount(skips[planned.target]);
             skips[planned.target] += planned.payload;

@@ -157,7 +157,8 @@ impl<D: Driver> Engine<D> {
         let body = ReturnRoom { room: account.clone() }.to_bytes();
         let op = ReturnRoom::OP;
         let mut batch = [Exchange { connection: 0, op, body, send: Vec::new(), recv: Vec::new(), outcome: None }];
-        self.driver.exchange(&mut connections, &mut batch, deadline).await;
+        let silence_max = deadline.saturating_sub(self.driver.now());
+        self.driver.exchange(&mut connections, &mut batch, silence_max).await;
         let [connection] = connections;
         match batch[0].outcome.take() {
             Some(Ok(answer)) => {

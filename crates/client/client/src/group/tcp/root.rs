@@ -33,6 +33,8 @@ use crate::{
 
 /// How long, after the last task came, a task may take to receive what all gave. Shorter than what tasks wait for the root's word.
 const GIVE_TIME: Duration = Duration::from_secs(1);
+/// How long it may at least, though others have used that time up.
+const GIVE_TIME_LEAST: Duration = Duration::from_millis(50);
 /// How long the tasks that are left may take, all together, to be told that the group is over.
 const TELL_TIME: Duration = Duration::from_secs(1);
 /// Stack of a reader: it calls a socket and a hash.
@@ -177,7 +179,11 @@ impl Shared {
             let why = format!("all tasks together give {bytes} bytes, and {ALL_BYTES_MAX} is the most");
             return Err(meeting(Error::new(Status::TooLarge, why)).with_hint("less in one round"));
         }
-        self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME)?;
+        let given = self.send_all(lines, Kind::All, &all_body(&all), Instant::now() + GIVE_TIME);
+        if let Err(lost) = given {
+            // The others have the round, and so has this task: it is the next that fails, for all of them.
+            self.fail(lines, lost);
+        }
         Ok(all)
     }
 
@@ -205,12 +211,16 @@ impl Shared {
         self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
     }
 
+    /// To all of them, whoever is lost meanwhile: no task hears less than another. Fails with the first that was.
     fn send_all(&self, lines: &mut [Line], kind: Kind, body: &[u8], deadline: Instant) -> Result<()> {
+        let mut outcome = Ok(());
         for (rank, line) in (1..).zip(lines) {
-            let sent = line.to_member.send(&line.stream, kind, body, Some(deadline));
-            sent.map_err(|error| lost(rank, &why(&error)))?;
+            let by = deadline.max(Instant::now() + GIVE_TIME_LEAST);
+            if let Err(error) = line.to_member.send(&line.stream, kind, body, Some(by)) {
+                outcome = outcome.and(Err(lost(rank, &why(&error))));
+            }
         }
-        Ok(())
+        outcome
     }
 
     /// The group is over: every task is told once. Why it is over: the first reason is everybody's.
@@ -236,5 +246,45 @@ impl Shared {
 impl State {
     fn missing(&self) -> Vec<u32> {
         (1..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// A line, and the task's end of it.
+    fn line(key: u8) -> (Line, TcpStream, Direction) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let key = Secret::from_bytes([key; 32]);
+        let line = Line { stream, to_member: Direction::new(key.clone()) };
+        (line, listener.accept().unwrap().0, Direction::new(key))
+    }
+
+    #[test]
+    fn a_task_that_is_lost_while_all_are_told_takes_the_round_from_nobody_and_the_next_from_all() {
+        let (mut lines, mut ends) = (Vec::new(), Vec::new());
+        for rank in 1..=3 {
+            let (line, stream, from_root) = line(rank);
+            lines.push(line);
+            ends.push((stream, from_root));
+        }
+        lines[0].stream.shutdown(Shutdown::Write).unwrap();
+        let given: Vec<_> = (1..=3).map(|rank| Some(vec![rank])).collect();
+        let state = State { given, failed: None, told: false, closing: false };
+        let shared = Shared { lines: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() };
+        let all = shared.round(&mut lines, &[0], LONG).unwrap();
+        assert_eq!(all, [[0], [1], [2], [3]]);
+        for (stream, from_root) in &mut ends[1..] {
+            let mut hear = || from_root.receive(stream, ALL_BYTES_MAX, Some(Instant::now() + LONG)).unwrap();
+            assert_eq!(hear(), (Kind::All, all_body(&all)));
+            let (kind, why) = hear();
+            assert!(kind == Kind::Failed && String::from_utf8_lossy(&why).contains("task 1 is lost"), "{why:?}");
+        }
+        let next = shared.round(&mut lines, &[0], LONG).unwrap_err();
+        assert!(next.to_string().contains("task 1 is lost"), "{next}");
     }
 }

@@ -146,8 +146,10 @@ fn sequential(papers: &Papers, subjects: &[Subject], word: &str, rate: u64, samp
             loads::fill(subject, bytes)?;
         }
         for way in WAYS {
-            subject.cold()?;
-            let value = loads::dd(subject, bytes, way)?;
+            let value = papers.steal.undisturbed(&mut || {
+                subject.cold()?;
+                loads::dd(subject, bytes, way)
+            })?;
             samples.add(format!("{word}.{}.{}", way.word(), subject.name), "MB/s", Some(line(rate)), value);
         }
         Ok(())
@@ -158,8 +160,11 @@ fn sequential(papers: &Papers, subjects: &[Subject], word: &str, rate: u64, samp
 fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Result<()> {
     let seconds = papers.seconds.ceil() as u32;
     each(papers, subjects, "random", |subject, _| {
-        subject.cold()?;
-        for (what, value) in loads::random(subject, seconds)? {
+        let random = papers.steal.undisturbed(&mut || {
+            subject.cold()?;
+            loads::random(subject, seconds)
+        })?;
+        for (what, value) in random {
             samples.add(format!("random.{what}.{}", subject.name), "us", None, value);
         }
         Ok(())
@@ -170,8 +175,11 @@ fn random(papers: &Papers, subjects: &[Subject], samples: &mut Samples) -> Resul
 fn names(papers: &Papers, subjects: &[Subject], word: &str, count: u32, samples: &mut Samples) -> Result<()> {
     let subjects: Vec<&Subject> = subjects.iter().filter(|subject| !NO_NAMES.contains(&subject.name)).collect();
     each(papers, &subjects, &format!("names, {word}"), |subject, _| {
-        subject.cold()?;
-        for (what, value) in loads::names(subject, count)? {
+        let names = papers.steal.undisturbed(&mut || {
+            subject.cold()?;
+            loads::names(subject, count)
+        })?;
+        for (what, value) in names {
             samples.add(format!("names_{word}.{what}.{}", subject.name), "per s", None, value);
         }
         Ok(())

@@ -1,0 +1,127 @@
+//! One server of several is silent: what the others answer is received all the same.
+//!
+//! Answers are there before their calls are made, and calls whose servers may not be silent at all: nothing here waits for a clock.
+
+use std::{
+    io::{IoSliceMut, Read, Write},
+    net::{TcpListener, TcpStream},
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use braid_types::{ClusterUuid, ConnectionId};
+use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
+
+use super::{Connection, connect::Connected, exchange::exchange};
+use crate::{NetError, driver::Exchange, handshake::Established, intake::Intake, tcp::Window, transport::Transport};
+
+const OP: u16 = 9;
+const BYTES: usize = 40 << 10;
+/// So many wanted on a connection are not awaited one connection after the other.
+const POLLED_BYTES: usize = 72 << 10;
+const LONG: Duration = Duration::from_secs(60);
+
+/// A connection, and its server's end.
+fn connection(name: &str) -> (Connection, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+    let transport = Transport::new(client).expect("a transport");
+    let established = Established { credits: 16, cluster: ClusterUuid([0; 16]), connection: ConnectionId::default() };
+    let connected = Connected { server: name.to_owned(), transport, established };
+    (Connection::new(connected), listener.accept().expect("accepted").0)
+}
+
+/// The same, whose payloads count, though it is on loopback.
+fn bounded(name: &str) -> (Connection, TcpStream) {
+    let (mut connection, server) = connection(name);
+    connection.window = Some(Window::anyway(&connection.transport));
+    (connection, server)
+}
+
+/// The answer to a connection's first call: [`BYTES`], all of them 7.
+fn answer() -> Vec<u8> {
+    let header =
+        FrameHeader { op: OP, flags: FrameFlags::FINAL, request_id: 1, body_bytes: 0, payload_bytes: BYTES as u32 };
+    [&header.to_bytes()[..], &[7; BYTES]].concat()
+}
+
+/// The first call of the connection is answered already.
+fn answered((connection, mut server): (Connection, TcpStream)) -> (Connection, TcpStream) {
+    server.write_all(&answer()).expect("sent");
+    let mut seen = vec![0; answer().len()];
+    while connection.transport.socket().peek(&mut seen).expect("it comes") < seen.len() {
+        thread::yield_now();
+    }
+    (connection, server)
+}
+
+/// One call on each connection, with so much room: the names of the servers in errors, `None` for a whole answer.
+fn call(
+    intake: &Arc<Intake>,
+    connections: &mut [Connection],
+    room: usize,
+    silence_max: Duration,
+) -> Vec<Option<String>> {
+    let mut rooms = vec![vec![0; room]; connections.len()];
+    let calls = rooms.iter_mut().enumerate().map(|(connection, room)| {
+        let recv = vec![IoSliceMut::new(room)];
+        Exchange { connection, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }
+    });
+    let mut batch: Vec<_> = calls.collect();
+    exchange(intake, connections, &mut batch, silence_max);
+    let outcomes: Vec<_> = batch.into_iter().map(|call| call.outcome.expect("an outcome")).collect();
+    let came = outcomes.into_iter().zip(&rooms).map(|(outcome, room)| match outcome {
+        Ok(answer) => {
+            assert!(answer.payload_bytes == BYTES as u64 && room[..BYTES].iter().all(|byte| *byte == 7));
+            None
+        }
+        Err(NetError::TimedOut { server, .. }) => Some(server),
+        Err(other) => panic!("{other}"),
+    });
+    came.collect()
+}
+
+#[test]
+fn one_that_is_silent_until_the_time_is_up_is_the_only_one_that_is_told_of() {
+    let (mut connections, _servers): (Vec<_>, Vec<_>) =
+        [answered(connection("X")), connection("Y"), answered(connection("Z"))].into_iter().unzip();
+    let told = call(&Intake::timeless(), &mut connections, BYTES, Duration::ZERO);
+    assert_eq!(told, [None, Some("Y".to_owned()), None]);
+    let broken: Vec<bool> = connections.iter().map(|connection| connection.broken.is_some()).collect();
+    assert_eq!(broken, [false, true, false]);
+}
+
+#[test]
+fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
+    let intake = Intake::timeless();
+    let others = intake.begin(1000);
+    let (mut connections, _servers): (Vec<_>, Vec<_>) =
+        [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
+    let told = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
+    assert_eq!(told, [Some("X".to_owned()), None, None]);
+    drop(others);
+    assert!(intake.is_idle());
+}
+
+#[test]
+fn lanes_that_want_more_than_their_share_are_received_while_an_earlier_one_is_silent() {
+    let intake = Intake::timeless();
+    let deadline = Instant::now() + LONG;
+    let ((first, mut server), (second, _second_server)) = (bounded("X"), answered(bounded("Y")));
+    let (told, came_before) = thread::scope(|scope| {
+        let came_before = scope.spawn(|| {
+            server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
+            while intake.received() < BYTES as u64 && Instant::now() < deadline {
+                thread::yield_now();
+            }
+            let came = intake.received() >= BYTES as u64;
+            let _ = server.write_all(&answer()); // a client that gave up is told of below
+            came
+        });
+        (call(&intake, &mut [first, second], BYTES, LONG), came_before.join().expect("no panic"))
+    });
+    assert_eq!(told, [None, None]);
+    assert!(came_before, "the second's answer waited for the first's");
+    assert!(intake.is_idle());
+}

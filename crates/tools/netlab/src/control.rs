@@ -1,0 +1,195 @@
+//! What can happen to the hosts of a lab, asked for by the commands that run in it.
+//!
+//! ```text
+//!   braid-netlab kill iod0 ── "kill iod0" ──► socket in the lab's directory ──► the process that has the lab
+//!                          ◄── "ok", or why not ──
+//! ```
+//!
+//! A socket in a directory and not in a network: it is reached from every host, also from one that is cut off.
+
+use std::{
+    fmt, fs,
+    io::{BufRead, BufReader, Read, Write},
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::lab::Lab;
+
+/// Where the socket is.
+const VARIABLE: &str = "BRAID_LAB";
+/// How long who has connected may take to say what it wants.
+const SAY_MAX: Duration = Duration::from_secs(10);
+/// The longest word and name, and an answer, in bytes.
+const LINE_MAX: u64 = 4096;
+
+/// What can happen to a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// [`Network::partition`](crate::Network::partition).
+    Partition,
+    /// [`Network::heal`](crate::Network::heal).
+    Heal,
+    /// [`Lab::kill`].
+    Kill,
+    /// [`Lab::stop`].
+    Stop,
+    /// [`Lab::resume`].
+    Resume,
+    /// [`Lab::restart`].
+    Restart,
+}
+
+impl Event {
+    const ALL: [Self; 6] = [Self::Partition, Self::Heal, Self::Kill, Self::Stop, Self::Resume, Self::Restart];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Partition => "partition",
+            Self::Heal => "heal",
+            Self::Kill => "kill",
+            Self::Stop => "stop",
+            Self::Resume => "resume",
+            Self::Restart => "restart",
+        }
+    }
+
+    fn happen(self, lab: &mut Lab, host: &str) -> Result<()> {
+        match self {
+            Self::Partition => lab.network().partition(host),
+            Self::Heal => lab.network().heal(host),
+            Self::Kill => lab.kill(host),
+            Self::Stop => lab.stop(host),
+            Self::Resume => lab.resume(host),
+            Self::Restart => lab.restart(host),
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// Lets something happen to a host of the lab that this process runs in.
+///
+/// # Errors
+/// This process is in no lab; there is no such host, or it has no daemon; what the lab says.
+pub fn ask(event: Event, host: &str) -> Result<()> {
+    let path = std::env::var_os(VARIABLE).map(PathBuf::from);
+    let path = path.with_context(|| format!("{event} {host}: not in a lab; try: cargo xtask netlab shell"))?;
+    let mut stream = UnixStream::connect(&path).with_context(|| {
+        format!("{event} {host}: the lab of {} has ended; try: cargo xtask netlab shell", path.display())
+    })?;
+    writeln!(stream, "{event} {host}")?;
+    match line(&stream)?.as_str() {
+        "ok" => Ok(()),
+        why => bail!("{event} {host}: {why}"),
+    }
+}
+
+/// Where a lab is asked.
+#[derive(Debug)]
+pub struct Control {
+    listener: UnixListener,
+    path: PathBuf,
+    ended: AtomicBool,
+}
+
+impl Control {
+    /// A socket in the directory of the lab.
+    ///
+    /// # Errors
+    /// The directory has a path too long for one.
+    pub fn new(lab: &Lab) -> Result<Self> {
+        Self::at(lab.dir().join("control"))
+    }
+
+    fn at(path: PathBuf) -> Result<Self> {
+        let listener = UnixListener::bind(&path).with_context(|| format!("listening at {}", path.display()))?;
+        Ok(Self { listener, path, ended: AtomicBool::new(false) })
+    }
+
+    /// By what a command finds the lab.
+    pub fn variable(&self) -> (&'static str, &Path) {
+        (VARIABLE, &self.path)
+    }
+
+    /// Does what is asked for, one after the other, until [`Control::end`].
+    pub fn serve(&self, lab: &mut Lab) {
+        self.serve_by(|event, host| event.happen(lab, host));
+    }
+
+    fn serve_by(&self, mut happen: impl FnMut(Event, &str) -> Result<()>) {
+        for stream in self.listener.incoming().filter_map(std::io::Result::ok) {
+            if self.ended.load(Ordering::Acquire) {
+                break;
+            }
+            let answer = asked(&stream).and_then(|(event, host)| happen(event, &host));
+            let answer = answer.map_or_else(|error| format!("{error:#}").replace('\n', " "), |()| "ok".to_owned());
+            // Who has gone away does not want to know.
+            let _ = writeln!(&stream, "{answer}");
+        }
+    }
+
+    /// Ends [`Control::serve`]: nothing is asked any more.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        // It waits for somebody to connect.
+        drop(UnixStream::connect(&self.path));
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn asked(stream: &UnixStream) -> Result<(Event, String)> {
+    stream.set_read_timeout(Some(SAY_MAX))?;
+    let said = line(stream)?;
+    let (word, host) = said.split_once(' ').with_context(|| format!("`{said}` is no event and host"))?;
+    let event = Event::ALL.into_iter().find(|event| event.word() == word);
+    Ok((event.with_context(|| format!("`{word}` does not happen to hosts"))?, host.to_owned()))
+}
+
+fn line(stream: &UnixStream) -> Result<String> {
+    let mut said = String::new();
+    BufReader::new(stream).take(LINE_MAX).read_line(&mut said)?;
+    ensure!(said.ends_with('\n'), "the lab has ended");
+    said.pop();
+    Ok(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_happens_and_why_not_is_told_until_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let control = Control::at(dir.path().join("control")).unwrap();
+        let asks = |said: &str| {
+            let mut stream = UnixStream::connect(&control.path).unwrap();
+            writeln!(stream, "{said}").unwrap();
+            line(&stream).unwrap()
+        };
+        let mut happened = Vec::new();
+        std::thread::scope(|scope| {
+            let happen = |event, host: &str| {
+                ensure!(host != "nobody", "no host {host};\nthere is iod0");
+                happened.push((event, host.to_owned()));
+                Ok(())
+            };
+            scope.spawn(|| control.serve_by(happen));
+            let answers = Event::ALL.map(|event| asks(&format!("{event} iod0")));
+            let refused = ["kill nobody", "burn iod0", "kill"].map(asks);
+            control.end();
+            assert!(answers.iter().all(|answer| answer == "ok"), "{answers:?}");
+            assert_eq!(refused[0], "no host nobody; there is iod0");
+            assert!(refused[1].contains("burn") && refused[2].contains("no event"), "{refused:?}");
+        });
+        assert_eq!(happened, Event::ALL.map(|event| (event, "iod0".to_owned())));
+    }
+}

@@ -1,0 +1,55 @@
+//! What can happen to hosts, by a command of whatever runs in the lab.
+#![cfg(target_os = "linux")]
+
+mod harness;
+
+use std::process::{Command, Output};
+
+fn netlab(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_braid-netlab"));
+    command.args(arguments).env("BRAID_BIN", harness::braid().path()).env_remove("BRAID_LAB");
+    command.output().unwrap()
+}
+
+/// A file that is read while a host is well, and is not while something happens to it.
+const SCRIPT: &str = r#"
+set -eu
+cd "$(mktemp -d -p "$(dirname "$BRAID_LAB")")"
+echo content > file
+braid put file /file
+# Slow answers of a busy machine are waited for; one that never comes is none.
+reads() { for try in $(seq 20); do braid --timeout 60s cat /file | cmp - file && return; sleep 0.5; done; return 1; }
+reads_not() { if braid --timeout 3s cat /file >/dev/null 2>&1; then echo "read while: $1"; exit 9; fi; }
+reads
+braid-netlab partition iod0; reads_not partition
+braid-netlab heal iod0; reads
+braid-netlab kill iod0; reads_not kill
+braid-netlab restart iod0; reads
+braid-netlab stop iod0; reads_not stop
+braid-netlab resume iod0; reads
+braid-netlab partition client0; reads_not cut-off
+braid-netlab heal client0; reads
+if braid-netlab kill client0 2>why; then exit 8; fi
+grep -q "no daemon is on a host client0" why
+if braid-netlab partition nobody 2>why; then exit 7; fi
+grep -q "no host nobody; there are mds, iod0, client0" why
+echo "all of it"
+"#;
+
+#[test]
+fn a_partition_and_a_dead_or_hanging_host_are_one_command_and_so_is_their_end() {
+    if harness::unable() {
+        return;
+    }
+    let output = netlab(&["--iods", "1", "run", "sh", "-c", SCRIPT]);
+    let [said, errors] = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes));
+    assert!(output.status.success() && said.ends_with("all of it\n"), "{}: {said}{errors}", output.status);
+}
+
+#[test]
+fn outside_of_a_lab_nothing_happens_and_it_is_said_how_to_get_one() {
+    let output = netlab(&["kill", "iod0"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("kill iod0: not in a lab; try: cargo xtask netlab shell"), "{said}");
+}
