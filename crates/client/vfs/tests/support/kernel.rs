@@ -7,7 +7,7 @@ use std::{
 
 use braid_vfs::{Access, Consistency, FileHandle, FileIndex, Keeper, OpenAs, Options, Vfs, WriteAs};
 
-use super::Cluster;
+use super::{Cluster, wait_for};
 
 pub const PAGE: u64 = 4096;
 /// What it has room for of a file.
@@ -99,6 +99,20 @@ impl Mount {
 
     pub fn open(&self, file: FileIndex, access: Access) -> FileHandle {
         self.vfs.open(file, OpenAs::from(access)).unwrap().handle
+    }
+
+    /// Opens a file for reading, as often as it takes for its pages to be kept: what another had is given back a little later.
+    pub fn open_keeping(&self, file: FileIndex) -> FileHandle {
+        let mut kept = None;
+        wait_for(|| {
+            let opened = self.vfs.open(file, OpenAs::from(Access::READ)).unwrap();
+            match opened.keeps_data {
+                true => kept = Some(opened.handle),
+                false => self.vfs.release(opened.handle, None).unwrap(),
+            }
+            kept.is_some()
+        });
+        kept.unwrap()
     }
 
     pub fn read(&self, handle: FileHandle, at: u64) -> u64 {
