@@ -256,6 +256,12 @@ impl Vfs {
         Ok(())
     }
 
+    /// What a name that is about to be moved to this directory may be remembered under there, by a keeper that moves by itself what it
+    /// remembers: once the rename is done, it looks by [`Vfs::hand_out`] whether it may.
+    pub fn keep_names(&self, directory: FileIndex) -> Keep {
+        Keep { name: self.holder.held_promise(directory), attributes: None }
+    }
+
     /// Hands something out: `give` is told what of it may be remembered, and must have handed it out when it returns.
     pub fn hand_out<R>(&self, keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
         if keep.name.is_none() && keep.attributes.is_none() {

@@ -13,7 +13,7 @@ use std::{
 use braid_client::{AttributeChanges, Attributes, Client};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, FileHandle, FileIndex, FileKind, Keeper, Known, Looked, NewFile, RenameMode, Status, Vfs, WriteAs,
+    Access, FileHandle, FileIndex, FileKind, Keep, Keeper, Known, Looked, NewFile, RenameMode, Status, Vfs, WriteAs,
     XattrMode,
 };
 use proptest::{prelude::*, test_runner::Config as Runs};
@@ -32,7 +32,7 @@ struct Memory {
 impl Keeper for Kernel {
     fn drop_names(&self, directory: FileIndex, files: &[FileIndex]) {
         let mut memory = self.0.lock().unwrap();
-        memory.names.clear();
+        memory.names.retain(|(of, _), _| *of != directory);
         memory.attributes.remove(&directory);
         files.iter().for_each(|file| _ = memory.attributes.remove(file));
     }
@@ -104,6 +104,15 @@ impl Mount {
                     }
                 }
             });
+        });
+    }
+
+    /// What was known of another name is now of this one, if that is promised.
+    fn move_name(&self, keep: &Keep, name: (FileIndex, Vec<u8>), leads: Option<FileIndex>) {
+        self.vfs.hand_out(keep, |kept| {
+            if kept.name && leads.is_some() {
+                self.memory(|memory| _ = memory.names.insert(name, leads));
+            }
         });
     }
 
@@ -205,18 +214,17 @@ fn take(mount: &Mount, step: &Step, directories: &[FileIndex; 3]) {
         Step::Rename { from, to, mode } => {
             let (from, to) = (at(from), at(to));
             let mode = [RenameMode::Replace, RenameMode::NoReplace, RenameMode::Exchange][usize::from(*mode)];
+            let keep = [from.0, to.0].map(|directory| vfs.keep_names(directory));
             if from != to && vfs.rename((from.0, &from.1), (to.0, &to.1), mode).is_ok() {
                 mount.changed(&[from.0, to.0]);
                 // A kernel moves what it knows, and goes on to believe the attributes.
-                mount.memory(|memory| {
-                    let (moved, replaced) = (memory.names.remove(&from), memory.names.remove(&to));
-                    moved.flatten().into_iter().for_each(|file| _ = memory.names.insert(to.clone(), Some(file)));
-                    match (mode, replaced.flatten()) {
-                        (RenameMode::Exchange, Some(file)) => _ = memory.names.insert(from.clone(), Some(file)),
-                        (_, Some(file)) => _ = memory.attributes.remove(&file),
-                        _ => {}
-                    }
-                });
+                let (moved, replaced) =
+                    mount.memory(|memory| (memory.names.remove(&from).flatten(), memory.names.remove(&to).flatten()));
+                mount.move_name(&keep[1], to, moved);
+                match mode {
+                    RenameMode::Exchange => mount.move_name(&keep[0], from, replaced),
+                    _ => mount.memory(|memory| replaced.iter().for_each(|file| _ = memory.attributes.remove(file))),
+                }
             }
         }
         Step::Link { from, to } => {

@@ -1,4 +1,4 @@
-//! What the kernel keeps is dropped when it is told, and telling it takes no directory's lock.
+//! What the kernel keeps is dropped when it is told, and what that takes along or waits for.
 #![cfg(target_os = "linux")]
 
 mod harness;
@@ -9,15 +9,15 @@ use harness::{FILE, Fate, LONG, Memory, ROOT, SUB, TestMount};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// With names and attributes that last; `None` where the kernel is too old or cannot mount.
 fn cached(open_flags: u32) -> Option<TestMount> {
     let mut memory = Memory::cached();
     memory.open_flags = open_flags;
     let mount = TestMount::new(memory)?;
-    if !mount.mounted.kernel().inc_epoch() {
-        println!("skipped: this kernel has no FUSE_NOTIFY_INC_EPOCH (7.44)");
+    if !mount.mounted.kernel().expires_names() {
+        println!("skipped: this kernel has no FUSE_EXPIRE_ONLY (7.38)");
         return None;
     }
     Some(mount)
@@ -49,30 +49,92 @@ fn pages_last_over_opens_until_they_are_invalidated() {
     assert_eq!(content(), b"other content");
 }
 
+/// Expires names in the root, and waits for it.
+fn expire(mount: &TestMount, names: &[&str]) {
+    let names = names.iter().map(|name| name.as_bytes().into()).collect();
+    mount.memory.notifier().expire_names(ROOT, names).wait_for(LONG).unwrap().unwrap();
+}
+
 #[test]
-fn names_and_absent_names_last_until_the_epoch_rises() {
+fn names_and_absent_names_last_until_they_are_expired() {
     let Some(mount) = cached(0) else { return };
     let there = |name: &str| fs::metadata(mount.path(name)).is_ok();
     assert_eq!((there("file"), there("renamed")), (true, false));
     mount.memory.set_name(FILE, "renamed");
     assert_eq!((there("file"), there("renamed")), (true, false), "from the kernel's memory");
-    mount.memory.notifier().inc_epoch().unwrap();
+    expire(&mount, &["file", "renamed"]);
     assert_eq!((there("file"), there("renamed")), (false, true));
     let asked = mount.memory.seen(opcode::LOOKUP);
     assert_eq!((there("file"), there("renamed")), (false, true));
     assert_eq!(mount.memory.seen(opcode::LOOKUP), asked, "and they last again");
 }
 
+/// Whoever looks an expired name up waits for the answer; this is called while one does.
+fn while_looked_up<R>(mount: &TestMount, name: &'static str, then: impl FnOnce() -> R) -> R {
+    mount.memory.gate.rule(move |request| match request.operation {
+        Operation::Lookup { name: asked } if asked == name.as_bytes() => Fate::Hold,
+        _ => Fate::Serve,
+    });
+    let path = mount.path(name);
+    let looks = std::thread::spawn(move || fs::metadata(path).map(drop));
+    mount.memory.gate.wait_held(1);
+    let result = then();
+    mount.memory.gate.open();
+    looks.join().unwrap().unwrap();
+    result
+}
+
+/// What /proc says of an open directory: it has " (deleted)" behind it while its name is not in the kernel's table.
+fn name_of(directory: &fs::File) -> std::path::PathBuf {
+    fs::read_link(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(directory))).unwrap()
+}
+
 #[test]
-fn a_directory_in_use_stays_the_same_over_a_new_epoch() {
+fn what_is_in_use_keeps_its_name_while_an_expired_one_is_looked_up() {
     let Some(mount) = cached(0) else { return };
-    fs::write(mount.path("sub/leaf"), "leaf").unwrap();
     let inside = fs::File::open(mount.path("sub")).unwrap();
-    let link = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&inside));
-    mount.memory.notifier().inc_epoch().unwrap();
-    assert!(fs::metadata(mount.path("sub/leaf")).is_ok());
-    assert_eq!(fs::read(format!("{link}/leaf")).unwrap(), b"leaf");
-    assert_eq!(fs::read_link(link).unwrap(), mount.path("sub"), "not marked as deleted");
+    expire(&mount, &["sub"]);
+    let seen = while_looked_up(&mount, "sub", || name_of(&inside));
+    assert_eq!((seen, name_of(&inside)), (mount.path("sub"), mount.path("sub")));
+}
+
+/// Why a recall is no new epoch.
+#[test]
+fn what_is_in_use_is_shown_as_deleted_while_a_name_of_an_earlier_epoch_is_looked_up() {
+    let Some(mount) = cached(0) else { return };
+    if mount.mounted.kernel().minor < 44 {
+        println!("skipped: this kernel has no FUSE_NOTIFY_INC_EPOCH (7.44)");
+        return;
+    }
+    let inside = fs::File::open(mount.path("sub")).unwrap();
+    mount.memory.notifier().send(notify::INC_EPOCH, &[]).unwrap();
+    let seen = while_looked_up(&mount, "sub", || name_of(&inside));
+    assert!(seen.ends_with("sub (deleted)"), "{}: the design may use epochs", seen.display());
+    assert_eq!(name_of(&inside), mount.path("sub"), "only for that moment");
+}
+
+/// What is mounted below a name that is looked up again; `None`, and the reason printed, where nothing may be mounted.
+fn mounted_below(end: impl FnOnce(&TestMount)) -> Option<bool> {
+    let mount = cached(0)?;
+    let (below, elsewhere) = (mount.path("sub"), tempfile::tempdir().unwrap());
+    fs::write(elsewhere.path().join("mark"), "").unwrap();
+    if let Err(error) = rustix::mount::mount_bind(elsewhere.path(), &below) {
+        println!("skipped: nothing may be mounted here: {error}");
+        return None;
+    }
+    end(&mount);
+    fs::metadata(&below).unwrap();
+    let stays = below.join("mark").exists();
+    let _ = rustix::mount::unmount(&below, rustix::mount::UnmountFlags::DETACH);
+    Some(stays)
+}
+
+#[test]
+fn what_is_mounted_below_an_expired_name_stays_and_a_new_epoch_unmounts_it() {
+    let Some(stays) = mounted_below(|mount| expire(mount, &["sub"])) else { return };
+    assert!(stays, "the mount below an expired name is gone");
+    let stays = mounted_below(|mount| _ = mount.memory.notifier().send(notify::INC_EPOCH, &[])).unwrap();
+    assert!(!stays, "a new epoch unmounts nothing: the design may use it");
 }
 
 #[test]
@@ -114,10 +176,10 @@ fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
     false
 }
 
-/// INVAL_ENTRY takes the directory's lock, which a create in this kernel holds while its answer is
-/// waited for. A recall that did so would wait for a create that waits for another machine's recall.
+/// Expiring a name takes the directory's lock, which a create in this kernel holds while its answer is waited for. So who recalls does
+/// not wait for it longer than it wants.
 #[test]
-fn a_create_that_waits_stops_inval_entry_and_neither_inc_epoch_nor_inval_inode() {
+fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor_pages() {
     let Some(mount) = cached(0) else { return };
     assert!(fs::metadata(mount.path("sub")).is_ok());
     mount.memory.gate.rule(|request| match request.operation {
@@ -129,20 +191,18 @@ fn a_create_that_waits_stops_inval_entry_and_neither_inc_epoch_nor_inval_inode()
     mount.memory.gate.wait_held(1);
 
     let notifier = mount.memory.notifier().clone();
-    notifier.inc_epoch().unwrap();
     notifier.inval_attributes(ROOT).unwrap();
     notifier.inval_inode(ROOT, 0, 0).unwrap();
     notifier.inval_attributes(SUB).unwrap();
+    let expiring = notifier.expire_names(ROOT, vec![b"sub".as_slice().into()]);
+    assert!(expiring.wait_for(Duration::from_millis(100)).is_none(), "it went on beside a create: the design may wait");
     assert_eq!(mount.memory.gate.held(), 1, "the create still waits");
-
-    // fuse_notify_inval_entry_out: parent, length of the name, flags; the name with NUL.
-    let mut payload = ROOT.to_ne_bytes().to_vec();
-    payload.extend(3u32.to_ne_bytes().into_iter().chain([0; 4]).chain(*b"sub\0"));
-    let (thread, done) = beside(move || notifier.send(notify::INVAL_ENTRY, &payload).unwrap_or_default());
-    assert!(is_stuck(thread, &done), "INVAL_ENTRY went on beside a create: the design may use it");
+    let asked = mount.memory.seen(opcode::LOOKUP);
     mount.memory.gate.open();
-    done.recv_timeout(LONG).unwrap();
+    expiring.wait_for(LONG).unwrap().unwrap();
     create.join().unwrap().unwrap();
+    assert!(fs::metadata(mount.path("sub")).is_ok());
+    assert_eq!(mount.memory.seen(opcode::LOOKUP), asked + 1, "it is done once the create is");
 }
 
 #[test]

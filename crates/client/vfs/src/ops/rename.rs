@@ -1,15 +1,12 @@
 //! Renaming, atomic to every observer (I7).
 //!
 //! A kernel that remembers a name moves it with what it was told of it: under the promise of the directory in which it was. In
-//! another directory that promise says nothing, and where this mount does not hold that one's, nobody would tell the
-//! kernel of the name's end: it is dropped.
-
-use std::sync::Arc;
+//! another directory that promise says nothing: whoever keeps names asks for that one's before ([`Vfs::keep_names`]).
 
 use braid_client::{FileIndex, RenameMode};
 
 use super::{is_open_question, name};
-use crate::{error::Result, promise::Promise, vfs::Vfs};
+use crate::{error::Result, vfs::Vfs};
 
 impl Vfs {
     /// Renames; what happens to something that has the new name is in `mode`.
@@ -36,24 +33,9 @@ impl Vfs {
         }
         done?;
         let exchanges = mode == RenameMode::Exchange;
-        self.drop_moved_names([from.0, to.0], &promises, exchanges);
         for file in self.holder.cache.rename(from, to, exchanges, &promises) {
             self.holder.drop_attributes(file);
         }
         Ok(())
-    }
-
-    /// Before the call is answered: what the kernel moves then is what it had when it called, and is gone with this. A promise
-    /// that was held then, and ended meanwhile, took it along.
-    fn drop_moved_names(&self, [from, to]: [FileIndex; 2], held: &[Option<Arc<Promise>>; 2], exchanges: bool) {
-        if from == to {
-            return;
-        }
-        if held[1].is_none() {
-            self.holder.forget(to);
-        }
-        if exchanges && held[0].is_none() {
-            self.holder.forget(from);
-        }
     }
 }

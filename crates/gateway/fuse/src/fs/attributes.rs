@@ -22,7 +22,7 @@ impl FileSystem {
             created: convert::time(known.attributes.btime),
             attributes: convert::attributes(&known.attributes),
         };
-        self.hand_out(&known.keep, |kept| {
+        self.vfs.hand_out(&known.keep, |kept| {
             answer.with(|reply| reply.extended_stat(&stat, convert::validity(kept.attributes)))
         })
     }
@@ -49,7 +49,7 @@ impl FileSystem {
     }
 
     fn attributes(&self, known: &Known, answer: Answer<'_>) -> Done {
-        self.hand_out(&known.keep, |kept| {
+        self.vfs.hand_out(&known.keep, |kept| {
             let valid = convert::validity(kept.attributes);
             answer.with(|reply| reply.attributes(&convert::attributes(&known.attributes), valid))
         })

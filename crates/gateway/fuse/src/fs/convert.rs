@@ -1,5 +1,7 @@
 //! Between the kernel's words and `vfs`'s.
 
+use std::time::Duration;
+
 use braid_vfs::{Attributes, FileKind, Kept, Timestamp};
 
 use crate::kernel::{self, Entry, Kind, Time, Validity};
@@ -13,13 +15,21 @@ pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
     Entry {
         node: found.file.0,
         generation: 0,
-        name_valid: validity(kept.name),
+        name_valid: name_validity(kept.name),
         attributes_valid: validity(kept.attributes),
         attributes: attributes(found),
     }
 }
 
-/// How long something is good: until it is recalled, or not at all.
+/// How long a name is good that was promised: until it is recalled, and no longer than this, should a thread of the kernel have applied
+/// the answer after that (docs/adr/0023).
+const NAME_VALID: Duration = Duration::from_secs(30);
+
+pub(super) fn name_validity(kept: bool) -> Validity {
+    if kept { Validity::For(NAME_VALID) } else { Validity::Never }
+}
+
+/// How long attributes are good: until they are recalled, or not at all.
 pub(super) fn validity(kept: bool) -> Validity {
     if kept { Validity::Always } else { Validity::Never }
 }

@@ -40,11 +40,10 @@ impl FileSystem {
         // Below 3 are the dots: the listing itself is at its beginning.
         let cookie = if offset <= PARENT { 0 } else { offset };
         let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
-        self.hand_out(&stretch.keep, |all| {
+        self.vfs.hand_out(&stretch.keep, |all| {
             for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
-                // Names are never good for longer than the listing: the kernel takes its epoch for one out of READDIRPLUS
-                // when it takes in the answer, not when it asked, so that a recall in between would be missed. It asks
-                // for the name when it needs it, and is answered from memory.
+                // Names are never good for longer than the listing: many for one that is wanted. The kernel asks for the name when it
+                // needs it, and is answered from memory.
                 let kept = Kept { name: false, attributes: kept.attributes && all.attributes };
                 if !listing.push(entry, kept) {
                     break;

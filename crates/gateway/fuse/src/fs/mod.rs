@@ -20,6 +20,7 @@ mod convert;
 mod data;
 mod directories;
 mod errors;
+mod given;
 mod keeper;
 mod locks;
 mod names;
@@ -30,15 +31,15 @@ mod settings;
 mod space;
 mod xattrs;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{Arc, OnceLock},
+    time::Instant,
 };
 
-use braid_vfs::{FileIndex, Keep, Kept, User, Vfs};
+use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::Report, keeper::KernelMemory, pipes::Pipes};
+use self::{errors::Report, given::Changing, keeper::KernelMemory, pipes::Pipes};
 use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
@@ -46,8 +47,9 @@ use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, 
 pub struct FileSystem {
     vfs: Arc<Vfs>,
     report: Report,
-    /// The kernel can be told to forget all names at once: else it is told to remember none.
-    keeps_names: AtomicBool,
+    /// What the kernel said at INIT: whether it can be told to forget names. Else it is told to remember none.
+    keeps_names: OnceLock<bool>,
+    memory: OnceLock<Arc<KernelMemory>>,
     pipes: Pipes,
 }
 
@@ -57,7 +59,7 @@ type Done = Result<(), errors::Refusal>;
 impl FileSystem {
     /// The requests of one mount, done by `vfs`.
     pub fn new(vfs: Arc<Vfs>) -> Self {
-        Self { vfs, report: Report::default(), keeps_names: AtomicBool::new(false), pipes: Pipes::default() }
+        Self { vfs, report: Report::default(), keeps_names: OnceLock::new(), memory: OnceLock::new(), pipes: Pipes::default() }
     }
 
     /// Reads of the kernel that were answered from a socket through a pipe, since the mount began.
@@ -68,13 +70,14 @@ impl FileSystem {
 
 impl Handler for FileSystem {
     fn init(&self, kernel: &KernelFeatures) -> Wanted {
-        self.keeps_names.store(kernel.inc_epoch(), Ordering::Relaxed);
+        let _ = self.keeps_names.set(kernel.expires_names());
         settings::wanted(kernel, self.vfs.consistency())
     }
 
     fn started(&self, notifier: Notifier) {
-        let memory = KernelMemory::new(notifier, self.keeps_names.load(Ordering::Relaxed));
-        if let Err(error) = self.vfs.serve(Arc::new(memory)) {
+        let keeps_names = self.keeps_names.get().is_some_and(|keeps| *keeps);
+        let memory = self.memory.get_or_init(|| Arc::new(KernelMemory::new(notifier, keeps_names)));
+        if let Err(error) = self.vfs.serve(Arc::clone(memory) as Arc<dyn Keeper>) {
             tracing::warn!(%error, "nothing is remembered of names and attributes: the mount is slower");
         }
     }
@@ -91,16 +94,62 @@ impl Handler for FileSystem {
 }
 
 impl FileSystem {
-    /// Hands something out to the kernel; `give` is told what of it may be remembered.
-    fn hand_out<R>(&self, keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
-        let keeps_names = self.keeps_names.load(Ordering::Relaxed);
-        self.vfs.hand_out(keep, |kept| give(Kept { name: kept.name && keeps_names, ..kept }))
+    /// Hands a name in a directory, and what it leads to, out to the kernel; `give` is told what of it may be remembered.
+    fn hand_out_name<R>(
+        &self,
+        (directory, name): (FileIndex, &[u8]),
+        keep: &Keep,
+        give: impl FnOnce(Kept) -> R,
+    ) -> R {
+        self.vfs.hand_out(keep, |kept| give(Kept { name: kept.name && self.note((directory, name)), ..kept }))
+    }
+
+    /// Whether a name may be given to the kernel as one to be remembered; within [`Vfs::hand_out`].
+    fn note(&self, (directory, name): (FileIndex, &[u8])) -> bool {
+        let given = self.memory.get().and_then(|memory| memory.given());
+        given.is_some_and(|given| given.note(directory, name, Instant::now()))
+    }
+
+    /// The kernel has removed a name by itself.
+    fn forget(&self, (directory, name): (FileIndex, &[u8])) {
+        if let Some(given) = self.memory.get().and_then(|memory| memory.given()) {
+            given.forget(directory, name);
+        }
+    }
+
+    /// A name that the kernel may believe in, with nobody's promise, is to be asked for from now on.
+    fn expire_later(&self, (directory, name): (FileIndex, &[u8])) {
+        if let Some(memory) = self.memory.get() {
+            memory.expire_later(directory, name);
+        }
+    }
+
+    /// For requests that the kernel sends while it holds the locks of directories.
+    fn changing(&self, node: FileIndex, operation: &Operation<'_>) -> Option<Changing<'_>> {
+        use Operation as Op;
+        let directories = match operation {
+            Op::Rename { new_parent, .. } => [node, FileIndex(*new_parent)],
+            Op::MakeDirectory { .. }
+            | Op::MakeNode { .. }
+            | Op::Symlink { .. }
+            | Op::Link { .. }
+            | Op::Unlink { .. }
+            | Op::RemoveDirectory { .. }
+            | Op::Create { .. }
+            | Op::TemporaryFile { .. }
+            | Op::SetAttributes(_)
+            | Op::SetXattr { .. }
+            | Op::RemoveXattr { .. } => [node, node],
+            _ => return None,
+        };
+        Some(self.memory.get()?.given()?.changing(directories))
     }
 
     fn dispatch(&self, request: &Request<'_>, reply: &mut Option<Reply>, call: &mut Call<'_>) -> Done {
         use Operation as Op;
         let (header, node) = (&request.header, FileIndex(request.header.node));
         let answer = Answer(reply);
+        let _changing = self.changing(node, &request.operation);
         match request.operation {
             Op::Lookup { name } => self.look_up(node, name, answer),
             Op::MakeDirectory { name, mode, umask } => {

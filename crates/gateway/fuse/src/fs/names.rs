@@ -8,9 +8,9 @@ use super::{Answer, Done, FileSystem, convert};
 impl FileSystem {
     pub(super) fn look_up(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
         match self.vfs.look_up(directory, name)? {
-            Looked::Found(known) => self.entry(&known, answer),
-            Looked::Absent(keep) => self.hand_out(&keep, |kept| match kept.name {
-                true => answer.with(|reply| reply.absent(convert::validity(true))),
+            Looked::Found(known) => self.entry((directory, name), &known, answer),
+            Looked::Absent(keep) => self.hand_out_name((directory, name), &keep, |kept| match kept.name {
+                true => answer.with(|reply| reply.absent(convert::name_validity(true))),
                 false => Err(Errno::NOENT.into()),
             }),
         }
@@ -25,7 +25,8 @@ impl FileSystem {
         umask: u32,
         answer: Answer<'_>,
     ) -> Done {
-        self.entry(&self.vfs.make_directory(user, directory, name, mode & 0o7777, umask)?, answer)
+        let made = self.vfs.make_directory(user, directory, name, mode & 0o7777, umask)?;
+        self.entry((directory, name), &made, answer)
     }
 
     pub(super) fn make_node(
@@ -37,7 +38,8 @@ impl FileSystem {
         answer: Answer<'_>,
     ) -> Done {
         let kind = convert::kind_of_mode(mode).ok_or(Errno::INVAL)?;
-        self.entry(&self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?, answer)
+        let made = self.vfs.make_node(user, directory, name, kind, mode & 0o7777, umask, device.into())?;
+        self.entry((directory, name), &made, answer)
     }
 
     pub(super) fn make_symlink(
@@ -48,20 +50,22 @@ impl FileSystem {
         target: &[u8],
         answer: Answer<'_>,
     ) -> Done {
-        self.entry(&self.vfs.make_symlink(user, directory, name, target)?, answer)
+        self.entry((directory, name), &self.vfs.make_symlink(user, directory, name, target)?, answer)
     }
 
     pub(super) fn link(&self, file: FileIndex, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
-        self.entry(&self.vfs.link(file, directory, name)?, answer)
+        self.entry((directory, name), &self.vfs.link(file, directory, name)?, answer)
     }
 
     pub(super) fn unlink(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
         self.vfs.unlink(directory, name)?;
+        self.forget((directory, name));
         answer.ok()
     }
 
     pub(super) fn remove_directory(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
         self.vfs.remove_directory(directory, name)?;
+        self.forget((directory, name));
         answer.ok()
     }
 
@@ -79,8 +83,19 @@ impl FileSystem {
             // RENAME_WHITEOUT is for the upper layer of a union, which this is not.
             _ => return Err(Errno::INVAL.into()),
         };
+        // The kernel moves what it remembers of a name by itself, and goes on to believe in it: it is to be promised where it is then,
+        // from before the rename on.
+        let keep = self.vfs.keep_names(to.0);
         self.vfs.rename(from, to, mode)?;
-        answer.ok()
+        let (done, promised) = self.hand_out_name(to, &keep, |kept| (answer.ok(), kept.name));
+        self.forget(from);
+        if !promised {
+            self.expire_later(to);
+        }
+        if mode == RenameMode::Exchange {
+            self.expire_later(from);
+        }
+        done
     }
 
     pub(super) fn read_link(&self, link: FileIndex, answer: Answer<'_>) -> Done {
@@ -88,9 +103,9 @@ impl FileSystem {
         answer.with(|reply| reply.data(&target))
     }
 
-    fn entry(&self, known: &Known, answer: Answer<'_>) -> Done {
+    fn entry(&self, name: (FileIndex, &[u8]), known: &Known, answer: Answer<'_>) -> Done {
         // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
-        self.hand_out(&known.keep, |kept| {
+        self.hand_out_name(name, &known.keep, |kept| {
             answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
         })
     }

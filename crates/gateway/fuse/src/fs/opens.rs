@@ -1,6 +1,6 @@
 //! Opening, creating, closing.
 
-use braid_vfs::{Access, FileHandle, FileIndex, NewFile, OpenAs, Opened, User};
+use braid_vfs::{Access, FileHandle, FileIndex, Kept, NewFile, OpenAs, Opened, User};
 use rustix::{fs::OFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert};
@@ -37,7 +37,7 @@ impl FileSystem {
             truncate: flags.contains(OFlags::TRUNC),
         };
         let (opened, _) = self.vfs.create(user, directory, name, &new)?;
-        self.created(&opened, answer)
+        self.hand_out_name((directory, name), &opened.known.keep, |kept| self.created(&opened, kept, answer))
     }
 
     /// A file without a name, made as if in a directory.
@@ -51,17 +51,16 @@ impl FileSystem {
     ) -> Done {
         let access = access(OFlags::from_bits_retain(flags))?;
         let opened = self.vfs.create_unnamed(user, directory, mode & 0o7777, umask, access)?;
-        self.created(&opened, answer)
+        self.vfs.hand_out(&opened.known.keep, |kept| {
+            self.created(&opened, Kept { name: false, ..kept }, answer)
+        })
     }
 
-    fn created(&self, opened: &Opened, answer: Answer<'_>) -> Done {
-        let known = &opened.known;
-        self.hand_out(&known.keep, |kept| {
-            answer.with(|reply| {
-                if reply.created(&convert::entry(&known.attributes, kept), for_kernel(opened)).is_err() {
-                    self.give_up(opened);
-                }
-            })
+    fn created(&self, opened: &Opened, kept: Kept, answer: Answer<'_>) -> Done {
+        answer.with(|reply| {
+            if reply.created(&convert::entry(&opened.known.attributes, kept), for_kernel(opened)).is_err() {
+                self.give_up(opened);
+            }
         })
     }
 

@@ -14,14 +14,14 @@ const BACKGROUND_MAX: u16 = 1024;
 ///
 /// Not wanted: `WRITEBACK_CACHE` (the kernel would own size and times, never coherent between mounts), `AUTO_INVAL_DATA`
 /// (pages go when a recall says so, not when a time stamp differs).
-/// READDIRPLUS only where the kernel remembers no names: it takes the epoch of the names in it when it reads the answer,
-/// perhaps after a recall, so they would have to go out with no validity, and take away that of names that had some.
+/// READDIRPLUS only where the kernel remembers no names: those in it would have to go out with no validity, and take away that of
+/// names that had some.
 pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wanted {
     use Features as F;
     let mut wanted = Wanted::default();
     wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
     wanted.features |= F::HANDLE_KILLPRIV_V2;
-    if !kernel.inc_epoch() {
+    if !kernel.expires_names() {
         wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
     }
     // A symbolic link's target never changes, and its index is never used for another.

@@ -10,8 +10,8 @@ pub const MINOR: u32 = 45;
 /// Oldest minor that is served: 7.31 (Linux 5.4) ended the last change to the size of a structure
 /// that everyone uses; older kernels have no `FUSE_EXPLICIT_INVAL_DATA` (7.30) either.
 pub const MINOR_OLDEST: u32 = 31;
-/// `FUSE_NOTIFY_INC_EPOCH` is understood from here on (Linux 6.16).
-pub const MINOR_INC_EPOCH: u32 = 44;
+/// `FUSE_EXPIRE_ONLY` is understood from here on (Linux 6.2); an older kernel drops the name and what is mounted below it.
+pub const MINOR_EXPIRE_ONLY: u32 = 38;
 
 /// The node of the mount's root.
 pub const ROOT: u64 = 1;
@@ -85,6 +85,8 @@ pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
     pub const INC_EPOCH: i32 = 8;
+    /// A flag of `INVAL_ENTRY` (`FUSE_EXPIRE_ONLY`).
+    pub const EXPIRE_ONLY: u32 = 1;
 }
 
 /// Which fields of a SETATTR are meant.

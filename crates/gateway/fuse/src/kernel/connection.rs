@@ -57,8 +57,9 @@ impl Connection {
         let device = Arc::new(Device::new(fd));
         let (kernel, agreed) = negotiate(&device, &*handler)?;
         tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
-        let invalidators = Invalidators::start(&device)?;
-        handler.started(Notifier::new(Arc::clone(&device), invalidators, kernel.inc_epoch()));
+        // Each with its own: names that wait for a directory keep nobody's pages waiting.
+        let (pages, names) = (Invalidators::start(&device)?, Invalidators::start(&device)?);
+        handler.started(Notifier::new(Arc::clone(&device), pages, names));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;
         Ok(Self { pool, kernel, agreed })

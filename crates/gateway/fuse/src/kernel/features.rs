@@ -134,10 +134,10 @@ pub struct KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// Whether [`super::Notifier::inc_epoch`] works. Without it names must go out with
+    /// Whether [`super::Notifier::expire_names`] works. Without it names must go out with
     /// [`super::Validity::Never`].
-    pub fn inc_epoch(&self) -> bool {
-        self.minor >= super::abi::MINOR_INC_EPOCH
+    pub fn expires_names(&self) -> bool {
+        self.minor >= super::abi::MINOR_EXPIRE_ONLY
     }
 }
 

@@ -5,8 +5,8 @@
 //!     ^                        |                                              |
 //!     |                        +── FUSE_INTERRUPT ──> Interrupt of the request|
 //!     +── writev ── Reply (may move to another thread; dropped = EIO) <───────+
-//!     +── write ─── Notifier (attributes, epoch)
-//!     +── write ─── Invalidators (pages; threads with a table of their own) <── Notifier
+//!     +── write ─── Notifier (attributes)
+//!     +── write ─── Invalidators (pages, names; threads with a table of their own) <── Notifier
 //! ```
 //!
 //! 1. Nothing here knows BraidFS; what a request means is the handler's.
@@ -42,7 +42,7 @@ pub use encode::DirectoryBuffer;
 pub use features::{Features, KernelFeatures, Wanted};
 pub use handler::{Call, Forget, Handler};
 pub use interrupt::{Interrupt, SignalGuard};
-pub use invalidator::INVALIDATORS_MAX;
+pub use invalidator::{INVALIDATORS_MAX, Invalidation};
 pub use notify::Notifier;
 pub use operation::{Forgotten, Lock, LockKind, Operation, SetAttributes, SetTime};
 pub use parse::{Dialect, Groups, Header, ParseError, Request};

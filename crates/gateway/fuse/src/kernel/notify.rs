@@ -3,20 +3,17 @@
 use super::abi::notify;
 use super::device::Device;
 use super::encode::Message;
-use super::invalidator::Invalidators;
+use super::invalidator::{Invalidation, Invalidators, Work};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
 
 /// Drops what the kernel keeps. Any thread may call, also one that serves a request.
-///
-/// There is no way to drop a single name: `FUSE_NOTIFY_INVAL_ENTRY` takes the directory's lock, which a
-/// create in this kernel holds while it may wait for another machine's recall (docs/adr/0010).
 #[derive(Clone, Debug)]
 pub struct Notifier {
     device: Arc<Device>,
-    invalidators: Arc<Invalidators>,
-    inc_epoch: bool,
+    pages: Arc<Invalidators>,
+    names: Arc<Invalidators>,
 }
 
 /// `fuse_notify_inval_inode_out`.
@@ -30,8 +27,8 @@ pub(super) struct Range {
 }
 
 impl Notifier {
-    pub(super) fn new(device: Arc<Device>, invalidators: Invalidators, inc_epoch: bool) -> Self {
-        Self { device, invalidators: Arc::new(invalidators), inc_epoch }
+    pub(super) fn new(device: Arc<Device>, pages: Invalidators, names: Invalidators) -> Self {
+        Self { device, pages: Arc::new(pages), names: Arc::new(names) }
     }
 
     /// Drops a node's attributes and ACLs. Takes no lock.
@@ -51,7 +48,7 @@ impl Notifier {
             return Ok(());
         };
         let length = i64::try_from(length).ok().filter(|length| start.checked_add(*length).is_some()).unwrap_or(0);
-        self.invalidators.drop_pages(Range { node, offset: start, length })
+        self.pages.begin(Work::Pages(Range { node, offset: start, length })).wait()
     }
 
     /// As `FUSE_NOTIFY_INVAL_INODE`, by this thread: drops attributes and ACLs, and where the offset is not negative the pages from
@@ -61,13 +58,14 @@ impl Notifier {
         invalidate(&self.device, Range { node, offset, length })
     }
 
-    /// Every name that went out before now is asked for anew before it is used. Takes no lock.
-    /// EOPNOTSUPP where [`super::KernelFeatures::inc_epoch`] is false.
-    pub fn inc_epoch(&self) -> Result<(), Errno> {
-        if !self.inc_epoch {
-            return Err(Errno::OPNOTSUPP);
-        }
-        self.device.send(Message::new(0, notify::INC_EPOCH))
+    /// Begins to expire names in a directory: each is asked for before it is used again, and what it leads to stays what it
+    /// was, if the answer is the same (`FUSE_EXPIRE_ONLY`): a working directory, a running program, what is mounted there.
+    ///
+    /// Takes the directory's lock, which a create of this kernel holds that waits for its answer: so it is done by a thread of its
+    /// own, and the caller waits as long as it likes. An answer that is being written goes on being valid: what looks a
+    /// known name up again applies it without a lock. Only where [`super::KernelFeatures::expires_names`].
+    pub fn expire_names(&self, directory: u64, names: Vec<Box<[u8]>>) -> Invalidation {
+        self.names.begin(Work::Names(directory, names))
     }
 
     /// Any notification, as bytes (`abi::notify`).
@@ -79,9 +77,20 @@ impl Notifier {
 pub(super) fn invalidate(device: &Device, range: Range) -> Result<(), Errno> {
     let mut message = Message::new(0, notify::INVAL_INODE);
     message.u64(range.node).i64(range.offset).i64(range.length);
-    match device.send(message) {
-        // The kernel does not have the node.
-        Err(Errno::NOENT) => Ok(()),
-        result => result,
+    if_there(device.send(message))
+}
+
+/// `fuse_notify_inval_entry_out`, and the name with its NUL.
+pub(super) fn expire(device: &Device, directory: u64, name: &[u8]) -> Result<(), Errno> {
+    let mut message = Message::new(0, notify::INVAL_ENTRY);
+    message.u64(directory).u32(u32::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?).u32(notify::EXPIRE_ONLY);
+    if_there(device.send_data(message, &[IoSlice::new(name), IoSlice::new(&[0])]))
+}
+
+/// What the kernel does not have needs no telling.
+fn if_there(told: Result<(), Errno>) -> Result<(), Errno> {
+    match told {
+        Err(Errno::NOENT | Errno::NOTDIR) => Ok(()),
+        told => told,
     }
 }

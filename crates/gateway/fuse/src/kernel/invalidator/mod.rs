@@ -1,41 +1,42 @@
-//! Threads that do nothing but drop pages: the only ones of a mount that the kernel may hold.
+//! Threads that do nothing but drop pages and expire names: the only ones of a mount that the kernel may hold.
 //!
 //! ```text
-//!   any thread ── drop_pages ──> queue ──> invalidator ── write ──> its own clone of /dev/fuse
-//!        ^ waits on a condition,              |  in D state while a page is locked by a READ
-//!        | and can be killed                  |  that this mount has not answered
+//!   any thread ── work ──> queue ──> invalidator ── write ──> its own clone of /dev/fuse
+//!        ^ waits on a condition,              |  in D state while a page is locked by a READ, or a directory
+//!        | and can be killed                  |  by a change, that this mount has not answered
 //!        +──────────── result ────────────────+  (bounded: INVALIDATORS_MAX)
 //! ```
 //!
-//! The kernel waits for a locked page without listening to signals. A thread that it holds there outlives a SIGKILL of
+//! The kernel waits for a locked page or directory without listening to signals. A thread that it holds there outlives a SIGKILL of
 //! its process, and would keep the process's descriptors open: the kernel ends the requests that were read from a
 //! device when that device is closed, so the READ, the invalidation and the program that reads would wait
 //! for each other for ever (I8). Hence:
 //!
-//! 1. Pages are dropped by invalidators alone; every other thread of the mount ends when it is killed.
+//! 1. Such work is done by invalidators alone; every other thread of the mount ends when it is killed.
 //! 2. An invalidator has a descriptor table of its own, in which there is one clone of the device and nothing else. When the
 //!    process is killed, the table of all others is closed: what was read from its device ends, pages are unlocked,
 //!    the invalidator goes on and ends, its clone is closed as the last, and the connection is aborted.
 //! 3. What was not read yet, or is asked for anew in that moment, is not ended so: another process must do it, by
 //!    [`Abort`](super::mount::Abort) (`braid mount` has one).
-//! 4. A mount has one invalidator from its beginning, so that pages can be dropped whatever the process lacks later.
+//! 4. A mount has one invalidator of each kind from its beginning, so that they go on whatever the process lacks later.
 
 mod table;
 
 use super::device::Device;
-use super::notify::{Range, invalidate};
+use super::notify::{Range, expire, invalidate};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::{fmt, io, thread};
 
 /// Threads at most. Each that the kernel holds keeps a lease waiting, of which a client carries out a few at once.
 pub const INVALIDATORS_MAX: usize = 8;
 /// Jobs that wait for a thread; who comes later waits for room.
 const JOBS_MAX: usize = 256;
-/// A message of 56 bytes is all that they make.
+/// A message of 56 bytes and a name is all that they make.
 const STACK_BYTES: usize = 256 << 10;
 
 /// The threads of one mount; they end with it.
@@ -60,8 +61,19 @@ struct Queue {
     over: bool,
 }
 
+/// What is done for one caller.
+pub(super) enum Work {
+    Pages(Range),
+    /// These names in a directory.
+    Names(u64, Vec<Box<[u8]>>),
+}
+
+/// What was begun.
+#[derive(Debug)]
+pub struct Invalidation(Arc<Job>);
+
 struct Job {
-    range: Range,
+    work: Work,
     result: Mutex<Option<Result<(), Errno>>>,
     done: Condvar,
 }
@@ -75,16 +87,16 @@ impl Invalidators {
         Ok(invalidators)
     }
 
-    /// Waits until the kernel has dropped them.
-    pub(super) fn drop_pages(&self, range: Range) -> Result<(), Errno> {
-        let job = Arc::new(Job { range, result: Mutex::default(), done: Condvar::new() });
+    /// Has it done by one of the threads.
+    pub(super) fn begin(&self, work: Work) -> Invalidation {
+        let job = Arc::new(Job { work, result: Mutex::default(), done: Condvar::new() });
         if self.shared.put(&job)
             && let Err(error) = self.spawn()
         {
             self.shared.lock().threads -= 1;
             tracing::warn!(%error, "no thread for another invalidation: it waits for the others");
         }
-        job.wait()
+        Invalidation(job)
     }
 
     /// Returns when the thread needs nothing of this process's table any more.
@@ -155,25 +167,48 @@ impl Shared {
 
     fn serve(&self, device: &Device) {
         while let Some(job) = self.take() {
-            job.finish(invalidate(device, job.range));
+            job.finish(job.work.carry_out(device));
         }
     }
 }
 
-impl Job {
-    fn finish(&self, result: Result<(), Errno>) {
-        *self.result.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        self.done.notify_one();
+impl Work {
+    fn carry_out(&self, device: &Device) -> Result<(), Errno> {
+        match self {
+            Self::Pages(range) => invalidate(device, *range),
+            Self::Names(directory, names) => names.iter().try_for_each(|name| expire(device, *directory, name)),
+        }
+    }
+}
+
+impl Invalidation {
+    /// Waits until it is done.
+    pub(super) fn wait(&self) -> Result<(), Errno> {
+        let result = self.0.done.wait_while(self.0.result(), |result| result.is_none());
+        result.unwrap_or_else(PoisonError::into_inner).unwrap_or(Ok(()))
     }
 
-    fn wait(&self) -> Result<(), Errno> {
-        let mut result = self.result.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            match *result {
-                Some(result) => return result,
-                None => result = self.done.wait(result).unwrap_or_else(PoisonError::into_inner),
-            }
-        }
+    /// Waits no longer than this; `None`: it goes on. ENODEV and the like: the mount is over.
+    pub fn wait_for(&self, time: Duration) -> Option<Result<(), Errno>> {
+        let waited = self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
+        *waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Job").field("result", &*self.result()).finish_non_exhaustive()
+    }
+}
+
+impl Job {
+    fn result(&self) -> MutexGuard<'_, Option<Result<(), Errno>>> {
+        self.result.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn finish(&self, result: Result<(), Errno>) {
+        *self.result() = Some(result);
+        self.done.notify_one();
     }
 }
 
@@ -182,8 +217,8 @@ mod tests {
     use super::*;
 
     fn job() -> Arc<Job> {
-        let range = Range { node: 1, offset: 0, length: 0 };
-        Arc::new(Job { range, result: Mutex::default(), done: Condvar::new() })
+        let work = Work::Pages(Range { node: 1, offset: 0, length: 0 });
+        Arc::new(Job { work, result: Mutex::default(), done: Condvar::new() })
     }
 
     #[test]
@@ -233,9 +268,11 @@ mod tests {
         let job = job();
         let waiter = thread::spawn({
             let job = Arc::clone(&job);
-            move || job.wait()
+            move || Invalidation(job).wait()
         });
+        assert_eq!(Invalidation(Arc::clone(&job)).wait_for(Duration::from_millis(1)), None);
         job.finish(Err(Errno::NODEV));
         assert_eq!(waiter.join().unwrap(), Err(Errno::NODEV));
+        assert_eq!(Invalidation(job).wait_for(Duration::ZERO), Some(Err(Errno::NODEV)));
     }
 }

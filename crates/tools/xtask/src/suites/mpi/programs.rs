@@ -109,10 +109,7 @@ impl Program {
     /// Why it cannot be run on an MPI, if so.
     pub fn cannot(&self, mpi: &str) -> Option<&'static str> {
         let lacks = mpi == "openmpi" && self.suite() == "romio" && NEEDS_LB.contains(&self.name);
-        // Seen in 4 of 18 runs; not understood yet (docs/conformance.md).
-        let crashes = mpi == "openmpi" && self.suite() == "io" && self.name == "async";
-        let why = "one run of five crashes in Open MPI's MPI_File_open of /dev/null, where the shim opens a handle: cause not found";
-        lacks.then_some("it uses MPI_LB, which Open MPI does not have").or(crashes.then_some(why))
+        lacks.then_some("it uses MPI_LB, which Open MPI does not have")
     }
 
     /// The arguments that name a file.

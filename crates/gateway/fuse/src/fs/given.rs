@@ -1,0 +1,192 @@
+//! Names that the kernel was given as ones to be remembered: by these it is told to forget. docs/adr/0023.
+//!
+//! Invariants: (1) a name is noted before the answer that gives it is written, within [`braid_vfs::Vfs::hand_out`], so that a recall finds it;
+//! (2) a directory that another mount has just changed gives none for a while: where several change and look, a recall has nothing to wait
+//! for; (3) what is noted and what waits is bounded (I9): beyond it nothing is given.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use braid_vfs::FileIndex;
+
+/// So long after a recall no name of the directory is given.
+const QUIET: Duration = Duration::from_secs(1);
+/// Names at most, about 100 bytes each; `vfs` remembers fewer, and gives up whole directories before.
+const NAMES_MAX: usize = 524_288;
+/// Recalls that are remembered at most.
+const RECALLED_MAX: usize = 65_536;
+
+/// The names of one mount.
+#[derive(Debug, Default)]
+pub(super) struct Given(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    directories: HashMap<FileIndex, Names>,
+    names: usize,
+    recalled: HashMap<FileIndex, Instant>,
+    /// Changes of directories whose requests the kernel waits for: it holds their locks meanwhile.
+    changing: HashMap<FileIndex, usize>,
+}
+
+#[derive(Debug)]
+struct Names {
+    names: HashSet<Box<[u8]>>,
+    last: Instant,
+}
+
+/// What a directory had given.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) names: Vec<Box<[u8]>>,
+    /// When the last was.
+    pub(super) last: Instant,
+}
+
+/// The kernel waits for a change of these directories.
+#[derive(Debug)]
+pub(super) struct Changing<'g> {
+    given: &'g Given,
+    directories: [FileIndex; 2],
+}
+
+impl Given {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes a name that is about to be given; whether it may be.
+    pub(super) fn note(&self, directory: FileIndex, name: &[u8], now: Instant) -> bool {
+        let mut state = self.state();
+        let State { directories, names, recalled, .. } = &mut *state;
+        if let Some(at) = recalled.get(&directory) {
+            if now.saturating_duration_since(*at) < QUIET {
+                return false;
+            }
+            recalled.remove(&directory);
+        }
+        let found = directories.entry(directory).or_insert_with(|| Names { names: HashSet::new(), last: now });
+        if !found.names.contains(name) {
+            if *names >= NAMES_MAX {
+                return false;
+            }
+            *names += 1;
+            found.names.insert(name.into());
+        }
+        found.last = now;
+        true
+    }
+
+    /// The kernel has the name no more.
+    pub(super) fn forget(&self, directory: FileIndex, name: &[u8]) {
+        let mut state = self.state();
+        if state.directories.get_mut(&directory).is_some_and(|found| found.names.remove(name)) {
+            state.names -= 1;
+        }
+    }
+
+    /// What the kernel is to forget of a directory, which gives nothing for a while.
+    pub(super) fn take(&self, directory: FileIndex, now: Instant) -> Option<Taken> {
+        let mut state = self.state();
+        if state.recalled.len() >= RECALLED_MAX {
+            state.recalled.retain(|_, at| now.saturating_duration_since(*at) < QUIET);
+        }
+        if state.recalled.len() < RECALLED_MAX {
+            state.recalled.insert(directory, now);
+        }
+        let Names { names, last } = state.directories.remove(&directory)?;
+        state.names -= names.len();
+        (!names.is_empty()).then(|| Taken { names: names.into_iter().collect(), last })
+    }
+
+    /// A request that changes these directories (the same twice, if it is one) has come; until what comes back is dropped.
+    pub(super) fn changing(&self, directories: [FileIndex; 2]) -> Changing<'_> {
+        let mut state = self.state();
+        directories.iter().for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
+        Changing { given: self, directories }
+    }
+
+    /// Whether the kernel waits for a change of the directory, and so holds its lock.
+    pub(super) fn is_changing(&self, directory: FileIndex) -> bool {
+        self.state().changing.contains_key(&directory)
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let mut state = self.given.state();
+        for directory in self.directories {
+            match state.changing.get_mut(&directory) {
+                Some(count) if *count > 1 => *count -= 1,
+                _ => _ = state.changing.remove(&directory),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: FileIndex = FileIndex(7);
+    const OTHER: FileIndex = FileIndex(8);
+
+    fn names(taken: Option<Taken>) -> Vec<Box<[u8]>> {
+        let mut names = taken.map(|taken| taken.names).unwrap_or_default();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_recall_finds_each_name_of_its_directory_once() {
+        let (given, now) = (Given::default(), Instant::now());
+        for (directory, name) in [(ONE, b"a"), (ONE, b"b"), (ONE, b"a"), (OTHER, b"c")] {
+            assert!(given.note(directory, name, now));
+        }
+        given.forget(ONE, b"b");
+        given.forget(ONE, b"b");
+        assert_eq!(names(given.take(ONE, now)), [b"a".as_slice().into()]);
+        assert!(given.take(ONE, now).is_none());
+        assert_eq!(given.state().names, 1, "the other directory's");
+    }
+
+    #[test]
+    fn a_directory_that_was_recalled_gives_nothing_for_a_while() {
+        let (given, now) = (Given::default(), Instant::now());
+        assert!(given.take(ONE, now).is_none());
+        assert!(!given.note(ONE, b"a", now + QUIET / 2));
+        assert!(given.note(OTHER, b"a", now));
+        assert!(given.note(ONE, b"a", now + QUIET));
+    }
+
+    #[test]
+    fn recalls_that_are_remembered_are_bounded_and_those_that_matter_no_more_go_first() {
+        let (given, now) = (Given::default(), Instant::now());
+        (0..2 * RECALLED_MAX as u64).for_each(|number| drop(given.take(FileIndex(number), now)));
+        assert_eq!(given.state().recalled.len(), RECALLED_MAX);
+        given.take(OTHER, now + QUIET);
+        assert_eq!(given.state().recalled.len(), 1);
+    }
+
+    #[test]
+    fn no_more_names_are_given_than_can_be_noted() {
+        let (given, now) = (Given::default(), Instant::now());
+        given.state().names = NAMES_MAX - 1;
+        assert!(given.note(ONE, b"a", now));
+        assert!(!given.note(ONE, b"b", now));
+        assert!(given.note(ONE, b"a", now), "that one is noted");
+    }
+
+    #[test]
+    fn a_directory_is_being_changed_until_the_last_request_is_done() {
+        let given = Given::default();
+        let (first, second) = (given.changing([ONE, ONE]), given.changing([ONE, OTHER]));
+        drop(first);
+        assert!(given.is_changing(ONE) && given.is_changing(OTHER));
+        drop(second);
+        assert!(!given.is_changing(ONE) && !given.is_changing(OTHER));
+    }
+}
