@@ -184,6 +184,22 @@ fn a_server_that_swallows_every_answer_is_given_up_at_the_deadline() {
 }
 
 #[test]
+fn a_server_that_bade_to_ask_again_is_not_said_to_be_silent() {
+    use Fault::{Refused, ReplyLate};
+    let again = Refused(Status::TryAgain);
+    for (faults, is_silent) in
+        [([ReplyLate, ReplyLate, again, ReplyLate], false), ([again, ReplyLate, ReplyLate, ReplyLate], true)]
+    {
+        let fake = Fake::striped();
+        let file = open(&fake);
+        faults.into_iter().for_each(|fault| fake.fault(mds::Stat::OP, fault));
+        let error = block_on(file.attributes()).unwrap_err();
+        assert!(error.status() == Status::Unreachable && error.was_given_up(), "{error}");
+        assert_eq!(error.to_string().contains("did not answer"), is_silent, "{error}");
+    }
+}
+
+#[test]
 fn a_daemon_that_comes_back_in_time_is_not_noticed() {
     let fake = Fake::striped();
     let file = open(&fake);

@@ -3,29 +3,13 @@
 mod support;
 
 use std::{
-    sync::{Arc, Mutex, Weak, mpsc},
     thread,
     time::{Duration, Instant},
 };
 
-use braid_client::{Config, LeaseHolder, LeaseMode};
+use braid_client::Config;
 use braid_vfs::{FileIndex, Looked, Vfs};
-use support::{Cluster, ROOT, USER, new_file};
-
-/// A client that does not give its leases back until it is let.
-struct Stuck(Mutex<mpsc::Receiver<()>>);
-
-impl LeaseHolder for Stuck {
-    fn recall_names(&self, _: FileIndex) {
-        let _ = self.0.lock().unwrap().recv();
-    }
-
-    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
-        LeaseMode::None
-    }
-
-    fn lost_all(&self) {}
-}
+use support::{Cluster, ROOT, Stuck, USER, new_file};
 
 /// Names that a mount lists, and whether a kernel is told to remember any.
 fn listed(vfs: &Vfs, directory: FileIndex) -> (Vec<Vec<u8>>, bool) {
@@ -58,9 +42,8 @@ fn is_made_late(
         vfs.release(opened.handle, None).unwrap();
     }
     assert_eq!(listed(vfs, directory).0.len(), usize::from(!is_made));
-    let (stuck, (let_go, wait)) = (cluster.client(), mpsc::channel());
-    let holder = Arc::new(Stuck(Mutex::new(wait)));
-    stuck.leases().serve(Arc::downgrade(&holder) as Weak<dyn LeaseHolder>).unwrap();
+    let stuck = cluster.client();
+    let (_holder, let_go) = Stuck::serve(&stuck);
     stuck.leases().ask_names(directory).unwrap().expect("nothing is in the way");
     if change(vfs, directory) {
         return false;

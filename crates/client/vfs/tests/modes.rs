@@ -2,14 +2,11 @@
 
 mod support;
 
-use std::{
-    sync::{Arc, Mutex, Weak, mpsc},
-    thread,
-};
+use std::thread;
 
-use braid_client::{Client, Deny, LeaseHolder, LeaseMode, OpenOptions, Rights, Status};
+use braid_client::{Client, Deny, OpenOptions, Rights, Status};
 use braid_vfs::{Access, FileIndex, Looked, OpenAs, Opened, Vfs, WriteAs};
-use support::{Cluster, ROOT, create};
+use support::{Cluster, ROOT, Stuck, create};
 
 fn open(vfs: &Vfs, file: FileIndex, access: Access) -> braid_vfs::Result<Opened> {
     vfs.open(file, OpenAs::from(access))
@@ -100,28 +97,11 @@ fn a_mount_writes_and_cuts_nothing_while_writing_is_denied() {
     open(&mount, file, Access::WRITE).unwrap();
 }
 
-/// A client that does not give its leases back until it is let.
-struct Stuck(Mutex<mpsc::Receiver<()>>);
-
-impl LeaseHolder for Stuck {
-    fn recall_names(&self, _: FileIndex) {
-        let _ = self.0.lock().unwrap().recv();
-    }
-
-    fn recall_data(&self, _: FileIndex, _: LeaseMode) -> LeaseMode {
-        LeaseMode::None
-    }
-
-    fn lost_all(&self) {}
-}
-
 #[test]
 fn what_a_client_denied_that_does_not_answer_ends_when_it_is_fenced() {
     let cluster = Cluster::start(1);
     let (stuck, client) = (cluster.client(), cluster.client());
-    let (let_go, wait) = mpsc::channel();
-    let holder = Arc::new(Stuck(Mutex::new(wait)));
-    stuck.leases().serve(Arc::downgrade(&holder) as Weak<dyn LeaseHolder>).unwrap();
+    let (_holder, let_go) = Stuck::serve(&stuck);
     let options = OpenOptions::new().write(true).create(true).deny(Deny::ALL);
     let denies = stuck.open("/f", &options).unwrap();
     denies.write_at(b"what it was", 0).unwrap();

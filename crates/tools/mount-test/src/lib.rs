@@ -3,7 +3,7 @@
 //! ```text
 //!   cli ──┬── fsx       random operations on one file, against an image
 //!         ├── history   concurrent calls, against every order that coherence allows
-//!         ├── locks, append, mapped, consistency   several processes on several mounts
+//!         ├── locks, append, mapped, in_use, consistency   several processes on several mounts
 //!         ├── programs, pjdfstest     those of others
 //!         └── suite ─┬─ stage   a cluster of processes, mounted twice, of which any may be killed
 //!                    └─ space, power, crowd   each on a cluster of its own (yard): full disks, lost power, many names
@@ -18,6 +18,7 @@ mod consistency;
 mod crowd;
 mod fsx;
 mod history;
+mod in_use;
 mod locks;
 mod mapped;
 mod mapping;

@@ -15,7 +15,7 @@ use crate::{
     consistency, crowd,
     fsx::{self, FsxArgs},
     history::{self, HistoryArgs},
-    locks, mapped, pjdfstest, power, programs, quota, space,
+    in_use, locks, mapped, pjdfstest, power, programs, quota, space,
     stage::{Stage, kill, mount::Mount},
     yard::{self, OwnCase, Yard},
 };
@@ -43,7 +43,7 @@ pub struct SuiteArgs {
     /// The long form
     #[arg(long)]
     full: bool,
-    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, programs, consistency, quota, pjdfstest,
+    /// Only groups and cases with this in their names: fsx, history, locks, append, mapped, in_use, programs, consistency, quota, pjdfstest,
     /// stop, space, power, crowd, kill
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
@@ -118,7 +118,7 @@ fn on_two_mounts(args: &SuiteArgs, braid: &Braid, dir: &Path, counts: &mut Count
         note(counts, "history::two_mounts", || history_on(args, &stage));
     }
     let ground = Ground { dirs: stage.dirs("cases")?, full: args.full, seed: args.seed };
-    for group in [locks::CASES, append::CASES, mapped::CASES, programs::CASES] {
+    for group in [locks::CASES, append::CASES, mapped::CASES, in_use::CASES, programs::CASES] {
         run_group(args, group, &ground, counts);
     }
     if args.wants("consistency") {

@@ -310,11 +310,13 @@ pub(crate) struct Attempts {
     started: Duration,
     /// The last that the metadata server said of a daemon that it waits for.
     blamed: Option<Error>,
+    /// What it said to the attempt before, if it bade to ask again.
+    said: Option<Error>,
 }
 
 impl Attempts {
     fn new<D: Driver>(engine: &Engine<D>, deadline: Duration) -> Self {
-        Self { backoff: Backoff::new(deadline), started: engine.driver.now(), blamed: None }
+        Self { backoff: Backoff::new(deadline), started: engine.driver.now(), blamed: None, said: None }
     }
 
     fn time<D: Driver>(&self, engine: &Engine<D>) -> Duration {
@@ -329,6 +331,8 @@ impl Attempts {
     /// Makes ready for the next attempt, or fails with why there is none. Tells whether the failed one may
     /// have been carried out.
     async fn next<D: Driver>(&mut self, engine: &Arc<Engine<D>>, link: &Arc<Link<D>>, failed: Attempt) -> Result<bool> {
+        let said = self.said.take();
+        let is_cut = matches!(failed, Attempt::Net(NetError::TimedOut { .. }));
         let (error, may_be_done) = match failed {
             Attempt::Refused(Failure { status: Status::NoSession, .. }) => {
                 engine.unlink(link);
@@ -340,6 +344,7 @@ impl Attempts {
                 let blames = failure.blamed().is_some();
                 let error = Error::refused(&link.server, failure);
                 self.blamed = (blames && is_passing(error.status())).then(|| error.clone());
+                self.said = is_passing(error.status()).then(|| error.clone());
                 (error, false)
             }
             Attempt::Broken(error) => (Error::broken(&link.server, error), true),
@@ -365,8 +370,9 @@ impl Attempts {
         if let Some(blamed) = &self.blamed {
             engine.given_up.waited_for(blamed);
         }
-        // An attempt that the deadline cut short says nothing of who is gone.
-        let error = self.blamed.take().map_or(error, Error::unreachable);
+        // An attempt that the deadline cut short says nothing of who is gone: what was said just before it does.
+        let told = self.blamed.take().or(said.filter(|_| is_cut));
+        let error = told.map_or(error, Error::unreachable);
         Err(error.given_up(self.time(engine)))
     }
 }

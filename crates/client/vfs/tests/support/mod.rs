@@ -3,11 +3,14 @@
 
 mod cluster;
 pub mod kernel;
+mod stuck;
 
 use braid_vfs::{Access, FileHandle, FileIndex, Known, Looked, NewFile, User, Vfs, WriteAs};
 
 #[allow(unused_imports, reason = "each test binary uses some of it")]
 pub use cluster::{Cluster, wait_for};
+#[allow(unused_imports, reason = "each test binary uses some of it")]
+pub use stuck::Stuck;
 
 pub const ROOT: FileIndex = FileIndex::ROOT;
 pub const USER: User = User { uid: 1000, gid: 100 };

@@ -59,7 +59,13 @@ type Done = Result<(), errors::Refusal>;
 impl FileSystem {
     /// The requests of one mount, done by `vfs`.
     pub fn new(vfs: Arc<Vfs>) -> Self {
-        Self { vfs, report: Report::default(), keeps_names: OnceLock::new(), memory: OnceLock::new(), pipes: Pipes::default() }
+        Self {
+            vfs,
+            report: Report::default(),
+            keeps_names: OnceLock::new(),
+            memory: OnceLock::new(),
+            pipes: Pipes::default(),
+        }
     }
 
     /// Reads of the kernel that were answered from a socket through a pipe, since the mount began.
@@ -95,12 +101,7 @@ impl Handler for FileSystem {
 
 impl FileSystem {
     /// Hands a name in a directory, and what it leads to, out to the kernel; `give` is told what of it may be remembered.
-    fn hand_out_name<R>(
-        &self,
-        (directory, name): (FileIndex, &[u8]),
-        keep: &Keep,
-        give: impl FnOnce(Kept) -> R,
-    ) -> R {
+    fn hand_out_name<R>(&self, (directory, name): (FileIndex, &[u8]), keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
         self.vfs.hand_out(keep, |kept| give(Kept { name: kept.name && self.note((directory, name)), ..kept }))
     }
 
