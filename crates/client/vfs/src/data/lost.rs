@@ -1,7 +1,8 @@
 //! All leases are lost: what a kernel has goes before others may change it, whatever daemon is away.
 //!
 //! ```text
-//!   gates of all files closed, names dropped     waits for nobody
+//!   gates of all files closed                    waits for nobody
+//!   names dropped, beside the rest               waits for directories that a kernel has locked
 //!   of each file: pages dropped, once            waits for those that are on their way and in the way
 //!   of each file: pages, until there are none    waits for those that came meanwhile
 //!   of each file: writes, gathered bytes; open   waits for daemons
@@ -46,11 +47,15 @@ impl Holder {
     pub(crate) fn lose_all(&self) {
         let mut files = self.data.all();
         files.iter().for_each(|data| self.close(data));
-        for directory in self.cache.directories() {
-            self.forget(directory);
-        }
         files.sort_by_cached_key(|data| data.may_wait());
-        self.drop_and_let_go(&files);
+        let names = || self.cache.directories().into_iter().for_each(|directory| self.forget(directory));
+        thread::scope(|scope| {
+            let beside = thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
+            self.drop_and_let_go(&files);
+            if beside.is_err() {
+                names();
+            }
+        });
         for data in files {
             // A weak mount may have been given pages of it meanwhile, which need no lease.
             self.data.forget(data, |data| self.is_worth_keeping(data));

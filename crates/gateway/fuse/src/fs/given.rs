@@ -28,8 +28,8 @@ struct State {
     directories: HashMap<FileIndex, Names>,
     names: usize,
     recalled: HashMap<FileIndex, Instant>,
-    /// Changes of directories whose requests the kernel waits for: it holds their locks meanwhile.
-    changing: HashMap<FileIndex, usize>,
+    /// When requests came that the kernel waits for while it holds the locks of these directories.
+    locked: HashMap<FileIndex, Vec<Instant>>,
 }
 
 #[derive(Debug)]
@@ -46,11 +46,12 @@ pub(super) struct Taken {
     pub(super) last: Instant,
 }
 
-/// The kernel waits for a change of these directories.
+/// The kernel holds the locks of these directories.
 #[derive(Debug)]
-pub(super) struct Changing<'g> {
+pub(super) struct Locked<'g> {
     given: &'g Given,
     directories: [FileIndex; 2],
+    since: Instant,
 }
 
 impl Given {
@@ -102,26 +103,30 @@ impl Given {
         (!names.is_empty()).then(|| Taken { names: names.into_iter().collect(), last })
     }
 
-    /// A request that changes these directories (the same twice, if it is one) has come; until what comes back is dropped.
-    pub(super) fn changing(&self, directories: [FileIndex; 2]) -> Changing<'_> {
+    /// A request has come that the kernel waits for with these directories (the same twice, if it is one) locked; until what comes back is
+    /// dropped.
+    pub(super) fn locked(&self, directories: [FileIndex; 2], since: Instant) -> Locked<'_> {
         let mut state = self.state();
-        directories.iter().for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
-        Changing { given: self, directories }
+        directories.iter().for_each(|directory| state.locked.entry(*directory).or_default().push(since));
+        Locked { given: self, directories, since }
     }
 
-    /// Whether the kernel waits for a change of the directory, and so holds its lock.
-    pub(super) fn is_changing(&self, directory: FileIndex) -> bool {
-        self.state().changing.contains_key(&directory)
+    /// Whether the kernel has waited for this mount since before then, and held the directory's lock.
+    pub(super) fn is_locked_since(&self, directory: FileIndex, then: Option<Instant>) -> bool {
+        self.state().locked.get(&directory).is_some_and(|times| times.iter().any(|since| Some(*since) <= then))
     }
 }
 
-impl Drop for Changing<'_> {
+impl Drop for Locked<'_> {
     fn drop(&mut self) {
         let mut state = self.given.state();
         for directory in self.directories {
-            match state.changing.get_mut(&directory) {
-                Some(count) if *count > 1 => *count -= 1,
-                _ => _ = state.changing.remove(&directory),
+            let Some(times) = state.locked.get_mut(&directory) else { continue };
+            if let Some(at) = times.iter().position(|since| *since == self.since) {
+                times.swap_remove(at);
+            }
+            if times.is_empty() {
+                state.locked.remove(&directory);
             }
         }
     }
@@ -181,12 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_is_being_changed_until_the_last_request_is_done() {
-        let given = Given::default();
-        let (first, second) = (given.changing([ONE, ONE]), given.changing([ONE, OTHER]));
+    fn a_directory_is_locked_until_the_last_request_is_done() {
+        let (given, now) = (Given::default(), Instant::now());
+        let is_locked = |directory, then| given.is_locked_since(directory, Some(then));
+        let (first, second) = (given.locked([ONE, ONE], now), given.locked([ONE, OTHER], now + QUIET));
+        assert!(is_locked(ONE, now) && !is_locked(OTHER, now), "the second came later");
         drop(first);
-        assert!(given.is_changing(ONE) && given.is_changing(OTHER));
+        assert!(!is_locked(ONE, now) && is_locked(ONE, now + QUIET) && is_locked(OTHER, now + QUIET));
         drop(second);
-        assert!(!given.is_changing(ONE) && !given.is_changing(OTHER));
+        assert!(given.state().locked.is_empty());
     }
 }

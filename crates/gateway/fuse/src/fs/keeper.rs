@@ -18,9 +18,9 @@ use crate::kernel::{Invalidation, Notifier};
 /// So long before names are expired the last must have been given: a thread that looked a known name up again applies the answer without a lock,
 /// when it runs.
 const GIVEN_BEFORE: Duration = Duration::from_millis(10);
-/// How long a recall waits for the lock of a directory that a request of this kernel changes. That request may itself wait for the mount
-/// that recalls, so the lease goes back; the names are expired when the lock is free, before which none is looked up past the change.
-const WAIT_CHANGING: Duration = Duration::from_millis(5);
+/// How long a recall waits for the lock of a directory that the kernel holds while it waits for this mount. That request may itself wait for
+/// the mount that recalls, so the lease goes back; the names are expired when the lock is free.
+const WAIT_LOCKED: Duration = Duration::from_millis(5);
 /// And for one that is locked for another reason, which ends by itself.
 const WAIT: Duration = Duration::from_secs(1);
 
@@ -54,9 +54,9 @@ impl KernelMemory {
         let expiring = self.notifier.expire_names(directory.0, names);
         let bound = Instant::now() + WAIT;
         loop {
-            match expiring.wait_for(WAIT_CHANGING) {
+            match expiring.wait_for(WAIT_LOCKED) {
                 Some(result) => return told(result),
-                None if given.is_changing(directory) => return,
+                None if given.is_locked_since(directory, Instant::now().checked_sub(WAIT_LOCKED)) => return,
                 None if Instant::now() >= bound => return self.goes_on(directory, &expiring),
                 None => {}
             }

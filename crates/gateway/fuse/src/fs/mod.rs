@@ -39,7 +39,7 @@ use std::{
 use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::Report, given::Changing, keeper::KernelMemory, pipes::Pipes};
+use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes};
 use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
@@ -125,8 +125,8 @@ impl FileSystem {
         }
     }
 
-    /// For requests that the kernel sends while it holds the locks of directories.
-    fn changing(&self, node: FileIndex, operation: &Operation<'_>) -> Option<Changing<'_>> {
+    /// For requests that the kernel sends while it holds the locks of directories, shared or alone.
+    fn locked(&self, node: FileIndex, operation: &Operation<'_>) -> Option<Locked<'_>> {
         use Operation as Op;
         let directories = match operation {
             Op::Rename { new_parent, .. } => [node, FileIndex(*new_parent)],
@@ -140,17 +140,19 @@ impl FileSystem {
             | Op::TemporaryFile { .. }
             | Op::SetAttributes(_)
             | Op::SetXattr { .. }
-            | Op::RemoveXattr { .. } => [node, node],
+            | Op::RemoveXattr { .. }
+            | Op::Lookup { .. }
+            | Op::ReadDirectory { .. } => [node, node],
             _ => return None,
         };
-        Some(self.memory.get()?.given()?.changing(directories))
+        Some(self.memory.get()?.given()?.locked(directories, Instant::now()))
     }
 
     fn dispatch(&self, request: &Request<'_>, reply: &mut Option<Reply>, call: &mut Call<'_>) -> Done {
         use Operation as Op;
         let (header, node) = (&request.header, FileIndex(request.header.node));
         let answer = Answer(reply);
-        let _changing = self.changing(node, &request.operation);
+        let _locked = self.locked(node, &request.operation);
         match request.operation {
             Op::Lookup { name } => self.look_up(node, name, answer),
             Op::MakeDirectory { name, mode, umask } => {
