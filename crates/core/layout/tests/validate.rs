@@ -144,8 +144,8 @@ fn requests_at_the_largest_file_and_at_the_64_bit_edge() {
     assert_eq!(at(FILE_BYTES_MAX - 1, 1), Ok(()));
     assert_eq!(at(FILE_BYTES_MAX - 1, 2), past);
     assert_eq!(at(1 << 63, 1), past);
-    assert_eq!(at(u64::MAX, 1), past);
-    assert_eq!(at(u64::MAX, 2), Err(LayoutError::Overflow));
+    assert_eq!(at(u64::MAX - 1, 1), past);
+    assert_eq!(at(u64::MAX, 1), Err(LayoutError::Overflow));
     assert_eq!(at(u64::MAX, 0), Ok(()), "no bytes are nowhere");
     let strided = |start, bytes| Request { view: View::strided(0, 1, 1 << 40), start, bytes }.validate();
     assert_eq!(strided(1 << 22, 1 << 22), Ok(()));
@@ -189,6 +189,24 @@ fn errors_say_what_is_wrong_in_one_line() {
     assert_eq!(changed(|l| l.components.clear()).to_string(), "layout refused: it has no component");
     let error = view_error(29, vector(3, 10, Pattern::Bytes(10)));
     assert_eq!(error.to_string(), "view refused: extent 29 is smaller than the pattern's span of 30 bytes");
+}
+
+/// No file has a byte at 2^64-1: a view that would show it ends before.
+#[test]
+fn a_view_ends_before_the_offset_that_no_file_has() {
+    let dense = |displacement, bytes| View { displacement, extent: bytes, pattern: Pattern::Bytes(bytes) };
+    for (view, last) in [(dense(0, u64::MAX), u64::MAX - 1), (dense(0, 1), u64::MAX - 1), (dense(5, 3), u64::MAX - 6)] {
+        let map = view.map().unwrap();
+        let edge = FileOffset(u64::MAX);
+        assert_eq!(map.file_offset(last), Ok(FileOffset(u64::MAX - 1)), "{view:?}");
+        assert_eq!(map.position(FileOffset(u64::MAX - 1)), Some(last), "{view:?}");
+        assert_eq!(map.file_offset(last + 1), Err(LayoutError::Overflow), "{view:?}");
+        assert_eq!(
+            (map.position(edge), map.bytes_before(edge), map.next_seen(edge)),
+            (None, last + 1, None),
+            "{view:?}"
+        );
+    }
 }
 
 /// Numbers that are often at an edge.
@@ -260,8 +278,7 @@ proptest! {
         let _ = request.view.pattern.bytes();
         if let Ok(map) = request.view.map() {
             if let Ok(offset) = map.file_offset(probe) {
-                // No file has a byte at 2^64-1; views do not show it.
-                prop_assert_eq!(map.position(offset), Some(probe).filter(|_| offset.0 < u64::MAX));
+                prop_assert_eq!(map.position(offset), Some(probe));
             }
             prop_assert!(map.bytes_before(FileOffset(probe)) <= probe);
         }

@@ -86,15 +86,20 @@ impl ViewMap {
     /// # Errors
     /// [`LayoutError::Overflow`] when it passes the 64-bit edge.
     pub fn file_offset(&self, position: u64) -> Result<FileOffset, LayoutError> {
+        self.offset_of(position).filter(|offset| *offset < u64::MAX).map(FileOffset).ok_or(LayoutError::Overflow)
+    }
+
+    /// Of [`Self::file_offset`], with the offset that no file has.
+    fn offset_of(&self, position: u64) -> Option<u64> {
         let (mut node, mut rest, mut offset) = (&self.root, position, self.displacement);
         loop {
             let (relative, child) = match &node.shape {
-                Shape::Run => return offset.checked_add(rest).map(FileOffset).ok_or(LayoutError::Overflow),
+                Shape::Run => return offset.checked_add(rest),
                 Shape::Repeat { stride, child, .. } => {
                     let child = self.node(*child);
                     let copy = rest / child.bytes;
                     rest %= child.bytes;
-                    (copy.checked_mul(*stride).ok_or(LayoutError::Overflow)?, Some(child))
+                    (copy.checked_mul(*stride)?, Some(child))
                 }
                 Shape::List(items) => {
                     let items = &self.items[items.clone()];
@@ -103,10 +108,10 @@ impl ViewMap {
                     (item.offset, self.child_of(item))
                 }
             };
-            offset = offset.checked_add(relative).ok_or(LayoutError::Overflow)?;
+            offset = offset.checked_add(relative)?;
             match child {
                 Some(child) => node = child,
-                None => return offset.checked_add(rest).map(FileOffset).ok_or(LayoutError::Overflow),
+                None => return offset.checked_add(rest),
             }
         }
     }
@@ -146,7 +151,10 @@ impl ViewMap {
     /// Bytes of the stream before `offset`, and whether the byte at `offset` is seen.
     fn rank(&self, offset: u64) -> (u64, bool) {
         // No file has a byte at 2^64-1, and no root spans it.
-        let offset = offset.min(u64::MAX - 1);
+        if offset == u64::MAX {
+            let (position, seen) = self.rank(offset - 1);
+            return (position + u64::from(seen), false);
+        }
         let Some(mut rest) = offset.checked_sub(self.displacement) else { return (0, false) };
         let (mut node, mut position) = (&self.root, 0);
         loop {
