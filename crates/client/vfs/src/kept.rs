@@ -388,6 +388,20 @@ impl Cache {
         Keep { name: Some(Arc::clone(promise)), attributes: kept.then(|| Arc::clone(promise)) }
     }
 
+    /// Remembers what a name leads to and nothing else of it; whether it may be.
+    pub(crate) fn keep_leads(
+        &self,
+        promise: &Arc<Promise>,
+        mark: Mark,
+        name: &[u8],
+        leads: (FileIndex, FileKind),
+        holds: impl Fn(&Promise) -> bool,
+    ) -> bool {
+        let mut state = lock(&self.0);
+        let fresh = holds(promise) && state.is_unchanged(promise.directory(), mark);
+        fresh && state.set_name(promise, name, Some(leads))
+    }
+
     /// Remembers the attributes of a file whose name is remembered, or of the promise's own directory.
     pub(crate) fn keep_attributes(
         &self,
@@ -424,6 +438,11 @@ impl Cache {
     /// This mount gave up changing an entry of a directory, and the server may yet do it: for a while nothing more is remembered.
     pub(crate) fn doubt(&self, directory: FileIndex) {
         lock(&self.0).doubts.begin(directory, Instant::now());
+    }
+
+    /// Whether nothing of a directory is to be remembered for a while.
+    pub(crate) fn is_in_doubt(&self, directory: FileIndex) -> bool {
+        lock(&self.0).doubts.has(directory, Instant::now)
     }
 
     /// This mount may have changed what a name leads to. What was handed out of it is still told at a recall.

@@ -36,8 +36,8 @@ use crate::{
 /// What a gateway remembers outside of this layer: the kernel's dentries, attributes, pages. Called by threads that serve
 /// no request; what takes long delays somebody else's change.
 pub trait Keeper: Send + Sync {
-    /// Names in the directory, its attributes, and those of these files are not to be used any more.
-    fn drop_names(&self, directory: FileIndex, files: &[FileIndex]);
+    /// Of each: names in the directory, its attributes, and those of these files are not to be used any more.
+    fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]);
 
     /// The attributes of a file are not to be used any more. Called by threads that serve requests, too.
     fn drop_attributes(&self, file: FileIndex);
@@ -198,10 +198,15 @@ impl Holder {
     }
 
     pub(crate) fn forget(&self, directory: FileIndex) {
-        let files = self.cache.take(directory, |promise| self.holds(promise));
+        self.forget_all(vec![directory]);
+    }
+
+    pub(crate) fn forget_all(&self, directories: Vec<FileIndex>) {
+        let taken = |directory| (directory, self.cache.take(directory, |promise| self.holds(promise)));
+        let taken: Vec<_> = directories.into_iter().map(taken).collect();
         self.wait_for_replies();
         if let Some(keeper) = self.keeper.get() {
-            keeper.drop_names(directory, &files);
+            keeper.drop_names(&taken);
         }
     }
 
@@ -259,7 +264,8 @@ impl Vfs {
     /// What a name that is about to be moved to this directory may be remembered under there, by a keeper that moves by itself what it
     /// remembers: once the rename is done, it looks by [`Vfs::hand_out`] whether it may.
     pub fn keep_names(&self, directory: FileIndex) -> Keep {
-        Keep { name: self.holder.held_promise(directory), attributes: None }
+        let name = self.holder.held_promise(directory).filter(|_| !self.holder.cache.is_in_doubt(directory));
+        Keep { name, attributes: None }
     }
 
     /// Hands something out: `give` is told what of it may be remembered, and must have handed it out when it returns.

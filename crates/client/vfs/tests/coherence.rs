@@ -30,11 +30,13 @@ struct Memory {
 }
 
 impl Keeper for Kernel {
-    fn drop_names(&self, directory: FileIndex, files: &[FileIndex]) {
+    fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
         let mut memory = self.0.lock().unwrap();
-        memory.names.retain(|(of, _), _| *of != directory);
-        memory.attributes.remove(&directory);
-        files.iter().for_each(|file| _ = memory.attributes.remove(file));
+        for (directory, files) in directories {
+            memory.names.retain(|(of, _), _| of != directory);
+            memory.attributes.remove(directory);
+            files.iter().for_each(|file| _ = memory.attributes.remove(file));
+        }
     }
 
     fn drop_attributes(&self, file: FileIndex) {

@@ -31,7 +31,7 @@ struct Kernel {
 }
 
 impl Keeper for Kernel {
-    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
 
     fn drop_data(&self, file: FileIndex, _: u64, _: u64) {

@@ -4,7 +4,7 @@
 mod harness;
 
 use braid_fuse::kernel::abi::{fopen, notify, opcode};
-use braid_fuse::kernel::{INVALIDATORS_MAX, Operation};
+use braid_fuse::kernel::{Expiry, INVALIDATORS_MAX, Operation};
 use harness::{FILE, Fate, LONG, Memory, ROOT, SUB, TestMount};
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -49,10 +49,15 @@ fn pages_last_over_opens_until_they_are_invalidated() {
     assert_eq!(content(), b"other content");
 }
 
+/// Names in the root, and what nodes they lead to.
+fn expiry(names: &[&str], files: &[u64]) -> Expiry {
+    let names = names.iter().map(|name| name.as_bytes().into()).collect();
+    Expiry { directory: ROOT, names, files: files.to_vec(), not_before: None }
+}
+
 /// Expires names in the root, and waits for it.
 fn expire(mount: &TestMount, names: &[&str]) {
-    let names = names.iter().map(|name| name.as_bytes().into()).collect();
-    mount.memory.notifier().expire_names(ROOT, names).wait_for(LONG).unwrap().unwrap();
+    mount.memory.notifier().expire(expiry(names, &[])).wait_for(LONG).unwrap().unwrap();
 }
 
 #[test]
@@ -194,7 +199,7 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
     notifier.inval_attributes(ROOT).unwrap();
     notifier.inval_inode(ROOT, 0, 0).unwrap();
     notifier.inval_attributes(SUB).unwrap();
-    let expiring = notifier.expire_names(ROOT, vec![b"sub".as_slice().into()]);
+    let expiring = notifier.expire(expiry(&["sub"], &[]));
     assert!(expiring.wait_for(Duration::from_millis(100)).is_none(), "it went on beside a create: the design may wait");
     assert_eq!(mount.memory.gate.held(), 1, "the create still waits");
     let asked = mount.memory.seen(opcode::LOOKUP);
@@ -203,6 +208,71 @@ fn a_create_that_waits_stops_names_from_being_expired_and_neither_attributes_nor
     create.join().unwrap().unwrap();
     assert!(fs::metadata(mount.path("sub")).is_ok());
     assert_eq!(mount.memory.seen(opcode::LOOKUP), asked + 1, "it is done once the create is");
+}
+
+/// Attributes that come with a create's answer are given to a node that the kernel does not have before: whoever drops them in between
+/// drops nothing. They are dropped once more when the directory's lock is free, which is after the node is there.
+#[test]
+fn attributes_of_what_is_just_being_made_are_dropped_once_it_is_there_also_where_no_name_was_given() {
+    for names in [vec!["new"], vec![]] {
+        let Some(mount) = cached(0) else { return };
+        mount.memory.gate.rule(|request| match request.operation {
+            Operation::Create { .. } => Fate::Hold,
+            _ => Fate::Serve,
+        });
+        let path = mount.path("new");
+        let create = std::thread::spawn(move || fs::File::create(path).unwrap());
+        mount.memory.gate.wait_held(1);
+        let (notifier, node) = (mount.memory.notifier().clone(), SUB.max(FILE) + 1);
+        notifier.inval_attributes(node).unwrap();
+        let expiring = notifier.expire(expiry(&names, &[node]));
+        assert!(expiring.wait_for(Duration::from_millis(50)).is_none());
+        assert_eq!(expiring.sent(), 0);
+        mount.memory.gate.open();
+        let made = create.join().unwrap();
+        expiring.wait_for(LONG).unwrap().unwrap();
+        mount.memory.set_content(node, "written by another");
+        assert_eq!(made.metadata().unwrap().len(), 18, "{names:?}");
+    }
+}
+
+/// As a recall does that comes while many programs each make a file in a directory of their own.
+#[test]
+fn directories_that_are_held_stop_no_other_from_being_expired() {
+    const HELD: usize = 24;
+    let Some(mount) = cached(0) else { return };
+    let directories: Vec<_> = (0..HELD).map(|number| mount.path(&format!("held{number}"))).collect();
+    let nodes: Vec<u64> = directories
+        .iter()
+        .map(|directory| {
+            fs::create_dir(directory).unwrap();
+            fs::metadata(directory).unwrap().ino()
+        })
+        .collect();
+    assert!(fs::metadata(mount.path("sub")).is_ok());
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::Create { .. } => Fate::Hold,
+        _ => Fate::Serve,
+    });
+    let creates: Vec<_> = directories
+        .iter()
+        .map(|directory| {
+            let path = directory.join("new");
+            std::thread::spawn(move || fs::File::create(path).map(drop))
+        })
+        .collect();
+    mount.memory.gate.wait_held(HELD);
+    let notifier = mount.memory.notifier().clone();
+    let held: Vec<_> =
+        nodes.iter().map(|node| notifier.expire(Expiry { directory: *node, ..expiry(&["a"], &[]) })).collect();
+    expire(&mount, &["sub"]);
+    let asked = mount.memory.seen(opcode::LOOKUP);
+    assert!(fs::metadata(mount.path("sub")).is_ok());
+    assert_eq!(mount.memory.seen(opcode::LOOKUP), asked + 1);
+    assert!(held.iter().all(|one| one.wait_for(Duration::ZERO).is_none()), "the design may wait for them");
+    mount.memory.gate.open();
+    creates.into_iter().for_each(|create| create.join().unwrap().unwrap());
+    held.iter().for_each(|one| one.wait_for(LONG).unwrap().unwrap());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   gates of all files closed                    waits for nobody
-//!   names dropped, beside the rest               waits for directories that a kernel has locked
+//!   names dropped, of all at once, beside        waits a moment for directories that a kernel has locked
 //!   of each file: pages dropped, once            waits for those that are on their way and in the way
 //!   of each file: pages, until there are none    waits for those that came meanwhile
 //!   of each file: writes, gathered bytes; open   waits for daemons
@@ -48,7 +48,7 @@ impl Holder {
         let mut files = self.data.all();
         files.iter().for_each(|data| self.close(data));
         files.sort_by_cached_key(|data| data.may_wait());
-        let names = || self.cache.directories().into_iter().for_each(|directory| self.forget(directory));
+        let names = || self.forget_all(self.cache.directories());
         thread::scope(|scope| {
             let beside = thread::Builder::new().name("vfs-lost-names".into()).spawn_scoped(scope, names);
             self.drop_and_let_go(&files);

@@ -32,7 +32,11 @@ impl Vfs {
             // What is told of it may be of before bytes that were written since, and are gathered or just sent.
             Ok(found) if self.is_in_doubt(found.file, gathered, mark) => {
                 let known = self.attributes(found.file, None)?;
-                let keep = promise.filter(|_| known.keep.attributes.is_some());
+                // Asking for them took a while, in which this mount may have moved the name.
+                let leads = (found.file, found.kind);
+                let keep = promise.filter(|promise| {
+                    known.keep.attributes.is_some() && self.holder.cache.keep_leads(promise, mark, name, leads, holds)
+                });
                 Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
             }
             Ok(found) => {

@@ -27,7 +27,7 @@ const UUID: ClusterUuid = ClusterUuid([7; 16]);
 struct Forgetful;
 
 impl Keeper for Forgetful {
-    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
     fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
 }

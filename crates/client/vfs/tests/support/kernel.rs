@@ -67,7 +67,7 @@ impl Kernel {
 }
 
 impl Keeper for Kernel {
-    fn drop_names(&self, _: FileIndex, _: &[FileIndex]) {}
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
     fn drop_attributes(&self, _: FileIndex) {}
 
     fn drop_data(&self, _: FileIndex, offset: u64, bytes: u64) {

@@ -23,7 +23,7 @@ pub(super) fn entry(found: &Attributes, kept: Kept) -> Entry {
 
 /// How long a name is good that was promised: until it is recalled, and no longer than this, should a thread of the kernel have applied
 /// the answer after that (docs/adr/0023).
-const NAME_VALID: Duration = Duration::from_secs(30);
+pub(super) const NAME_VALID: Duration = Duration::from_secs(30);
 
 pub(super) fn name_validity(kept: bool) -> Validity {
     if kept { Validity::For(NAME_VALID) } else { Validity::Never }

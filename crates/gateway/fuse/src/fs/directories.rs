@@ -1,6 +1,6 @@
 //! Listings. Offsets of the kernel are the metadata server's cookies, which begin at 3; 1 and 2 stand for `.` and `..`.
 
-use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, Kept};
+use braid_vfs::{DirectoryEntry, DirectoryHandle, FileIndex, FileKind, Kept};
 
 use super::{Answer, Done, FileSystem, convert};
 use crate::kernel::{self, DirectoryBuffer, Kind};
@@ -41,10 +41,14 @@ impl FileSystem {
         let cookie = if offset <= PARENT { 0 } else { offset };
         let stretch = self.vfs.read_directory(DirectoryHandle(handle), cookie, room.max(1), plus)?;
         self.vfs.hand_out(&stretch.keep, |all| {
+            let attributes = all.attributes && plus && self.note(directory, None);
             for (entry, kept) in stretch.entries.iter().zip(&stretch.kept) {
                 // Names are never good for longer than the listing: many for one that is wanted. The kernel asks for the name when it
-                // needs it, and is answered from memory.
-                let kept = Kept { name: false, attributes: kept.attributes && all.attributes };
+                // needs it, and is answered from memory. A directory's attributes: as with a name.
+                let kept = Kept {
+                    name: false,
+                    attributes: kept.attributes && attributes && entry.kind != FileKind::Directory,
+                };
                 if !listing.push(entry, kept) {
                     break;
                 }

@@ -4,16 +4,13 @@
 //! unhashed before it is looked up: what is mounted below it is unmounted, a working directory there is gone for a moment, and a
 //! running program is shown as deleted.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use braid_vfs::{FileIndex, Keeper};
 use rustix::io::Errno;
 
 use super::given::{Given, Taken};
-use crate::kernel::{Invalidation, Notifier};
+use crate::kernel::{Expiry, Invalidation, Notifier};
 
 /// So long before names are expired the last must have been given: a thread that looked a known name up again applies the answer without a lock,
 /// when it runs.
@@ -21,8 +18,10 @@ const GIVEN_BEFORE: Duration = Duration::from_millis(10);
 /// How long a recall waits for the lock of a directory that the kernel holds while it waits for this mount. That request may itself wait for
 /// the mount that recalls, so the lease goes back; the names are expired when the lock is free.
 const WAIT_LOCKED: Duration = Duration::from_millis(5);
-/// And for one that is locked for another reason, which ends by itself.
+/// And for one that is locked for another reason, which ends by itself: since the last message that the kernel took.
 const WAIT: Duration = Duration::from_secs(1);
+/// And in all: half of what the metadata server waits for a recall.
+const WAIT_ALL: Duration = Duration::from_secs(5);
 
 /// The kernel's memory of one mount.
 #[derive(Debug)]
@@ -30,6 +29,14 @@ pub(super) struct KernelMemory {
     notifier: Notifier,
     /// `None`: the kernel cannot be told to forget names, so it is given none.
     given: Option<Given>,
+}
+
+/// Names of a directory that are being expired.
+#[derive(Debug)]
+struct Expiring {
+    directory: FileIndex,
+    begins: Instant,
+    invalidation: Invalidation,
 }
 
 impl KernelMemory {
@@ -45,39 +52,57 @@ impl KernelMemory {
     /// Expires a name once the directory's lock is free, and does not wait for it.
     pub(super) fn expire_later(&self, directory: FileIndex, name: &[u8]) {
         if self.given.is_some() {
-            drop(self.notifier.expire_names(directory.0, vec![name.into()]));
+            drop(self.expire(directory, &[], Taken { names: vec![name.into()], last: Instant::now() }));
         }
     }
 
-    fn expire(&self, given: &Given, directory: FileIndex, Taken { names, last }: Taken) {
-        thread::sleep(GIVEN_BEFORE.saturating_sub(last.elapsed()));
-        let expiring = self.notifier.expire_names(directory.0, names);
-        let bound = Instant::now() + WAIT;
-        loop {
-            match expiring.wait_for(WAIT_LOCKED) {
-                Some(result) => return told(result),
-                None if given.is_locked_since(directory, Instant::now().checked_sub(WAIT_LOCKED)) => return,
-                None if Instant::now() >= bound => return self.goes_on(directory, &expiring),
-                None => {}
+    fn expire(&self, directory: FileIndex, files: &[FileIndex], Taken { names, last }: Taken) -> Expiring {
+        let (files, begins) = (files.iter().map(|file| file.0).collect(), last + GIVEN_BEFORE);
+        let expiry = Expiry { directory: directory.0, names, files, not_before: Some(begins) };
+        Expiring { directory, begins: begins.max(Instant::now()), invalidation: self.notifier.expire(expiry) }
+    }
+
+    /// Until all are expired, but for what the kernel keeps locked.
+    fn wait(&self, given: &Given, expiring: &[Expiring]) {
+        let begun = Instant::now();
+        let (mut moved, mut sent) = (begun, 0);
+        for Expiring { directory, begins, invalidation } in expiring {
+            loop {
+                if let Some(result) = invalidation.wait_for(Duration::ZERO) {
+                    told(result);
+                    break;
+                }
+                let now = Instant::now();
+                if now >= *begins + WAIT_LOCKED && given.is_locked_since(*directory, now.checked_sub(WAIT_LOCKED)) {
+                    break;
+                }
+                let before = std::mem::replace(&mut sent, expiring.iter().map(|one| one.invalidation.sent()).sum());
+                if sent != before {
+                    moved = now;
+                }
+                if now >= moved + WAIT || now >= begun + WAIT_ALL {
+                    tracing::warn!(%directory, ?invalidation, "the kernel does not let go of a directory's lock: it may show old names until it does");
+                    break;
+                }
+                let _ = invalidation.wait_for(WAIT_LOCKED);
             }
         }
-    }
-
-    fn goes_on(&self, directory: FileIndex, expiring: &Invalidation) {
-        tracing::warn!(%directory, ?expiring, "the kernel does not let go of a directory's lock: it may show old names until it does");
     }
 }
 
 impl Keeper for KernelMemory {
-    fn drop_names(&self, directory: FileIndex, files: &[FileIndex]) {
-        for file in files.iter().chain([&directory]) {
+    fn drop_names(&self, directories: &[(FileIndex, Vec<FileIndex>)]) {
+        // What takes no lock first.
+        for file in directories.iter().flat_map(|(directory, files)| files.iter().chain([directory])) {
             told(self.notifier.inval_attributes(file.0));
         }
-        if let Some(given) = &self.given
-            && let Some(taken) = given.take(directory, Instant::now())
-        {
-            self.expire(given, directory, taken);
-        }
+        let Some(given) = &self.given else { return };
+        let taken = |(directory, files): &(FileIndex, Vec<FileIndex>)| {
+            let taken = given.take(*directory, Instant::now())?;
+            Some(self.expire(*directory, files, taken))
+        };
+        let expiring: Vec<Expiring> = directories.iter().filter_map(taken).collect();
+        self.wait(given, &expiring);
     }
 
     fn drop_attributes(&self, file: FileIndex) {

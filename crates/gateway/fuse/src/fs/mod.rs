@@ -102,11 +102,15 @@ impl Handler for FileSystem {
 impl FileSystem {
     /// Hands a name in a directory, and what it leads to, out to the kernel; `give` is told what of it may be remembered.
     fn hand_out_name<R>(&self, (directory, name): (FileIndex, &[u8]), keep: &Keep, give: impl FnOnce(Kept) -> R) -> R {
-        self.vfs.hand_out(keep, |kept| give(Kept { name: kept.name && self.note((directory, name)), ..kept }))
+        self.vfs.hand_out(keep, |kept| {
+            let name = kept.name && self.note(directory, Some(name));
+            give(Kept { name, attributes: kept.attributes && (name || self.note(directory, None)) })
+        })
     }
 
-    /// Whether a name may be given to the kernel as one to be remembered; within [`Vfs::hand_out`].
-    fn note(&self, (directory, name): (FileIndex, &[u8])) -> bool {
+    /// Whether a name may be given to the kernel as one to be remembered, or without one attributes of what is found in the directory;
+    /// within [`Vfs::hand_out`].
+    fn note(&self, directory: FileIndex, name: Option<&[u8]>) -> bool {
         let given = self.memory.get().and_then(|memory| memory.given());
         given.is_some_and(|given| given.note(directory, name, Instant::now()))
     }
@@ -142,7 +146,8 @@ impl FileSystem {
             | Op::SetXattr { .. }
             | Op::RemoveXattr { .. }
             | Op::Lookup { .. }
-            | Op::ReadDirectory { .. } => [node, node],
+            | Op::ReadDirectory { .. }
+            | Op::SyncDirectory { .. } => [node, node],
             _ => return None,
         };
         Some(self.memory.get()?.given()?.locked(directories, Instant::now()))

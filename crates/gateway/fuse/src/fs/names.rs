@@ -1,6 +1,6 @@
 //! Names: looked up, made, removed, moved.
 
-use braid_vfs::{FileIndex, Known, Looked, RenameMode, User};
+use braid_vfs::{FileIndex, FileKind, Kept, Known, Looked, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
 
 use super::{Answer, Done, FileSystem, convert};
@@ -87,8 +87,11 @@ impl FileSystem {
         // from before the rename on.
         let keep = self.vfs.keep_names(to.0);
         self.vfs.rename(from, to, mode)?;
-        let (done, promised) = self.hand_out_name(to, &keep, |kept| (answer.ok(), kept.name));
-        self.forget(from);
+        let (done, promised) = self.hand_out_name(to, &keep, |kept| {
+            // Before the answer: with it the kernel may ask for the name anew.
+            self.forget(from);
+            (answer.ok(), kept.name)
+        });
         if !promised {
             self.expire_later(to);
         }
@@ -106,6 +109,9 @@ impl FileSystem {
     fn entry(&self, name: (FileIndex, &[u8]), known: &Known, answer: Answer<'_>) -> Done {
         // There is no table of nodes: an entry that the kernel does not take leaves nothing behind.
         self.hand_out_name(name, &known.keep, |kept| {
+            // Attributes of a directory are recalled with its own lease, when the kernel may have no node of it yet and nobody waits
+            // for this answer: it asks for them by the node.
+            let kept = Kept { attributes: kept.attributes && known.attributes.kind != FileKind::Directory, ..kept };
             answer.with(|reply| _ = reply.entry(&convert::entry(&known.attributes, kept)))
         })
     }

@@ -51,7 +51,8 @@ impl FileSystem {
     ) -> Done {
         let access = access(OFlags::from_bits_retain(flags))?;
         let opened = self.vfs.create_unnamed(user, directory, mode & 0o7777, umask, access)?;
-        self.vfs.hand_out(&opened.known.keep, |kept| self.created(&opened, Kept { name: false, ..kept }, answer))
+        // In no directory whose recall would find it.
+        self.created(&opened, Kept { name: false, attributes: false }, answer)
     }
 
     fn created(&self, opened: &Opened, kept: Kept, answer: Answer<'_>) -> Done {

@@ -4,7 +4,7 @@ use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
 use super::device::Device;
 use super::init::{Agreed, Offer, offer, ours};
 use super::interrupt::Interrupts;
-use super::invalidator::Invalidators;
+use super::invalidator::{Bounds, Invalidators};
 use super::pages::Pages;
 use super::worker::{Pool, PoolOptions};
 use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
@@ -58,7 +58,8 @@ impl Connection {
         let (kernel, agreed) = negotiate(&device, &*handler)?;
         tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
         // Each with its own: names that wait for a directory keep nobody's pages waiting.
-        let (pages, names) = (Invalidators::start(&device)?, Invalidators::start(&device)?);
+        let (pages, names) =
+            (Invalidators::start(&device, Bounds::PAGES)?, Invalidators::start(&device, Bounds::NAMES)?);
         handler.started(Notifier::new(Arc::clone(&device), pages, names));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;

@@ -43,7 +43,7 @@ pub use features::{Features, KernelFeatures, Wanted};
 pub use handler::{Call, Forget, Handler};
 pub use interrupt::{Interrupt, SignalGuard};
 pub use invalidator::{INVALIDATORS_MAX, Invalidation};
-pub use notify::Notifier;
+pub use notify::{Expiry, Notifier};
 pub use operation::{Forgotten, Lock, LockKind, Operation, SetAttributes, SetTime};
 pub use parse::{Dialect, Groups, Header, ParseError, Request};
 pub use reply::{NotTaken, Opened, Reply};

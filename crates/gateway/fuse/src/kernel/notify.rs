@@ -7,6 +7,9 @@ use super::invalidator::{Invalidation, Invalidators, Work};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 
 /// Drops what the kernel keeps. Any thread may call, also one that serves a request.
 #[derive(Clone, Debug)]
@@ -24,6 +27,38 @@ pub(super) struct Range {
     pub(super) offset: i64,
     /// 0: to the end.
     pub(super) length: i64,
+}
+
+/// What the kernel is to ask for before it uses it again, of one directory.
+#[derive(Clone, Debug)]
+pub struct Expiry {
+    /// The directory's node.
+    pub directory: u64,
+    /// Names in it. Without any, all is as if there were one.
+    pub names: Vec<Box<[u8]>>,
+    /// Nodes whose attributes and ACLs are dropped once the directory's lock was free: what is being made or looked up there has
+    /// no node in the kernel before, and would be given attributes that were true then.
+    pub files: Vec<u64>,
+    /// Not before this: a thread that looked a known name up again applies the answer without a lock, when it runs.
+    pub not_before: Option<Instant>,
+}
+
+/// A name that nobody has; if somebody has, it is asked for once more.
+const NOBODYS: &[u8] = b"\n";
+
+impl Expiry {
+    /// Counts what was `sent`.
+    pub(super) fn carry_out(&self, device: &Device, sent: &AtomicUsize) -> Result<(), Errno> {
+        if let Some(wait) = self.not_before.and_then(|then| then.checked_duration_since(Instant::now())) {
+            thread::sleep(wait);
+        }
+        let nobodys = self.names.is_empty().then_some(NOBODYS);
+        for name in self.names.iter().map(AsRef::as_ref).chain(nobodys) {
+            expire(device, self.directory, name)?;
+            sent.fetch_add(1, Ordering::Relaxed);
+        }
+        self.files.iter().try_for_each(|file| invalidate(device, Range { node: *file, offset: -1, length: 0 }))
+    }
 }
 
 impl Notifier {
@@ -64,8 +99,8 @@ impl Notifier {
     /// Takes the directory's lock, which a create of this kernel holds that waits for its answer: so it is done by a thread of its
     /// own, and the caller waits as long as it likes. An answer that is being written goes on being valid: what looks a
     /// known name up again applies it without a lock. Only where [`super::KernelFeatures::expires_names`].
-    pub fn expire_names(&self, directory: u64, names: Vec<Box<[u8]>>) -> Invalidation {
-        self.names.begin(Work::Names(directory, names))
+    pub fn expire(&self, expiry: Expiry) -> Invalidation {
+        self.names.begin(Work::Names(expiry))
     }
 
     /// Any notification, as bytes (`abi::notify`).
@@ -81,7 +116,7 @@ pub(super) fn invalidate(device: &Device, range: Range) -> Result<(), Errno> {
 }
 
 /// `fuse_notify_inval_entry_out`, and the name with its NUL.
-pub(super) fn expire(device: &Device, directory: u64, name: &[u8]) -> Result<(), Errno> {
+fn expire(device: &Device, directory: u64, name: &[u8]) -> Result<(), Errno> {
     let mut message = Message::new(0, notify::INVAL_ENTRY);
     message.u64(directory).u32(u32::try_from(name.len()).map_err(|_| Errno::NAMETOOLONG)?).u32(notify::EXPIRE_ONLY);
     if_there(device.send_data(message, &[IoSlice::new(name), IoSlice::new(&[0])]))

@@ -4,7 +4,7 @@
 //!   any thread ── work ──> queue ──> invalidator ── write ──> its own clone of /dev/fuse
 //!        ^ waits on a condition,              |  in D state while a page is locked by a READ, or a directory
 //!        | and can be killed                  |  by a change, that this mount has not answered
-//!        +──────────── result ────────────────+  (bounded: INVALIDATORS_MAX)
+//!        +──────────── result ────────────────+  (bounded: Bounds)
 //! ```
 //!
 //! The kernel waits for a locked page or directory without listening to signals. A thread that it holds there outlives a SIGKILL of
@@ -23,19 +23,33 @@
 mod table;
 
 use super::device::Device;
-use super::notify::{Range, expire, invalidate};
+use super::notify::{Expiry, Range, invalidate};
 use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{fmt, io, thread};
 
-/// Threads at most. Each that the kernel holds keeps a lease waiting, of which a client carries out a few at once.
+/// Threads that drop pages at most. Each that the kernel holds keeps a lease waiting, of which a client carries out a few at once.
 pub const INVALIDATORS_MAX: usize = 8;
-/// Jobs that wait for a thread; who comes later waits for room.
-const JOBS_MAX: usize = 256;
+
+/// How much of one kind of work there is at a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    threads: usize,
+    /// Jobs that wait for a thread; who comes later waits for room.
+    jobs: usize,
+}
+
+impl Bounds {
+    pub(super) const PAGES: Self = Self { threads: INVALIDATORS_MAX, jobs: 256 };
+    /// A thread is held for as long as a directory is, and nobody waits for it that long: one for each directory in which a program
+    /// may just be making a file.
+    pub(super) const NAMES: Self = Self { threads: 64, jobs: 65_536 };
+}
 /// A message of 56 bytes and a name is all that they make.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -46,8 +60,8 @@ pub(super) struct Invalidators {
 }
 
 /// What threads and callers share. Nothing that has a descriptor: dropped by a thread, it would close another one.
-#[derive(Default)]
 struct Shared {
+    bounds: Bounds,
     queue: Mutex<Queue>,
     work: Condvar,
     room: Condvar,
@@ -64,8 +78,7 @@ struct Queue {
 /// What is done for one caller.
 pub(super) enum Work {
     Pages(Range),
-    /// These names in a directory.
-    Names(u64, Vec<Box<[u8]>>),
+    Names(Expiry),
 }
 
 /// What was begun.
@@ -74,14 +87,16 @@ pub struct Invalidation(Arc<Job>);
 
 struct Job {
     work: Work,
+    /// Messages that the kernel has taken.
+    sent: AtomicUsize,
     result: Mutex<Option<Result<(), Errno>>>,
     done: Condvar,
 }
 
 impl Invalidators {
     /// With one thread.
-    pub(super) fn start(device: &Arc<Device>) -> io::Result<Self> {
-        let invalidators = Self { device: Arc::clone(device), shared: Arc::default() };
+    pub(super) fn start(device: &Arc<Device>, bounds: Bounds) -> io::Result<Self> {
+        let invalidators = Self { device: Arc::clone(device), shared: Arc::new(Shared::new(bounds)) };
         invalidators.shared.lock().threads = 1;
         invalidators.spawn()?;
         Ok(invalidators)
@@ -89,7 +104,7 @@ impl Invalidators {
 
     /// Has it done by one of the threads.
     pub(super) fn begin(&self, work: Work) -> Invalidation {
-        let job = Arc::new(Job { work, result: Mutex::default(), done: Condvar::new() });
+        let job = Arc::new(Job::new(work));
         if self.shared.put(&job)
             && let Err(error) = self.spawn()
         {
@@ -133,17 +148,21 @@ impl fmt::Debug for Invalidators {
 }
 
 impl Shared {
+    fn new(bounds: Bounds) -> Self {
+        Self { bounds, queue: Mutex::default(), work: Condvar::new(), room: Condvar::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it needs another thread, which is counted already.
     fn put(&self, job: &Arc<Job>) -> bool {
-        let full = self.room.wait_while(self.lock(), |queue| queue.jobs.len() >= JOBS_MAX);
+        let full = self.room.wait_while(self.lock(), |queue| queue.jobs.len() >= self.bounds.jobs);
         let mut queue = full.unwrap_or_else(PoisonError::into_inner);
         queue.jobs.push_back(Arc::clone(job));
         self.work.notify_one();
-        let more = queue.jobs.len() > queue.idle && queue.threads < INVALIDATORS_MAX;
+        let more = queue.jobs.len() > queue.idle && queue.threads < self.bounds.threads;
         queue.threads += usize::from(more);
         more
     }
@@ -167,16 +186,16 @@ impl Shared {
 
     fn serve(&self, device: &Device) {
         while let Some(job) = self.take() {
-            job.finish(job.work.carry_out(device));
+            job.finish(job.work.carry_out(device, &job.sent));
         }
     }
 }
 
 impl Work {
-    fn carry_out(&self, device: &Device) -> Result<(), Errno> {
+    fn carry_out(&self, device: &Device, sent: &AtomicUsize) -> Result<(), Errno> {
         match self {
             Self::Pages(range) => invalidate(device, *range),
-            Self::Names(directory, names) => names.iter().try_for_each(|name| expire(device, *directory, name)),
+            Self::Names(expiry) => expiry.carry_out(device, sent),
         }
     }
 }
@@ -193,6 +212,11 @@ impl Invalidation {
         let waited = self.0.done.wait_timeout_while(self.0.result(), time, |result| result.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
+
+    /// How many messages the kernel has taken of it: one that it was not given yet, or waits for, has none more after a while.
+    pub fn sent(&self) -> usize {
+        self.0.sent.load(Ordering::Relaxed)
+    }
 }
 
 impl fmt::Debug for Job {
@@ -202,6 +226,10 @@ impl fmt::Debug for Job {
 }
 
 impl Job {
+    fn new(work: Work) -> Self {
+        Self { work, sent: AtomicUsize::new(0), result: Mutex::default(), done: Condvar::new() }
+    }
+
     fn result(&self) -> MutexGuard<'_, Option<Result<(), Errno>>> {
         self.result.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -217,20 +245,19 @@ mod tests {
     use super::*;
 
     fn job() -> Arc<Job> {
-        let work = Work::Pages(Range { node: 1, offset: 0, length: 0 });
-        Arc::new(Job { work, result: Mutex::default(), done: Condvar::new() })
+        Arc::new(Job::new(Work::Pages(Range { node: 1, offset: 0, length: 0 })))
     }
 
     #[test]
     fn threads_are_made_while_all_are_busy_and_never_more_than_the_limit() {
-        let shared = Shared::default();
+        let shared = Shared::new(Bounds::PAGES);
         let made = (0..2 * INVALIDATORS_MAX).filter(|_| shared.put(&job())).count();
         assert_eq!((made, shared.lock().threads), (INVALIDATORS_MAX, INVALIDATORS_MAX));
     }
 
     #[test]
     fn no_thread_is_made_for_a_job_that_an_idle_one_takes() {
-        let shared = Shared::default();
+        let shared = Shared::new(Bounds::PAGES);
         shared.lock().idle = 1;
         assert!(!shared.put(&job()));
         assert!(shared.put(&job()), "the idle one has its job already");
@@ -238,7 +265,7 @@ mod tests {
 
     #[test]
     fn jobs_are_taken_in_their_order_and_the_rest_before_the_end() {
-        let shared = Shared::default();
+        let shared = Shared::new(Bounds::PAGES);
         let (first, second) = (job(), job());
         shared.put(&first);
         shared.put(&second);
@@ -250,15 +277,15 @@ mod tests {
 
     #[test]
     fn who_comes_to_a_full_queue_waits_for_room() {
-        let shared = Arc::new(Shared::default());
-        assert_eq!((0..JOBS_MAX).filter(|_| shared.put(&job())).count(), INVALIDATORS_MAX);
+        let shared = Arc::new(Shared::new(Bounds::PAGES));
+        assert_eq!((0..Bounds::PAGES.jobs).filter(|_| shared.put(&job())).count(), INVALIDATORS_MAX);
         let (late, waiting) = (job(), Arc::clone(&shared));
         let put = thread::spawn({
             let late = Arc::clone(&late);
             move || waiting.put(&late)
         });
         // Whenever the late one comes, it is behind all that were there.
-        (0..JOBS_MAX).for_each(|_| assert!(!Arc::ptr_eq(&shared.take().unwrap(), &late)));
+        (0..Bounds::PAGES.jobs).for_each(|_| assert!(!Arc::ptr_eq(&shared.take().unwrap(), &late)));
         put.join().unwrap();
         assert!(Arc::ptr_eq(&shared.take().unwrap(), &late));
     }
