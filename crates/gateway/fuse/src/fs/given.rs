@@ -35,7 +35,8 @@ struct State {
     directories: HashMap<FileIndex, Names>,
     /// Names and directories.
     notes: usize,
-    tidied: Option<Instant>,
+    notes_tidied: Option<Instant>,
+    recalled_tidied: Option<Instant>,
     recalled: HashMap<FileIndex, Instant>,
     /// When requests came that the kernel waits for while it holds the locks of these directories.
     locked: HashMap<FileIndex, Vec<Instant>>,
@@ -116,7 +117,7 @@ impl Given {
     /// What the kernel is to forget of a directory, which gives nothing for a while.
     pub(super) fn take(&self, directory: FileIndex, now: Instant) -> Option<Taken> {
         let mut state = self.state();
-        if state.recalled.len() >= RECALLED_MAX {
+        if state.recalled.len() >= RECALLED_MAX && is_time(&mut state.recalled_tidied, now) {
             state.recalled.retain(|_, at| now.saturating_duration_since(*at) < QUIET);
         }
         if state.recalled.len() < RECALLED_MAX {
@@ -145,16 +146,24 @@ impl Given {
 impl State {
     /// What the kernel believes no more goes.
     fn tidy(&mut self, now: Instant) {
-        if self.tidied.is_some_and(|at| now.saturating_duration_since(at) < TIDY_EVERY) {
+        if !is_time(&mut self.notes_tidied, now) {
             return;
         }
-        self.tidied = Some(now);
         self.directories.retain(|_, found| {
             found.names.retain(|_, at| is_believed(*at, now));
             is_believed(found.last, now)
         });
         self.notes = self.directories.values().map(|found| found.names.len() + 1).sum();
     }
+}
+
+/// Whether it was last tidied so long ago that it is to be tidied now.
+fn is_time(last: &mut Option<Instant>, now: Instant) -> bool {
+    let is_time = last.is_none_or(|last| now.saturating_duration_since(last) >= TIDY_EVERY);
+    if is_time {
+        *last = Some(now);
+    }
+    is_time
 }
 
 fn is_believed(given: Instant, now: Instant) -> bool {
