@@ -61,7 +61,10 @@ fn is_made_late(
     assert_eq!(listed(vfs, directory).0.len(), usize::from(is_made), "before: {before:?}");
     assert_eq!(is_there(vfs, directory, b"f"), is_made, "before: {before:?}");
     assert!(!before.0.1, "a kernel was told to remember names");
-    assert!(!vfs.hand_out(&vfs.keep_names(directory), |kept| kept.name), "a name that is moved here would be remembered");
+    assert!(
+        !vfs.hand_out(&vfs.keep_names(directory), |kept| kept.name),
+        "a name that is moved here would be remembered"
+    );
     true
 }
 

@@ -18,6 +18,26 @@ pub struct TestBinary {
     pub executable: PathBuf,
     /// Where cargo would run it.
     pub dir: PathBuf,
+    /// What its property tests draw their cases from; `None`: as they like.
+    pub seed: Option<String>,
+}
+
+/// What property tests draw their cases from.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
+/// Each state of the sources has cases of its own, the same wherever it is tested: what passes here passes there, and what fails
+/// fails again. With `--full`, or a seed that is set already, no seed of ours.
+fn seed(context: &Context) -> Option<String> {
+    if context.full || std::env::var_os(SEED).is_some() {
+        return None;
+    }
+    let tree = Process::new("git").args(["rev-parse", "HEAD^{tree}"]).dir(&context.root).run().ok();
+    // Without a repository they are the same for all.
+    Some(tree.and_then(|tree| of_tree(&tree.stdout)).unwrap_or(0).to_string())
+}
+
+fn of_tree(hash: &str) -> Option<u64> {
+    u64::from_str_radix(hash.trim().get(..16)?, 16).ok()
 }
 
 #[derive(Deserialize)]
@@ -48,10 +68,11 @@ pub fn build(context: &Context) -> Result<Vec<TestBinary>> {
     let finished = context.cargo(build).args([format]).run().context("building the tests")?;
     let messages = finished.stdout.lines().map(serde_json::from_str::<Message>);
     let messages: Vec<Message> = messages.collect::<Result<_, _>>().context("messages of cargo test --no-run")?;
-    Ok(messages.into_iter().filter_map(|message| from_message(context, message)).collect())
+    let seed = seed(context);
+    Ok(messages.into_iter().filter_map(|message| from_message(context, message, &seed)).collect())
 }
 
-fn from_message(context: &Context, message: Message) -> Option<TestBinary> {
+fn from_message(context: &Context, message: Message, seed: &Option<String>) -> Option<TestBinary> {
     if message.reason != "compiler-artifact" || !message.profile?.test {
         return None;
     }
@@ -59,7 +80,13 @@ fn from_message(context: &Context, message: Message) -> Option<TestBinary> {
     let package = context.metadata.packages.iter().find(|package| package.id == id)?;
     let integration = target.kind.iter().any(|kind| kind == "test").then_some(target.name);
     let dir = package.manifest_path.parent()?.to_owned();
-    Some(TestBinary { package: package.name.clone(), integration, executable: message.executable?, dir })
+    Some(TestBinary {
+        package: package.name.clone(),
+        integration,
+        executable: message.executable?,
+        dir,
+        seed: seed.clone(),
+    })
 }
 
 impl TestBinary {
@@ -77,7 +104,8 @@ impl TestBinary {
         let mut words = runner.iter().cloned().chain([self.executable.to_string_lossy().into_owned()]);
         let program = words.next().unwrap_or_default();
         let process = Process::new(program).args(words).dir(&self.dir);
-        process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package)
+        let process = process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package);
+        self.seed.iter().fold(process, |process, seed| process.env(SEED, seed))
     }
 
     /// The names of its tests; only those that are ignored if so asked.
@@ -85,5 +113,16 @@ impl TestBinary {
         let only = if ignored { vec!["--ignored"] } else { vec![] };
         let output = self.process(&[]).args(["--list"]).args(only).run()?;
         Ok(libtest::parse_list(&output.stdout))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_is_the_beginning_of_a_trees_hash() {
+        assert_eq!(of_tree("00000000000000ff0123456789abcdef01234567\n"), Some(255));
+        assert_eq!((of_tree(""), of_tree("not a hash, but long")), (None, None));
     }
 }
