@@ -213,6 +213,23 @@ fn a_conversion_of_a_whole_files_lock_lets_it_go_first_and_two_of_them_are_no_de
 }
 
 #[test]
+fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 3, (1, 1), true));
+    table.try_lock(wanted(2, 4, (0, 0), true));
+    for (file, who, bytes, exclusive, ticket) in
+        [(1, 4, (1, 2), false, 40), (1, 1, (1, 1), true, 10), (1, 1, (1, 1), false, 11), (2, 1, (0, 0), true, 12)]
+    {
+        table.try_lock(wanted(1, 2, (2, 2), true));
+        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
+    }
+    table.unlock(wanted(1, 3, (1, 1), true));
+    assert_eq!(table.take_told(), [(10, Turn::Granted), (11, Turn::Granted)], "4 waits for 2 alone");
+    table.unlock(wanted(1, 2, (2, 2), true));
+    assert_eq!(table.take_told(), [(40, Turn::Granted)]);
+}
+
+#[test]
 fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 0), true));

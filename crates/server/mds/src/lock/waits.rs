@@ -60,17 +60,19 @@ impl<W> Locks<W> {
         if !self.granting {
             return;
         }
-        while let Some(ticket) = self.next_turn(place) {
-            let Some(wait) = self.dequeue(ticket) else { return };
+        let mut given = Vec::new();
+        while let Some(ticket) = self.next_turn(place)
+            && let Some(wait) = self.dequeue(ticket)
+        {
             let turn = match self.give(&wait.wanted) {
                 Asked::Granted => Turn::Granted,
                 _ => Turn::Full,
             };
             self.answers.extend(wait.waiter.map(|waiter| (waiter.call, turn)));
-            if turn == Turn::Granted {
-                self.break_circles(&wait.wanted);
-            }
+            given.extend((turn == Turn::Granted).then_some(wait.wanted));
         }
+        // When all have what they can have: what one is given may open a circle that another closed.
+        given.iter().for_each(|given| self.break_circles(given));
     }
 
     /// The first in the queue that nothing is in the way of. Who went away keeps its place and is passed over.
