@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{Answer, Driver, Exchange};
+use braid_net::{Answer, Driver, Exchange, NetError};
 use braid_types::{ConnectionId, Failure, Status};
 use braid_wire::{Call, Decoder, Wire, WireError, decode_outcome, message::iod::Abandon};
 
@@ -232,7 +232,10 @@ fn outcome_of<D: Driver>(exchange: Exchange<'_>, grant: &Grant<D>, target: usize
             Ok(Some(failure)) => Err((Remedy::of_refusal(&server(), failure), Lost(false))),
             Err(error) => Err((Remedy::Fail(Error::broken(server(), error)), Lost(true))),
         },
-        Some(Err(error)) => Err((Remedy::of_loss(Error::from(error).at(server())), Lost(true))),
+        Some(Err(error)) => {
+            let lost = Lost(!matches!(error, NetError::NotAsked { .. }));
+            Err((Remedy::of_loss(Error::from(error).at(server())), lost))
+        }
         None => {
             let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
             Err((Remedy::Wait(error), Lost(true)))

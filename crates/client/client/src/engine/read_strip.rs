@@ -8,7 +8,7 @@
 use std::{io::IoSliceMut, slice, sync::Arc, time::Duration};
 
 use braid_layout::Request;
-use braid_net::{Answer, Driver, Exchange, Pipe};
+use braid_net::{Answer, Driver, Exchange, NetError, Pipe};
 use braid_types::limits::WINDOW_BYTES;
 use braid_wire::{decode_outcome, message::iod::ReadReply};
 
@@ -106,14 +106,17 @@ impl<D: Driver> OpenFile<D> {
             let [Exchange { outcome, .. }] = batch;
             outcome
         };
-        // A connection whose exchange failed is not put back.
-        let answer = outcome?.ok()?;
-        let reply = success(&answer, request.bytes);
-        if reply.is_none() {
+        let done = match outcome? {
+            Ok(answer) => success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes)),
+            Err(NetError::NotAsked { .. }) => None,
+            // A connection whose exchange failed is not put back.
+            Err(_) => return None,
+        };
+        if done.is_none() {
             pooled.meta.presented.remove(&grant.handle);
         }
         lease.give_back(pooled);
-        reply.map(|reply| (reply, answer.payload_bytes))
+        done
     }
 
     /// How many bytes of the request there are; what is missing before the end of the file is a hole.

@@ -40,7 +40,7 @@ impl Cluster {
         let is_silent = self.silent_from.get(&connection.iod).is_some_and(|from| self.now >= *from);
         if is_silent || self.answer_time > silence_max {
             (self.now, connection.dead) = (self.now + silence_max, true);
-            return Err(NetError::TimedOut { server, waited: silence_max });
+            return Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO });
         }
         self.now += self.answer_time;
         (self.last_answer, connection.answers) = (self.now, connection.answers + 1);
@@ -73,7 +73,7 @@ impl Cluster {
             }
             Some(Fault::ReplyLate) => {
                 (self.now, connection.dead) = (self.now + silence_max, true);
-                Err(NetError::TimedOut { server, waited: silence_max })
+                Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO })
             }
             _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
         }

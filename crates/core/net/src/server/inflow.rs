@@ -68,7 +68,7 @@ impl Inflow {
         if !self.large {
             return;
         }
-        if let Some(turn) = self.intake.wait(1, deadline) {
+        if let Some(turn) = self.intake.wait_until(1, deadline) {
             self.window.begin(self.transport.socket(), turn.share());
             self.turn = Some(Receiving { progress: turn.progress(), turn });
         }
