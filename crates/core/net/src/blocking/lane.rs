@@ -9,7 +9,8 @@
 //!
 //! Invariants: (1) at most [`IN_FLIGHT_BYTES_MAX`] and the credits are in flight, but always one exchange;
 //! (2) a large payload is received where the caller wants it and nowhere else; (3) a frame for a call that is not in
-//! flight, or with more payload than there is room, ends the connection.
+//! flight, or with more payload than there is room, ends the connection, and so does a data frame without payload: it would end the
+//! server's silence and bring nothing (I8).
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
@@ -521,6 +522,7 @@ impl<'c> Lane<'c> {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
+            FrameFlags::DATA if payload == 0 => Err(self.misbehaved("it sent a data frame without payload")),
             FrameFlags::DATA if header.body_bytes == 0 => Ok(Receiving::Payload { call, left: payload, last: None }),
             FrameFlags::FINAL => {
                 let body = vec![0; header.body_bytes as usize];

@@ -148,6 +148,9 @@ impl Call<'_> {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
+            FrameFlags::DATA if header.payload_bytes == 0 => {
+                Err(self.misbehaved("it sent a data frame without payload")) // see `lane`
+            }
             FrameFlags::DATA if header.body_bytes == 0 => Ok(()),
             FrameFlags::FINAL if header.body_bytes as usize <= FRAME_BODY_BYTES_MAX => Ok(()),
             _ => Err(self.misbehaved("it sent a frame that is no reply")),
