@@ -30,6 +30,8 @@ struct Parts {
     absent: bool,
     /// How long the server had moved nothing.
     silent: Duration,
+    /// How long it was not asked before, since it was others' turn.
+    unasked: Duration,
     tried: Option<Tried>,
 }
 
@@ -56,6 +58,7 @@ impl Error {
             hint: None,
             absent: false,
             silent: Duration::ZERO,
+            unasked: Duration::ZERO,
             tried: None,
         }))
     }
@@ -141,6 +144,10 @@ impl Error {
 
     pub(crate) fn silent(&self) -> Duration {
         self.0.silent
+    }
+
+    pub(crate) fn unasked(&self) -> Duration {
+        self.0.unasked
     }
 
     /// The same of a server that was given up.
@@ -234,11 +241,12 @@ impl From<NetError> for Error {
         let why = error.to_string();
         match error {
             NetError::Unreachable { server, .. } => Self::new(Status::Unreachable, why).at(server),
-            NetError::TimedOut { server, waited } => {
+            NetError::TimedOut { server, waited, unasked } => {
                 let mut error = Self::new(Status::Unreachable, why).at(server);
-                error.0.silent = waited;
+                (error.0.silent, error.0.unasked) = (waited, unasked);
                 error
             }
+            NetError::NotAsked { .. } => Self::new(Status::Unreachable, why).at("this host's network"),
             NetError::ConnectionLost { server, .. } => Self::new(Status::ConnectionLost, why).at(server),
             NetError::PeerMisbehaved { server, .. } => Self::new(Status::Malformed, why).at(server),
             NetError::Refused { server, failure } => Self::new(failure.status, why).at(server),
@@ -293,7 +301,8 @@ mod tests {
 
     #[test]
     fn an_error_names_file_server_and_next_step() {
-        let net = NetError::TimedOut { server: "I/O daemon 3 at h:1".into(), waited: Duration::from_secs(30) };
+        let (server, waited) = ("I/O daemon 3 at h:1".to_owned(), Duration::from_secs(30));
+        let net = NetError::TimedOut { server, waited, unasked: Duration::ZERO };
         let error = Error::from(net).during("read", "/a/b").during("open", "/other");
         assert_eq!(error.to_string(), "read /a/b: I/O daemon 3 at h:1 did not answer in 30.0 s; try: braid status");
         assert_eq!((error.server(), error.path()), (Some("I/O daemon 3 at h:1"), Some("/a/b")));

@@ -8,7 +8,7 @@ use std::time::Duration;
 use braid_client::{Distribution, Error, Layout, OpenOptions, Status, asynchronous::File};
 use braid_net::block_on;
 use braid_types::{IodId, limits::WINDOW_BYTES};
-use fake::Fake;
+use fake::{Fake, Fault};
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// More than a round of a call.
@@ -96,4 +96,77 @@ fn what_the_other_daemons_do_gives_a_silent_one_no_more_time() {
     let error = written.unwrap_err();
     assert!(error.server().unwrap().starts_with("I/O daemon 2"), "{error}");
     assert!(time <= TIMEOUT, "{time:?}: I8");
+}
+
+const MOVES: IodId = IodId(1);
+const REFUSES: IodId = IodId(2);
+/// Five windows of the first daemon, one of the second.
+const UNEVEN: usize = 6 * WINDOW_BYTES as usize;
+
+/// A daemon that takes longer than a call's time for what it is asked, and one that is asked once.
+fn uneven() -> (Fake, File<Fake>, Vec<u8>) {
+    let stripe_size = 5 * WINDOW_BYTES;
+    let fake = Fake::new(Layout::one(Distribution::SimpleStripe { stripe_size }, [MOVES, REFUSES]));
+    let (file, data) = (open(&fake), pattern(UNEVEN));
+    block_on(file.write_at(&data, 0)).unwrap();
+    fake.cluster().answer_time = Duration::from_secs(8);
+    (fake, file, data)
+}
+
+#[test]
+fn a_daemon_that_refused_or_was_lost_early_in_a_long_attempt_is_asked_again() {
+    let (fake, file, data) = uneven();
+    let refused = [Status::UnknownHandle, Status::TryAgain, Status::StaleEpoch, Status::BadCapability];
+    for fault in refused.map(Fault::Refused).into_iter().chain([Fault::RequestLost, Fault::ReplyLost]) {
+        fake.cluster().faults_at.push((REFUSES, fault));
+        let (time, written) = timed(&fake, file.write_at(&data, 0));
+        assert_eq!(written.unwrap_or_else(|error| panic!("{fault:?}: {error}")), UNEVEN);
+        assert!(time > TIMEOUT && fake.cluster().faults_at.is_empty(), "{time:?}");
+    }
+}
+
+#[test]
+fn a_daemon_that_refuses_for_ever_is_named_in_one_calls_time_after_the_others_end() {
+    for fault in [Fault::Refused(Status::TryAgain), Fault::RequestLost] {
+        let (fake, file, data) = uneven();
+        fake.cluster().faults_at = vec![(REFUSES, fault); 1000];
+        let (time, written) = timed(&fake, file.write_at(&data, 0));
+        let error = written.unwrap_err();
+        assert!(error.server().unwrap().starts_with("I/O daemon 2"), "{error}");
+        assert!(time <= 5 * fake.cluster().answer_time + TIMEOUT, "{fault:?}: {time:?}: I8");
+    }
+}
+
+#[test]
+fn a_file_that_is_truncated_before_the_last_answer_of_a_long_read_is_read_again() {
+    let (fake, file, data) = uneven();
+    fake.cluster().faults_at.push((REFUSES, Fault::Refused(Status::StaleGeneration)));
+    let mut buffer = vec![0; UNEVEN];
+    let (time, read) = timed(&fake, file.read_at(&mut buffer, 0));
+    assert_eq!(read.unwrap(), UNEVEN);
+    assert!(time > 2 * TIMEOUT, "{time:?}: it was read twice");
+    assert!(buffer == data);
+}
+
+#[test]
+fn what_waits_for_its_turn_loses_no_time_and_blames_no_daemon() {
+    const TURN: Duration = Duration::from_secs(100);
+    let (fake, file, data) = uneven();
+    for bytes in [1, WINDOW_BYTES as usize, UNEVEN] {
+        for fault in [Fault::SilentAfterTurn(TURN), Fault::NotAsked(TURN)] {
+            let connects = fake.cluster().connects;
+            fake.cluster().faults_at.push((MOVES, fault));
+            let mut buffer = vec![0; bytes];
+            let (time, read) = timed(&fake, file.read_at(&mut buffer, 0));
+            assert_eq!(read.unwrap_or_else(|error| panic!("{fault:?}: {error}")), bytes);
+            assert!(time > TURN && buffer == data[..bytes]);
+            let again = usize::from(matches!(fault, Fault::SilentAfterTurn(_)));
+            assert_eq!(fake.cluster().connects, connects + again, "{fault:?}");
+        }
+    }
+    fake.cluster().faults_at = vec![(MOVES, Fault::NotAsked(Duration::ZERO)); 1000];
+    let (time, read) = timed(&fake, file.read_at(&mut vec![0; UNEVEN], 0));
+    let error = read.unwrap_err();
+    assert_eq!(error.server(), Some("this host's network"), "{error}");
+    assert!(time <= 2 * TIMEOUT, "{time:?}: I8");
 }

@@ -88,6 +88,16 @@ pub enum NetError {
         server: String,
         /// How long it was waited for, since the last byte that moved.
         waited: Duration,
+        /// How long the call waited for its turn before the server was asked.
+        unasked: Duration,
+    },
+    /// The call waited for its turn, and nothing came from any server. Nothing was sent, and the connection is as it was.
+    #[error("{server} was not asked: nothing came from any server{}", tried(*waited))]
+    NotAsked {
+        /// Which server would have been asked.
+        server: String,
+        /// How long nothing came.
+        waited: Duration,
     },
     /// The server's bytes break the protocol.
     #[error("{server} broke the protocol: {what}")]
@@ -148,7 +158,8 @@ impl Exchange<'_> {
 }
 
 /// Moves frames for the client engine. Every `deadline` is a point on the clock of [`Driver::now`]; every `silence_max` says how long
-/// a connection may move no byte in either direction, and counts anew from each that it moves.
+/// a connection may move no byte in either direction, and counts anew from each that it moves; where a call waits for its turn, how long no
+/// connection may.
 pub trait Driver: Send + Sync + 'static {
     /// A connection that one batch uses at a time: to I/O daemons.
     type Connection: Send;
@@ -174,7 +185,7 @@ pub trait Driver: Send + Sync + 'static {
 
     /// Does every exchange of the batch, those of different connections at the same time, those of one
     /// connection pipelined in order, as far as its credits allow, and sets every `outcome`. After an error
-    /// on a connection its other exchanges fail with the same error and it must not be used again; a server that is silent for
+    /// on a connection its other exchanges fail with the same error and it must not be used again, but for [`NetError::NotAsked`]; a server that is silent for
     /// `silence_max` is such an error, and no other's.
     ///
     /// Answers may be awaited one connection after the other, in the order of `connections`: a server may be held up by the caller's

@@ -10,7 +10,7 @@ use std::{
 };
 
 use braid_net::{
-    Blocking, Connection, Driver, Endpoint, Exchange, NetError, TlsPolicy, block_on,
+    Blocking, Connection, Driver, Endpoint, Exchange, NetError, TlsPolicy, Tokio, block_on,
     frames::{FrameBuffer, push_frame},
     handshake::ClientHandshake,
     server::{CallHandler, CallService, Handler, Listener, Newcomer, Peer, Responder, SendError, ServerConnection},
@@ -21,7 +21,8 @@ use braid_wire::{
     message::{OP_AUTH, OP_HELLO},
 };
 use support::{
-    LONG, Mirror, SILENCE, Script, TRICKLED, config, connect, echo, endpoint, listen, raw, stay_silent, trickle,
+    LONG, Mirror, SILENCE, Script, TRICKLED, answer_nothing, config, connect, echo, endpoint, listen, raw, stay_silent,
+    trickle,
 };
 
 /// Short enough for a test that expects the time to run out.
@@ -245,6 +246,32 @@ fn more_payload_than_was_asked_for_is_refused() {
         let _ = connection.next_header(None);
     };
     assert!(matches!(against(generous, LONG), NetError::PeerMisbehaved { .. }));
+}
+
+#[test]
+fn frames_that_bring_nothing_are_refused_and_keep_no_call_waiting() {
+    let refused = |error: NetError| assert!(matches!(error, NetError::PeerMisbehaved { .. }), "{error}");
+    refused(against(answer_nothing, LONG));
+    let listener = listen(config(NodeKind::Iod, 1), Arc::new(Script(answer_nothing)));
+    let endpoint = endpoint(&listener, NodeKind::Iod, 1);
+    #[cfg(target_os = "linux")]
+    {
+        let (mut pipe, mut connection) = (braid_net::Pipe::new().unwrap(), connect(&endpoint));
+        pipe.begin(b"").unwrap();
+        let (driver, mut room) = (Blocking::new(), [0; 1000]);
+        let answer = driver.exchange_into_pipe(&mut connection, (9, &[1]), (&mut pipe, &mut room), LONG);
+        refused(block_on(answer).expect("it can").unwrap_err());
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let driver = Tokio::new();
+        let mut connection = [driver.connect(&endpoint, LONG).await.unwrap()];
+        let mut room = [0; 1000];
+        let recv = vec![IoSliceMut::new(&mut room)];
+        let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
+        driver.exchange(&mut connection, &mut batch, LONG).await;
+        refused(batch[0].outcome.take().unwrap().unwrap_err());
+    });
 }
 
 #[test]

@@ -19,7 +19,7 @@ use support::{LONG, SILENCE, Script, TRICKLED, config, connect, endpoint, listen
 
 const PREFIX: &[u8] = b"sixteen bytes at";
 
-/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, the last of them final.
+/// Sends for each byte `b` of a request's body a frame of `4 b²` bytes, but for those without any; the last is final.
 struct Frames;
 
 impl Handler for Frames {
@@ -45,6 +45,9 @@ fn send_frames(
         let (now, then) = rest.split_at(4 * usize::from(*cut).pow(2));
         rest = then;
         let is_last = at + 1 == cuts.len();
+        if now.is_empty() && !is_last {
+            continue;
+        }
         let (flags, body) = if is_last { (FrameFlags::FINAL, &b"end"[..]) } else { (FrameFlags::DATA, &[][..]) };
         let (body_bytes, payload_bytes) = (body.len() as u32, now.len() as u32);
         let header = FrameHeader { op: 9, flags, request_id, body_bytes, payload_bytes };

@@ -156,7 +156,11 @@ impl Future for Wait<'_> {
         }
         if Pin::new(&mut self.alarm).poll(context).is_ready() {
             let waited = connection.network.world().now() - self.started;
-            return Poll::Ready(Err(NetError::TimedOut { server: connection.server.clone(), waited }));
+            return Poll::Ready(Err(NetError::TimedOut {
+                server: connection.server.clone(),
+                waited,
+                unasked: Duration::ZERO,
+            }));
         }
         connection.arrivals.wait(context.waker());
         Poll::Pending

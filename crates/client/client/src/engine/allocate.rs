@@ -68,11 +68,11 @@ impl<D: Driver> OpenFile<D> {
             return Err(Error::new(Status::TooLarge, "the range ends past the largest file"));
         }
         let body = Body::Allocate { offset: FileOffset(offset), bytes: ByteCount(bytes), keep_size };
-        let deadline = self.engine().deadline();
+        let mut deadline = self.engine().deadline();
         for _ in 0..REPLANS_MAX {
             let grant = self.grant();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<FlushReply>, Stop> = self.ask_targets(&grant, &all, body, deadline).await;
+            let replies: Result<Vec<FlushReply>, Stop> = self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
                 Ok(replies) => {
                     for (target, reply) in all.into_iter().zip(replies) {
@@ -109,13 +109,14 @@ impl<D: Driver> OpenFile<D> {
         Ok((offset < size).then(|| found.into_iter().flatten().min().unwrap_or(size).min(size)))
     }
 
-    async fn seek(&self, offset: u64, what: SeekWhat, deadline: Duration) -> Result<Vec<Option<u64>>> {
+    async fn seek(&self, offset: u64, what: SeekWhat, mut deadline: Duration) -> Result<Vec<Option<u64>>> {
         self.allow(Rights::READ)?;
         let body = Body::Seek { offset: FileOffset(offset), what };
         for _ in 0..REPLANS_MAX {
             let grant = self.grant();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
-            let replies: Result<Vec<Option<FileOffset>>, Stop> = self.ask_targets(&grant, &all, body, deadline).await;
+            let replies: Result<Vec<Option<FileOffset>>, Stop> =
+                self.ask_targets(&grant, &all, body, &mut deadline).await;
             match replies {
                 Ok(replies) => return Ok(replies.into_iter().map(|found| found.map(|offset| offset.0)).collect()),
                 Err(Stop::Failed(error)) => return Err(error),

@@ -18,6 +18,11 @@ impl Backoff {
         Self { next: FIRST, deadline }
     }
 
+    /// There is time until then.
+    pub(crate) fn until(&mut self, deadline: Duration) {
+        self.deadline = deadline;
+    }
+
     /// Waits; `false`, and at once, when the deadline would pass.
     pub(crate) async fn wait<D: Driver>(&mut self, driver: &D) -> bool {
         let left = self.deadline.saturating_sub(driver.now());

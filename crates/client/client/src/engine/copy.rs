@@ -56,8 +56,8 @@ impl<D: Driver> OpenFile<D> {
         let targets = touched(&mine.map, to, bytes)?;
         let (from, to, bytes) = (FileOffset(from), FileOffset(to), ByteCount(bytes));
         let body = Body::CopyRange { source: &theirs.capability, from, to, bytes };
-        let deadline = self.engine().deadline();
-        let replies: Result<Vec<WriteReply>, Stop> = self.ask_targets(&mine, &targets, body, deadline).await;
+        let mut deadline = self.engine().deadline();
+        let replies: Result<Vec<WriteReply>, Stop> = self.ask_targets(&mine, &targets, body, &mut deadline).await;
         // A capability that is old, of the one or the other: reading and writing find out which.
         let Ok(replies) = replies else { return Ok(false) };
         for (target, reply) in targets.into_iter().zip(&replies) {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{Answer, Driver, Exchange};
+use braid_net::{Answer, Driver, Exchange, NetError};
 use braid_types::{ConnectionId, Failure, Status};
 use braid_wire::{Call, Decoder, Wire, WireError, decode_outcome, message::iod::Abandon};
 
@@ -48,20 +48,22 @@ struct Connections<'p, D: Driver> {
 }
 
 impl<D: Driver> OpenFile<D> {
-    /// Makes the exchanges. One outcome for each, in order; an error when a connection did not come about.
+    /// Makes the exchanges. One outcome for each, in order, and how much of the time was no daemon's silence ([`Engine::moved`]); an
+    /// error when a connection did not come about.
     pub(crate) async fn batch(
         &self,
         grant: &Arc<Grant<D>>,
         calls: Vec<IodCall<'_>>,
         deadline: Duration,
-    ) -> Result<Vec<Result<Answer, Remedy>>, Remedy> {
+    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
         let mut used = self.connections(grant, &calls, deadline).await?;
         used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();
         let mut batch = used.exchanges(grant, calls);
-        let silence_max = self.engine().silence(deadline);
+        let (begun, silence_max) = (self.engine().driver().now(), self.engine().silence(deadline));
         debug_assert!(used.targets.is_sorted_by(|one, next| one < next), "one order of the daemons for all tasks");
         self.engine().driver().exchange(&mut used.connections, &mut batch, silence_max).await;
+        let moved = self.engine().moved(begun, silence_max);
         let mut broken = vec![false; used.connections.len()];
         let outcomes = batch.into_iter().zip(targets).map(|(exchange, target)| {
             let at = exchange.connection;
@@ -75,7 +77,7 @@ impl<D: Driver> OpenFile<D> {
         });
         let outcomes = outcomes.collect();
         used.end(|at| broken[at]);
-        Ok(outcomes)
+        Ok((outcomes, moved))
     }
 
     /// Takes one connection for each daemon of the calls: in the order of the daemons, so that two calls that
@@ -232,7 +234,10 @@ fn outcome_of<D: Driver>(exchange: Exchange<'_>, grant: &Grant<D>, target: usize
             Ok(Some(failure)) => Err((Remedy::of_refusal(&server(), failure), Lost(false))),
             Err(error) => Err((Remedy::Fail(Error::broken(server(), error)), Lost(true))),
         },
-        Some(Err(error)) => Err((Remedy::of_loss(Error::from(error).at(server())), Lost(true))),
+        Some(Err(error)) => {
+            let lost = Lost(!matches!(error, NetError::NotAsked { .. }));
+            Err((Remedy::of_loss(Error::from(error).at(server())), lost))
+        }
         None => {
             let error = Error::new(Status::ConnectionLost, "the exchange was not made").at(server());
             Err((Remedy::Wait(error), Lost(true)))

@@ -58,11 +58,13 @@ impl Remedy {
         if error.status() == Status::Malformed { Self::Fail(error) } else { Self::Wait(error) }
     }
 
-    /// How long the server had been silent when it was given up; nothing for any other reason.
-    pub(crate) fn silent(&self) -> Duration {
+    /// How long the server had been silent when it was given up, and not asked before that; nothing for any other reason.
+    pub(crate) fn silent(&self) -> (Duration, Duration) {
         match self {
-            Self::Present => Duration::ZERO,
-            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => error.silent(),
+            Self::Present => (Duration::ZERO, Duration::ZERO),
+            Self::Wait(error) | Self::Renew(error) | Self::Reclaim(error) | Self::Fail(error) => {
+                (error.silent(), error.unasked())
+            }
         }
     }
 

@@ -192,6 +192,11 @@ impl<D: Driver> Engine<D> {
         self.attempt(deadline).saturating_sub(self.driver.now())
     }
 
+    /// How much of an exchange that began then was no daemon's silence, whatever came of it: bytes moved, or it waited for its turn.
+    pub(crate) fn moved(&self, begun: Duration, silence_max: Duration) -> Duration {
+        self.driver.now().saturating_sub(begun).saturating_sub(silence_max)
+    }
+
     pub(crate) fn take_map(self: &Arc<Self>, map: &ClusterMap) {
         for iod in &map.iods {
             self.pool(iod.id).set_addresses(&iod.addresses);

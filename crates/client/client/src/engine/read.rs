@@ -82,7 +82,7 @@ impl<D: Driver> OpenFile<D> {
         }
         let mut deadline = self.engine().deadline();
         if request.bytes == room
-            && let Some(bytes) = self.read_strip(view, &request, (&mut *buffers, pipe), deadline).await?
+            && let Some(bytes) = self.read_strip(view, &request, (&mut *buffers, pipe), &mut deadline).await?
         {
             return Ok(bytes as usize);
         }
@@ -114,7 +114,7 @@ impl<D: Driver> OpenFile<D> {
         while let Some(mut round) = planner.next_round()? {
             round.retain(|planned| planned.position < wanted);
             let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
-            let used = self.run(&grant, &mut job, *deadline).await?;
+            let used = self.run(&grant, &mut job, deadline).await?;
             *deadline = self.engine().deadline(); // every server has answered
             let got = job.got;
             if !Arc::ptr_eq(&used, &grant) && !std::mem::take(&mut is_first) {
@@ -122,13 +122,13 @@ impl<D: Driver> OpenFile<D> {
             }
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
-                wanted = self.find_end(&grant, view, request, &mut end, *deadline).await?;
+                wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
                 zero_missing(&round, &got, wanted, buffers);
             }
         }
         if wanted == request.bytes && !end.reaches(view.file_end(request)?) {
             // Every byte came, but the daemons may have filled up with zeros past the end.
-            wanted = self.find_end(&grant, view, request, &mut end, *deadline).await?;
+            wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
         }
         Ok(wanted)
     }
@@ -140,7 +140,7 @@ impl<D: Driver> OpenFile<D> {
         view: &FileView,
         request: &Request,
         end: &mut End,
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<u64, Stop> {
         let rest = end.not_asked();
         if !end.reaches(view.file_end(request)?) && !rest.is_empty() {
@@ -164,12 +164,12 @@ impl<D: Driver> OpenFile<D> {
         result.map_err(|error| error.during("get the size of", self.path()))
     }
 
-    async fn size_of_objects(&self, deadline: Duration) -> Result<u64> {
+    async fn size_of_objects(&self, mut deadline: Duration) -> Result<u64> {
         for _ in 0..REPLANS_MAX {
             let grant = self.grant();
             let all: Vec<usize> = (0..grant.map.targets().len()).collect();
             let sizes: Result<Vec<Vec<ObjectInfo>>, Stop> =
-                self.ask_targets(&grant, &all, Body::ObjectSizes, deadline).await;
+                self.ask_targets(&grant, &all, Body::ObjectSizes, &mut deadline).await;
             match sizes {
                 Ok(sizes) => {
                     let objects: Vec<(PartIndex, u64)> =

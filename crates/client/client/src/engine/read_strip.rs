@@ -8,7 +8,7 @@
 use std::{io::IoSliceMut, slice, sync::Arc, time::Duration};
 
 use braid_layout::Request;
-use braid_net::{Answer, Driver, Exchange, Pipe};
+use braid_net::{Answer, Driver, Exchange, NetError, Pipe};
 use braid_types::limits::WINDOW_BYTES;
 use braid_wire::{decode_outcome, message::iod::ReadReply};
 
@@ -31,7 +31,7 @@ impl<D: Driver> OpenFile<D> {
         view: &FileView,
         request: &Request,
         (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<Option<u64>> {
         if request.bytes > WINDOW_BYTES || self.is_stale() {
             return Ok(None);
@@ -60,7 +60,7 @@ impl<D: Driver> OpenFile<D> {
         target: usize,
         (view, request): (&FileView, &Request),
         (pipe, buffer): (&mut Pipe, &mut IoSliceMut<'_>),
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<Option<(ReadReply, u64)>> {
         let answer =
             self.ask_for_strip(grant, target, request, (slice::from_mut(buffer), Some(&mut *pipe)), deadline).await;
@@ -82,14 +82,14 @@ impl<D: Driver> OpenFile<D> {
         target: usize,
         request: &Request,
         (buffers, pipe): (&mut [IoSliceMut<'_>], Option<&mut Pipe>),
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Option<(ReadReply, u64)> {
-        let (lease, mut pooled) = grant.pools[target].checkout(self.engine(), deadline).await.ok()?;
+        let (lease, mut pooled) = grant.pools[target].checkout(self.engine(), *deadline).await.ok()?;
         let is_new = pooled.meta.presented.insert(grant.handle);
         let present = if is_new { &grant.capability[..] } else { &[] };
         let call = Body::Read(request);
         let body = call.encode(grant.handle, present);
-        let silence_max = self.engine().silence(deadline);
+        let (begun, silence_max) = (self.engine().driver().now(), self.engine().silence(*deadline));
         let (driver, connection) = (self.engine().driver(), &mut pooled.connection);
         let piped = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
@@ -106,14 +106,23 @@ impl<D: Driver> OpenFile<D> {
             let [Exchange { outcome, .. }] = batch;
             outcome
         };
-        // A connection whose exchange failed is not put back.
-        let answer = outcome?.ok()?;
-        let reply = success(&answer, request.bytes);
-        if reply.is_none() {
+        let outcome = outcome?;
+        *deadline = match &outcome {
+            Ok(_) => self.engine().deadline(), // the server has answered
+            Err(NetError::TimedOut { unasked, .. }) => deadline.saturating_add(*unasked),
+            Err(_) => deadline.saturating_add(self.engine().moved(begun, silence_max)),
+        };
+        let done = match outcome {
+            Ok(answer) => success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes)),
+            Err(NetError::NotAsked { .. }) => None,
+            // A connection whose exchange failed is not put back.
+            Err(_) => return None,
+        };
+        if done.is_none() {
             pooled.meta.presented.remove(&grant.handle);
         }
         lease.give_back(pooled);
-        reply.map(|reply| (reply, answer.payload_bytes))
+        done
     }
 
     /// How many bytes of the request there are; what is missing before the end of the file is a hole.
@@ -124,7 +133,7 @@ impl<D: Driver> OpenFile<D> {
         (view, request): (&FileView, &Request),
         buffers: &mut [IoSliceMut<'_>],
         (reply, got): (&ReadReply, u64),
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<u64, Stop> {
         if is_whole(grant, view, request, (reply, got))? {
             return Ok(request.bytes);

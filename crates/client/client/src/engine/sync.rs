@@ -52,7 +52,7 @@ impl<D: Driver> OpenFile<D> {
     /// Forces the file's data to disk on all its daemons at once, also what other handles and programs wrote: that is
     /// what `fsync` means, and a program that writes and closes leaves nobody else to do it. A handle that may not
     /// write has no right to flush, and wrote nothing.
-    pub(super) async fn flush_daemons(&self, deadline: Duration) -> Result<()> {
+    pub(super) async fn flush_daemons(&self, mut deadline: Duration) -> Result<()> {
         if !self.rights().allow(Rights::WRITE) {
             return Ok(());
         }
@@ -61,7 +61,7 @@ impl<D: Driver> OpenFile<D> {
             let (grant, pending) = (self.grant(), self.unsynced.pending());
             let targets: Vec<usize> = (0..grant.map.targets().len()).collect();
             let replies: Result<Vec<FlushReply>, Stop> =
-                self.ask_targets(&grant, &targets, Body::Flush, deadline).await;
+                self.ask_targets(&grant, &targets, Body::Flush, &mut deadline).await;
             match replies {
                 Ok(replies) => {
                     for (target, reply) in targets.into_iter().zip(replies) {

@@ -1,10 +1,21 @@
 //! A set of exchanges with the daemons of a file, repeated until each is done or the call must fail.
 //!
-//! Invariant: time counts against the daemons that are still to answer (I8): it begins anew after an attempt in which each of them
-//! has answered something, and not for what the others do. A large transfer over a slow network is not late; a daemon that is
-//! silent is, in one call's time.
+//! Invariant: time counts against the daemons that are still to answer (I8), a call's time for each:
+//!
+//! | in an attempt the daemon | its time |
+//! |---|---|
+//! | answered something | begins anew when it last moved a byte |
+//! | was silent | goes on, also for what the others do meanwhile; not for a wait for the call's turn |
+//! | refused, or lost its connection | goes on for as long as a daemon may be silent: an attempt that takes longer moves elsewhere, and the daemon is asked again when it has ended |
+//!
+//! That of the daemon which has the least is the call's. A large transfer over a slow network is not late; a daemon that is silent is,
+//! in one call's time.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use braid_net::{Answer, Driver};
 use braid_types::Status;
@@ -68,41 +79,41 @@ pub(crate) trait Job: Send {
 
 impl<D: Driver> OpenFile<D> {
     /// Makes all exchanges of a job; the capability with which the last was made, and with [`Job::is_one_view`] all. The deadline is
-    /// pushed on when all daemons move.
+    /// pushed on while daemons move, also for a call that is planned anew.
     pub(crate) async fn run<J: Job>(
         &self,
         grant: &Arc<Grant<D>>,
         job: &mut J,
-        mut deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<Arc<Grant<D>>, Stop> {
         let mut grant = Arc::clone(grant);
-        let mut tries = Tries::new(self, deadline);
+        let mut tries = Tries::new(self, *deadline);
         let mut pending: Vec<usize> = (0..job.len()).collect();
         loop {
             if self.is_stale() {
-                grant = self.renew(&grant, deadline).await?;
+                grant = self.renew(&grant, *deadline).await?;
                 if job.is_one_view() && pending.len() < job.len() {
                     return Err(Stop::Replan);
                 }
             }
-            self.reach(&grant, job.extends_to(), deadline).await?;
+            self.reach(&grant, job.extends_to(), *deadline).await?;
             let outcomes = {
                 let calls = job.calls(&pending)?;
-                self.batch(&grant, calls, deadline).await
+                self.batch(&grant, calls, *deadline).await
             };
             let remedy = match outcomes {
-                Ok(outcomes) => {
+                Ok((outcomes, moved)) => {
                     let left = take_outcomes(job, &pending, outcomes)?;
-                    let asked = std::mem::replace(&mut pending, left.pending);
-                    if left.gravest.is_some() && all_move(job, &asked, &pending) {
-                        deadline = tries.begin_anew(self, left.silent).max(deadline);
+                    if left.gravest.is_some() {
+                        *deadline = tries.go_on(self, &left, moved, *deadline);
                     }
+                    pending = left.pending;
                     left.gravest
                 }
                 Err(remedy) => Some(remedy),
             };
             let Some(remedy) = remedy else { return Ok(grant) };
-            let fresh = tries.mend(self, Arc::clone(&grant), remedy, deadline).await?;
+            let fresh = tries.mend(self, Arc::clone(&grant), remedy, *deadline).await?;
             if job.is_one_view() && pending.len() < job.len() && !Arc::ptr_eq(&fresh, &grant) {
                 return Err(Stop::Replan);
             }
@@ -117,7 +128,7 @@ impl<D: Driver> OpenFile<D> {
         grant: &Arc<Grant<D>>,
         targets: &[usize],
         body: Body<'_>,
-        deadline: Duration,
+        deadline: &mut Duration,
     ) -> Result<Vec<R>, Stop> {
         let servers = targets.iter().map(|target| grant.pools[*target].server()).collect();
         let mut job = Plain { targets, servers, body, replies: targets.iter().map(|_| None).collect() };
@@ -133,30 +144,41 @@ impl<D: Driver> OpenFile<D> {
 struct Left {
     pending: Vec<usize>,
     gravest: Option<Remedy>,
-    /// Of its daemons, the one that has been silent for the longest.
+    /// The daemons of those.
+    daemons: BTreeMap<usize, LeftDaemon>,
+}
+
+/// A daemon that is to be asked again.
+#[derive(Default)]
+struct LeftDaemon {
+    /// It has answered some of what it was asked.
+    answered: bool,
+    /// For how long it was silent in the end.
     silent: Duration,
+    /// How long it was not asked before.
+    unasked: Duration,
 }
 
 fn take_outcomes<J: Job>(job: &mut J, pending: &[usize], outcomes: Vec<Result<Answer, Remedy>>) -> Result<Left> {
-    let mut left = Left { pending: Vec::new(), gravest: None, silent: Duration::ZERO };
+    let mut left = Left { pending: Vec::new(), gravest: None, daemons: BTreeMap::new() };
+    let mut answered = BTreeSet::new();
     for (index, outcome) in pending.iter().zip(outcomes) {
         match outcome {
-            Ok(answer) => job.accept(*index, answer)?,
+            Ok(answer) => {
+                job.accept(*index, answer)?;
+                answered.insert(job.target(*index));
+            }
             Err(remedy) => {
                 left.pending.push(*index);
-                left.silent = left.silent.max(remedy.silent());
+                let daemon = left.daemons.entry(job.target(*index)).or_default();
+                let (silent, unasked) = remedy.silent();
+                (daemon.silent, daemon.unasked) = (daemon.silent.max(silent), daemon.unasked.max(unasked));
                 left.gravest = Some(remedy.graver(left.gravest.take()));
             }
         }
     }
+    left.daemons.iter_mut().for_each(|(target, daemon)| daemon.answered = answered.contains(target));
     Ok(left)
-}
-
-/// Whether each daemon that is left to be asked has answered some of what it was asked.
-fn all_move<J: Job>(job: &J, asked: &[usize], left: &[usize]) -> bool {
-    let answered = asked.iter().filter(|index| left.binary_search(index).is_err());
-    let answered: BTreeSet<usize> = answered.map(|index| job.target(*index)).collect();
-    left.iter().all(|index| answered.contains(&job.target(*index)))
 }
 
 /// What the attempts of one transfer share.
@@ -177,13 +199,21 @@ impl Tries {
         }
     }
 
-    /// All daemons moved, up to `silent` ago: until when they have time now.
-    fn begin_anew<D: Driver>(&mut self, file: &OpenFile<D>, silent: Duration) -> Duration {
-        let engine = file.engine();
-        self.started = engine.driver().now().saturating_sub(silent);
-        let deadline = self.started.saturating_add(engine.timeout());
-        self.backoff = Backoff::new(deadline);
-        deadline
+    /// Until when there is time after an attempt in which something moved for so long at least; see the module.
+    fn go_on<D: Driver>(&mut self, file: &OpenFile<D>, left: &Left, moved: Duration, deadline: Duration) -> Duration {
+        let (now, timeout) = (file.engine().driver().now(), file.engine().timeout());
+        let until = left.daemons.values().map(|daemon| match daemon {
+            LeftDaemon { answered: true, silent, .. } => now.saturating_sub(*silent).saturating_add(timeout),
+            LeftDaemon { silent: Duration::ZERO, .. } => deadline.saturating_add(moved),
+            LeftDaemon { unasked, .. } => deadline.saturating_add(*unasked),
+        });
+        let until = until.min().unwrap_or(deadline).max(deadline);
+        if left.daemons.values().all(|daemon| daemon.answered) {
+            (self.started, self.backoff) = (until.saturating_sub(timeout), Backoff::new(until));
+        } else {
+            self.backoff.until(until);
+        }
+        until
     }
 
     /// Makes ready for the next attempt, or says why there is none.

@@ -94,7 +94,7 @@ impl<D: Driver> OpenFile<D> {
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round()? {
             let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
-            self.run(&grant, &mut job, *deadline).await?;
+            self.run(&grant, &mut job, deadline).await?;
             *deadline = self.engine().deadline(); // every server has answered
         }
         Ok(())

@@ -40,11 +40,19 @@ impl Cluster {
         let is_silent = self.silent_from.get(&connection.iod).is_some_and(|from| self.now >= *from);
         if is_silent || self.answer_time > silence_max {
             (self.now, connection.dead) = (self.now + silence_max, true);
-            return Err(NetError::TimedOut { server, waited: silence_max });
+            return Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO });
+        }
+        let fault = self.take_fault_at(connection.iod).or_else(|| self.take_fault(exchange.op));
+        if let Some(Fault::SilentAfterTurn(unasked)) = fault {
+            (self.now, connection.dead) = (self.now + unasked + silence_max, true);
+            return Err(NetError::TimedOut { server, waited: silence_max, unasked });
+        }
+        if let Some(Fault::NotAsked(turn)) = fault {
+            self.now += turn + silence_max;
+            return Err(NetError::NotAsked { server, waited: silence_max });
         }
         self.now += self.answer_time;
         (self.last_answer, connection.answers) = (self.now, connection.answers + 1);
-        let fault = self.take_fault(exchange.op);
         if fault == Some(Fault::RequestLost) {
             connection.dead = true;
             return Err(lost(&server));
@@ -73,7 +81,7 @@ impl Cluster {
             }
             Some(Fault::ReplyLate) => {
                 (self.now, connection.dead) = (self.now + silence_max, true);
-                Err(NetError::TimedOut { server, waited: silence_max })
+                Err(NetError::TimedOut { server, waited: silence_max, unasked: Duration::ZERO })
             }
             _ => Ok(answer.unwrap_or_else(|failure| Answer { body: encode_failure(&failure), payload_bytes: 0 })),
         }

@@ -49,7 +49,11 @@ impl Cluster {
             Some(Fault::RestartAfter) => self.restart_mds(),
             Some(Fault::ReplyLate) => {
                 (self.now, *dead) = (deadline, true);
-                return Err(NetError::TimedOut { server: link.server.clone(), waited: deadline });
+                return Err(NetError::TimedOut {
+                    server: link.server.clone(),
+                    waited: deadline,
+                    unasked: Duration::ZERO,
+                });
             }
             _ => return Ok(answer(body)),
         }

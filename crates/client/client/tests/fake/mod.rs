@@ -33,6 +33,10 @@ pub enum Fault {
     RequestLate,
     /// The server refuses.
     Refused(Status),
+    /// The call waits so long for its turn, and then the server answers nothing.
+    SilentAfterTurn(Duration),
+    /// The call waits so long for its turn, and then nobody receives anything.
+    NotAsked(Duration),
     /// The metadata server restarts after doing it, before the answer.
     RestartAfter,
     /// The metadata server forgets the session before it sees the call.
@@ -68,6 +72,8 @@ pub struct Cluster {
     pub replay: HashMap<(SessionId, u32), (u64, Vec<u8>)>,
     pub done: Vec<&'static str>,
     pub faults: Vec<(u16, Fault)>,
+    /// What happens to the next exchanges with a daemon.
+    pub faults_at: Vec<(IodId, Fault)>,
     /// How long daemons take for each exchange: one of a connection after the other.
     pub answer_time: Duration,
     /// So many exchanges of a connection to a daemon are answered before it ends.
@@ -158,6 +164,7 @@ impl Fake {
             replay: HashMap::new(),
             done: Vec::new(),
             faults: Vec::new(),
+            faults_at: Vec::new(),
             answer_time: Duration::ZERO,
             answers_max: None,
             last_answer: Duration::ZERO,
@@ -210,6 +217,11 @@ impl Cluster {
     pub fn take_fault(&mut self, op: u16) -> Option<Fault> {
         let at = self.faults.iter().position(|(of, _)| *of == op)?;
         Some(self.faults.remove(at).1)
+    }
+
+    pub fn take_fault_at(&mut self, iod: IodId) -> Option<Fault> {
+        let at = self.faults_at.iter().position(|(of, _)| *of == iod)?;
+        Some(self.faults_at.remove(at).1)
     }
 
     pub fn restart_mds(&mut self) {

@@ -153,8 +153,13 @@ impl Link {
         self.moves.start + Duration::from_nanos(self.moves.last_ns.load(Ordering::Relaxed))
     }
 
-    /// An answer was waited for so long.
-    pub(super) fn timed_out(&self, waited: Duration) -> NetError {
-        NetError::TimedOut { server: self.server.clone(), waited }
+    /// An answer was waited for so long, and not asked for so long before.
+    pub(super) fn timed_out(&self, waited: Duration, unasked: Duration) -> NetError {
+        NetError::TimedOut { server: self.server.clone(), waited, unasked }
+    }
+
+    /// A turn did not come: nobody has received anything for so long.
+    pub(super) fn not_asked(&self, waited: Duration) -> NetError {
+        NetError::NotAsked { server: self.server.clone(), waited }
     }
 }

@@ -115,7 +115,6 @@ impl Driver for Tokio {
     }
 
     async fn exchange(&self, connections: &mut [TokioConnection], batch: &mut [Exchange<'_>], silence_max: Duration) {
-        let begin = Instant::now();
         let mut lanes = vec![Vec::new(); connections.len()];
         for (index, exchange) in batch.iter_mut().enumerate() {
             exchange.outcome = None;
@@ -128,7 +127,7 @@ impl Driver for Tokio {
         let lanes = connections.iter_mut().zip(lanes).filter(|(_, lane)| !lane.is_empty());
         let lanes = lanes.map(|(connection, lane)| {
             let exchanges = lane.into_iter().filter_map(|index| slots[index].take()).collect();
-            run_in_turn(&self.intake, connection, exchanges, (begin, silence_max))
+            run_in_turn(&self.intake, connection, exchanges, silence_max)
         });
         all(lanes.collect()).await;
     }
@@ -144,7 +143,7 @@ impl Driver for Tokio {
         let answer = async { link.begin(op, body).await?.await.unwrap_or_else(|_| Err(link.ended())) };
         match timeout_at(self.instant(deadline), answer).await {
             Ok(reply) => reply.map(|reply| reply.scatter(&mut [])),
-            Err(_) => Err(link.timed_out(begin.elapsed())),
+            Err(_) => Err(link.timed_out(begin.elapsed(), Duration::ZERO)),
         }
     }
 
@@ -162,24 +161,25 @@ async fn run_in_turn(
     intake: &Arc<Intake>,
     connection: &mut TokioConnection,
     mut exchanges: Vec<&mut Exchange<'_>>,
-    (begin, silence_max): (Instant, Duration),
+    silence_max: Duration,
 ) {
+    let begin = Instant::now();
     if !connection.is_bounded(exchanges.iter().map(|exchange| exchange.room()).sum()) {
-        return run_lane(connection, &mut exchanges, None, silence_max).await;
+        return run_lane(connection, &mut exchanges, None, (silence_max, Duration::ZERO)).await;
     }
     let turn = if exchanges.iter().any(|exchange| exchange.op == JoinRead::OP) {
         Some(intake.begin(1))
     } else {
-        intake.wait_async(1, end_of(begin, silence_max)).await
+        intake.wait_async(1, silence_max).await
     };
     let Some(turn) = turn else {
-        let error = connection.broken.get_or_insert_with(|| connection.link.timed_out(begin.elapsed()));
+        let error = connection.broken.clone().unwrap_or_else(|| connection.link.not_asked(silence_max));
         return exchanges.iter_mut().for_each(|exchange| exchange.outcome = Some(Err(error.clone())));
     };
     if let Some((socket, window)) = &mut connection.window {
         window.begin(socket, turn.share());
     }
-    run_lane(connection, &mut exchanges, Some(turn.progress()), silence_max).await;
+    run_lane(connection, &mut exchanges, Some(turn.progress()), (silence_max, begin.elapsed())).await;
     let mut received = Received::default();
     if let Some((socket, window)) = &mut connection.window {
         window.end(socket, &mut received);
@@ -193,7 +193,7 @@ async fn run_lane(
     connection: &mut TokioConnection,
     exchanges: &mut [&mut Exchange<'_>],
     progress: Option<Progress>,
-    silence_max: Duration,
+    (silence_max, unasked): (Duration, Duration),
 ) {
     let (begin, link) = (Instant::now(), &connection.link);
     let mut failed = connection.broken.clone();
@@ -224,7 +224,7 @@ async fn run_lane(
                         }
                     }
                 };
-                let reply = in_time(link, begin, silence_max, ahead).await;
+                let reply = in_time(link, begin, (silence_max, unasked), ahead).await;
                 waiting.pop_front();
                 reply
             }
@@ -240,7 +240,7 @@ async fn run_lane(
 async fn in_time<T>(
     link: &Link,
     begin: Instant,
-    silence_max: Duration,
+    (silence_max, unasked): (Duration, Duration),
     work: impl Future<Output = Result<T, NetError>>,
 ) -> Result<T, NetError> {
     let mut work = pin!(work);
@@ -250,7 +250,7 @@ async fn in_time<T>(
             return outcome;
         }
         if link.moved() <= since {
-            return Err(link.timed_out(since.elapsed()));
+            return Err(link.timed_out(since.elapsed(), unasked));
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The task of one connection: moves bytes, matches replies to calls.
 //!
 //! Invariants: (1) what waits to be sent is bounded by the credits and the window of the callers; (2) payload is
-//! only taken as far as its call has room for it; (3) when the task ends, every call learns why.
+//! only taken as far as its call has room for it, and a data frame without any ends the connection: it would end the server's silence and
+//! bring nothing (I8); (3) when the task ends, every call learns why.
 
 use std::{
     collections::HashMap,
@@ -210,6 +211,7 @@ impl Task {
         let what = match self.calls.get_mut(&header.request_id) {
             None => "it answered a call that was not made",
             Some(call) if misplaced || call.op != header.op => "its reply does not fit the call",
+            Some(_) if !last && more == 0 => "it sent a data frame without payload",
             Some(call) if call.reply.payload.len() + more > call.room => "it sent more payload than was asked for",
             Some(call) => {
                 let done = call.reply.payload.len();

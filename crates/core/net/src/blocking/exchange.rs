@@ -5,7 +5,8 @@
 //! sends, then waits in `recv`.
 //!
 //! Invariant: each server is given the same time to move a byte, from the last that it moved, whatever the others do: one that is
-//! silent for longer fails alone, and only after a look whether something has come meanwhile.
+//! silent for longer fails alone, and only after a look whether something has come meanwhile. One that was not asked, since it is
+//! others' turn, is not silent, and its connection stays as it is.
 
 use std::{
     io::{self, ErrorKind},
@@ -19,7 +20,6 @@ use rustix::{
 };
 
 use super::{
-    end_of,
     lane::{Connection, Halt, Lane, Step},
     silence::Silence,
 };
@@ -42,8 +42,7 @@ pub(super) fn exchange(
     batch: &mut [Exchange<'_>],
     silence_max: Duration,
 ) {
-    let begin = Instant::now();
-    let mut lanes = lanes(connections, batch, Silence::new(begin, silence_max));
+    let mut lanes = lanes(connections, batch, Silence::new(Instant::now(), silence_max));
     let bounded = lanes.iter_mut().filter_map(|lane| lane.await_turn(batch).then_some(())).count();
     if bounded == 0 {
         return run(&mut lanes, batch, None);
@@ -53,11 +52,16 @@ pub(super) fn exchange(
     let turn = if lanes.iter().any(|lane| lane.is_collective(batch)) {
         Some(intake.begin(bounded))
     } else {
-        intake.wait(bounded, end_of(begin, silence_max))
+        // Their servers are not held up by a wait that may be long.
+        let go_on = |lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]| {
+            receive_some(lane, batch)?;
+            send_all(lane, batch)
+        };
+        intake.wait(bounded, silence_max, || lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on)))
     };
     let Some(turn) = turn else {
         for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn()) {
-            lane.halt(batch, late());
+            lane.is_not_asked(batch, silence_max);
         }
         lanes.retain(|lane| !lane.is_done());
         return run(&mut lanes, batch, None);
@@ -134,7 +138,7 @@ fn run(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>], turn: Option<&mut Sha
     }
 }
 
-/// A server has been silent for too long, or no turn came.
+/// A server has been silent for too long.
 fn late() -> Halt {
     io::Error::from(ErrorKind::TimedOut).into()
 }
@@ -403,24 +407,80 @@ mod tests {
         assert_eq!(order, [1, 2, 0, 2, 0, 1, 0, 1, 2]);
     }
 
-    #[test]
-    fn a_call_whose_turn_does_not_come_in_time_times_out_and_asks_nobody() {
+    /// A connection, and its server's end.
+    fn pair() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
-        let (mut server, _) = listener.accept().expect("accepted");
+        (bounded(client), listener.accept().expect("accepted").0)
+    }
+
+    #[test]
+    fn a_call_whose_turn_does_not_come_while_nobody_receives_fails_and_asks_nobody() {
+        let (connection, mut server) = pair();
         let intake = Intake::timeless();
         let others = intake.begin(1000);
         let mut room = vec![0; BYTES];
-        let recv = vec![IoSliceMut::new(&mut room)];
-        let mut batch = [Exchange { connection: 0, op: OP, body: Vec::new(), send: Vec::new(), recv, outcome: None }];
-        let mut connections = [bounded(client)];
+        let mut batch = [call((0, &mut room))];
+        let mut connections = [connection];
         exchange(&intake, &mut connections, &mut batch, Duration::from_millis(1));
-        let [call] = batch;
-        assert!(matches!(call.outcome, Some(Err(NetError::TimedOut { .. }))), "{:?}", call.outcome);
-        let mut asked = Vec::new();
-        server.read_to_end(&mut asked).expect("the connection's end");
-        assert!(asked.is_empty());
+        let [failed] = batch;
+        assert!(matches!(failed.outcome, Some(Err(NetError::NotAsked { .. }))), "{:?}", failed.outcome);
         drop(others);
+        assert!(intake.is_idle());
+        // The connection is as good as before.
+        let server = thread::spawn(move || {
+            assert!(serve_one(&mut server, 7));
+            let mut asked = Vec::new();
+            server.read_to_end(&mut asked).expect("the connection's end");
+            asked
+        });
+        let mut batch = [call((0, &mut room))];
+        exchange(&intake, &mut connections, &mut batch, Duration::from_secs(600));
+        let [answered] = batch;
+        assert!(answered.outcome.expect("an outcome").is_ok() && room == vec![7; BYTES]);
+        drop(connections);
+        assert_eq!(server.join().expect("no panic"), [], "it was asked once");
+    }
+
+    #[test]
+    fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile() {
+        const SILENCE: Duration = Duration::from_millis(500);
+        /// More than sockets hold: it is sent when it was received.
+        const LARGE: usize = 32 << 20;
+        let intake = Intake::timeless();
+        let ((waiting, server), (mut free, mut free_server)) = (pair(), pair());
+        free.window = None;
+        thread::spawn(move || serve(server, 7));
+        let free_server = thread::spawn(move || {
+            let mut header = [0; FRAME_HEADER_BYTES];
+            free_server.read_exact(&mut header).expect("a call");
+            let asked = FrameHeader::from_bytes(&header).expect("a header");
+            for at in 1..=LARGE / BYTES {
+                let flags = if at == LARGE / BYTES { FrameFlags::FINAL } else { FrameFlags::DATA };
+                let answer = FrameHeader { flags, payload_bytes: BYTES as u32, ..asked };
+                free_server.write_all(&answer.to_bytes()).expect("sent");
+                free_server.write_all(&vec![9; BYTES]).expect("sent");
+            }
+        });
+        let others = intake.begin(intake.places());
+        let (held, given_up) = (Instant::now() + 3 * SILENCE, Instant::now() + 60 * SILENCE);
+        let holder = thread::spawn(move || {
+            while Instant::now() < held || !free_server.is_finished() && Instant::now() < given_up {
+                others.progress().add(1);
+                thread::sleep(Duration::from_millis(1));
+            }
+            assert!(free_server.is_finished(), "it was held up by what waits for its turn");
+        });
+        let (mut room, mut free_room) = (vec![0; BYTES], vec![0; LARGE]);
+        let mut batch = [call((0, &mut room)), call((1, &mut free_room))];
+        let mut connections = [waiting, free];
+        exchange(&intake, &mut connections, &mut batch, SILENCE);
+        for call in batch {
+            call.outcome.expect("an outcome").expect("an answer");
+        }
+        assert!(connections.iter().all(|connection| connection.broken.is_none()));
+        assert!(room == vec![7; BYTES]);
+        holder.join().expect("no panic");
         assert!(intake.is_idle());
     }
 }

@@ -9,7 +9,8 @@
 //!
 //! Invariants: (1) at most [`IN_FLIGHT_BYTES_MAX`] and the credits are in flight, but always one exchange;
 //! (2) a large payload is received where the caller wants it and nowhere else; (3) a frame for a call that is not in
-//! flight, or with more payload than there is room, ends the connection.
+//! flight, or with more payload than there is room, ends the connection, and so does a data frame without payload: it would end the
+//! server's silence and bring nothing (I8).
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
@@ -91,12 +92,19 @@ impl Connection {
         NetError::PeerMisbehaved { server: self.server.clone(), what: what.to_string() }
     }
 
-    /// Why a call has no answer, whose server has been silent for so long.
-    pub(super) fn error_of(&self, halt: Halt, waited: Duration) -> NetError {
+    /// Why a call has no answer whose turn did not come: nobody has received anything for so long.
+    pub(super) fn not_asked(&self, waited: Duration) -> NetError {
+        NetError::NotAsked { server: self.server.clone(), waited }
+    }
+
+    /// Why a call has no answer, whose server has been silent for so long, and was not asked for so long before.
+    pub(super) fn error_of(&self, halt: Halt, waited: Duration, unasked: Duration) -> NetError {
         let server = self.server.clone();
         match halt {
             Halt::Peer(error) => error,
-            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => NetError::TimedOut { server, waited },
+            Halt::Socket(error) if error.kind() == ErrorKind::TimedOut => {
+                NetError::TimedOut { server, waited, unasked }
+            }
             Halt::Socket(error) => NetError::ConnectionLost { server, why: error.to_string() },
         }
     }
@@ -138,6 +146,8 @@ pub(super) struct Lane<'c> {
     receiving: Receiving,
     turn: LaneTurn,
     silence: Silence,
+    /// How long it waited for its turn.
+    unasked: Duration,
 }
 
 /// Whether a lane may ask.
@@ -195,6 +205,7 @@ impl<'c> Lane<'c> {
             receiving: Receiving::Header,
             turn: LaneTurn::None,
             silence,
+            unasked: Duration::ZERO,
         }
     }
 
@@ -228,7 +239,8 @@ impl<'c> Lane<'c> {
     pub(super) fn take_turn(&mut self, share: Option<u32>, progress: Progress) {
         self.connection.open_window(share);
         self.turn = LaneTurn::Taken(progress);
-        self.silence.end(); // it was not asked before
+        self.unasked = self.silence.time();
+        self.silence.end();
     }
 
     /// Whether it has a turn that it needs no more, which is given back; what was seen is added.
@@ -337,14 +349,25 @@ impl<'c> Lane<'c> {
 
     /// Ends a connection that stopped.
     pub(super) fn halt(&mut self, batch: &mut [Exchange<'_>], halt: Halt) {
-        let error = self.connection.error_of(halt, self.silence.time());
+        let error = self.connection.error_of(halt, self.silence.time(), self.unasked);
         self.fail(batch, &error);
+    }
+
+    /// Ends a wait for a turn that did not come. Nothing was sent: the connection is as it was.
+    pub(super) fn is_not_asked(&mut self, batch: &mut [Exchange<'_>], waited: Duration) {
+        debug_assert!(self.awaits_turn() && self.begun == 0, "a lane asks nothing before its turn");
+        let error = self.connection.not_asked(waited);
+        self.end(batch, &error);
     }
 
     /// Every exchange without an outcome gets this error, and the connection is not used again.
     pub(super) fn fail(&mut self, batch: &mut [Exchange<'_>], error: &NetError) {
         self.connection.transport.shutdown();
         self.connection.broken = Some(error.clone());
+        self.end(batch, error);
+    }
+
+    fn end(&mut self, batch: &mut [Exchange<'_>], error: &NetError) {
         for index in &self.queue {
             batch[*index].outcome.get_or_insert_with(|| Err(error.clone()));
         }
@@ -499,6 +522,7 @@ impl<'c> Lane<'c> {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
+            FrameFlags::DATA if payload == 0 => Err(self.misbehaved("it sent a data frame without payload")),
             FrameFlags::DATA if header.body_bytes == 0 => Ok(Receiving::Payload { call, left: payload, last: None }),
             FrameFlags::FINAL => {
                 let body = vec![0; header.body_bytes as usize];

@@ -16,7 +16,7 @@ use std::{
     io::{self, ErrorKind, IoSlice},
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
     thread::{self, Thread},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use braid_types::IdState;
@@ -290,7 +290,7 @@ impl Shared {
     }
 
     fn timed_out(&self, begin: Instant) -> NetError {
-        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed() }
+        NetError::TimedOut { server: self.server.clone(), waited: begin.elapsed(), unasked: Duration::ZERO }
     }
 
     fn lost(&self, error: &io::Error) -> NetError {

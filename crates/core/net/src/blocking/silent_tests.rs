@@ -76,7 +76,7 @@ fn call(
             assert!(answer.payload_bytes == BYTES as u64 && room[..BYTES].iter().all(|byte| *byte == 7));
             None
         }
-        Err(NetError::TimedOut { server, .. }) => Some(server),
+        Err(NetError::TimedOut { server, .. } | NetError::NotAsked { server, .. }) => Some(server),
         Err(other) => panic!("{other}"),
     });
     came.collect()
@@ -100,8 +100,34 @@ fn a_turn_that_does_not_come_takes_no_answer_from_those_that_need_none() {
         [bounded("X"), answered(connection("Y")), answered(connection("Z"))].into_iter().unzip();
     let told = call(&intake, &mut connections, POLLED_BYTES, Duration::ZERO);
     assert_eq!(told, [Some("X".to_owned()), None, None]);
+    assert!(connections.iter().all(|connection| connection.broken.is_none()), "nothing was sent to X");
     drop(others);
     assert!(intake.is_idle());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_turn_that_does_not_come_leaves_a_connection_to_a_pipe_as_it_was() {
+    let intake = Intake::timeless();
+    let (mut connection, mut server) = bounded("X");
+    let (mut pipe, mut buffer) = (crate::Pipe::new().expect("a pipe"), vec![0; BYTES]);
+    pipe.begin(b"").expect("it is empty");
+    let mut ask = |silence_max| {
+        super::spliced::exchange(&intake, &mut connection, (OP, &[]), (&mut pipe, &mut buffer), silence_max)
+    };
+    let others = intake.begin(1000);
+    let told = ask(Duration::ZERO);
+    assert!(matches!(told, Some(Err(NetError::NotAsked { .. }))), "{told:?}");
+    drop(others);
+    let server = thread::spawn(move || {
+        server.read_exact(&mut [0; FRAME_HEADER_BYTES]).expect("the call");
+        server.write_all(&answer()).expect("sent");
+        server
+    });
+    let answer = ask(LONG).expect("it can").expect("an answer");
+    assert_eq!(answer.payload_bytes, BYTES as u64);
+    assert!(intake.is_idle());
+    drop(server.join());
 }
 
 #[test]

@@ -43,21 +43,22 @@ pub(super) fn exchange(
         return None;
     }
     let begin = Instant::now();
-    let request_id = connection.next_id;
-    connection.next_id += 1;
-    let bounded = connection.is_bounded(buffer.len() as u64);
-    let turn = if bounded { intake.wait(1, end_of(begin, silence_max)) } else { None };
-    let has_turn = turn.is_some();
+    let turn = match connection.is_bounded(buffer.len() as u64) {
+        false => None,
+        true => match intake.wait(1, silence_max, || {}) {
+            None => return Some(Err(connection.not_asked(silence_max))),
+            turn => turn,
+        },
+    };
+    let asked = Instant::now();
     if let Some(turn) = &turn {
         connection.open_window(turn.share());
     }
+    let request_id = connection.next_id;
+    connection.next_id += 1;
     let progress = turn.as_ref().map(Turn::progress);
     let mut call = Call { connection, op, request_id, silence_max, pipe, buffer, got: 0, copies: false, progress };
-    let outcome = if bounded && !has_turn {
-        Err(io::Error::from(ErrorKind::TimedOut).into())
-    } else {
-        call.send(body).and_then(|()| call.receive())
-    };
+    let outcome = call.send(body).and_then(|()| call.receive());
     // As a network card without large receives does it: whoever goes on trying pays for the pipe and for the copy.
     let overfilled = call.copies;
     connection.overfills |= overfilled;
@@ -67,7 +68,7 @@ pub(super) fn exchange(
         turn.end(received);
     }
     Some(outcome.map_err(|halt| {
-        let error = connection.error_of(halt, silence_max.min(begin.elapsed()));
+        let error = connection.error_of(halt, silence_max.min(asked.elapsed()), asked - begin);
         connection.transport.shutdown();
         connection.broken = Some(error.clone());
         error
@@ -147,6 +148,9 @@ impl Call<'_> {
             return Err(self.misbehaved("it sent more payload than was asked for"));
         }
         match header.flags {
+            FrameFlags::DATA if header.payload_bytes == 0 => {
+                Err(self.misbehaved("it sent a data frame without payload")) // see `lane`
+            }
             FrameFlags::DATA if header.body_bytes == 0 => Ok(()),
             FrameFlags::FINAL if header.body_bytes as usize <= FRAME_BODY_BYTES_MAX => Ok(()),
             _ => Err(self.misbehaved("it sent a frame that is no reply")),

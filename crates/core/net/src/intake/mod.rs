@@ -58,6 +58,12 @@ enum Calls {
 /// For so long the widest call is counted.
 const LATE: Duration = Duration::from_secs(1);
 
+/// Whoever waits for its turn looks so often whether the line works, and after what else it has to do: often enough for a server
+/// whose answer fills a buffer meanwhile, and that is held up for [`server::ServerConfig::stall_timeout`](crate::server::ServerConfig).
+const MEANWHILE: Duration = Duration::from_millis(100);
+/// And no more often.
+const LOOK_LEAST: Duration = Duration::from_millis(1);
+
 /// Lanes of one call that receive now.
 #[derive(Debug)]
 pub(crate) struct Turn {
@@ -79,6 +85,14 @@ pub(crate) struct Waiting<'i> {
     intake: &'i Arc<Intake>,
     wanted: usize,
     ticket: Option<u64>,
+}
+
+/// How long nobody has received anything. Whoever waits for its turn while others receive waits for no server (I8).
+struct LineSilence<'i> {
+    intake: &'i Intake,
+    max: Duration,
+    seen: u64,
+    since: Instant,
 }
 
 /// What a turn was like.
@@ -122,49 +136,49 @@ impl Intake {
         Self { start: Instant::now(), received: AtomicU64::new(0), state }
     }
 
-    /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when the time is over.
-    pub(crate) fn wait(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<Turn> {
-        let mut waiting = self.ask(wanted);
-        let mut waker = Waker::noop().clone();
-        let mut look = Duration::ZERO; // asked once more before the thread sleeps, with something that wakes it
+    /// A turn for up to `wanted` lanes, one at least, which the calling thread waits for; `None` when nobody has received anything for
+    /// `silence_max`. While the line works whoever waits keeps its place in the row, and does `meanwhile` every [`MEANWHILE`].
+    pub(crate) fn wait(
+        self: &Arc<Self>,
+        wanted: usize,
+        silence_max: Duration,
+        mut meanwhile: impl FnMut(),
+    ) -> Option<Turn> {
+        let (mut waiting, mut line) = (self.ask(wanted), LineSilence::new(self, silence_max));
         loop {
-            match waiting.poll(&waker) {
-                Ok(turn) => return Some(turn),
-                Err(_) if waker.will_wake(Waker::noop()) => waker = Arc::new(ThreadWaker(thread::current())).into(),
-                Err(next) => look = next.unwrap_or(Duration::MAX),
+            let left = line.left();
+            if let Some(turn) = waiting.until(Instant::now() + left.unwrap_or_default()) {
+                return Some(turn);
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return None;
-            }
-            if !look.is_zero() {
-                thread::park_timeout(look.min(left));
-            }
+            left?;
+            meanwhile();
         }
     }
 
-    /// The same for a task.
-    pub(crate) async fn wait_async(self: &Arc<Self>, wanted: usize, deadline: tokio::time::Instant) -> Option<Turn> {
+    /// The same for a task, which does nothing meanwhile.
+    pub(crate) async fn wait_async(self: &Arc<Self>, wanted: usize, silence_max: Duration) -> Option<Turn> {
         use tokio::time::{Instant, sleep_until};
-        let mut waiting = self.ask(wanted);
-        let mut timer = pin!(sleep_until(deadline));
+        let (mut waiting, mut line) = (self.ask(wanted), LineSilence::new(self, silence_max));
+        let mut timer = pin!(sleep_until(Instant::now()));
         std::future::poll_fn(|context| {
             loop {
                 let look = match waiting.poll(context.waker()) {
                     Ok(turn) => return Poll::Ready(Some(turn)),
                     Err(look) => look,
                 };
-                let now = Instant::now();
-                if now >= deadline {
-                    return Poll::Ready(None);
-                }
-                timer.as_mut().reset(look.map_or(deadline, |look| deadline.min(now + look)));
+                let Some(left) = line.left() else { return Poll::Ready(None) };
+                timer.as_mut().reset(Instant::now() + look.map_or(left, |look| left.min(look)));
                 if timer.as_mut().poll(context).is_pending() {
                     return Poll::Pending;
                 }
             }
         })
         .await
+    }
+
+    /// The same for a thread whose peer's patience counts, not the line's: until then, whatever others receive.
+    pub(crate) fn wait_until(self: &Arc<Self>, wanted: usize, deadline: Instant) -> Option<Turn> {
+        self.ask(wanted).until(deadline)
     }
 
     /// A call of so many lanes begins, each of which asks by itself.
@@ -251,6 +265,26 @@ impl State {
 }
 
 impl Waiting<'_> {
+    /// The turn, if it comes by then. The place in the row is kept.
+    fn until(&mut self, deadline: Instant) -> Option<Turn> {
+        let mut waker = Waker::noop().clone();
+        let mut look = Duration::ZERO; // asked once more before the thread sleeps, with something that wakes it
+        loop {
+            match self.poll(&waker) {
+                Ok(turn) => return Some(turn),
+                Err(_) if waker.will_wake(Waker::noop()) => waker = Arc::new(ThreadWaker(thread::current())).into(),
+                Err(next) => look = next.unwrap_or(Duration::MAX),
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return None;
+            }
+            if !look.is_zero() {
+                thread::park_timeout(look.min(left));
+            }
+        }
+    }
+
     /// The turn, or in how long to ask again, where the waker is not all that it takes.
     fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
@@ -258,6 +292,22 @@ impl Waiting<'_> {
         let places = state.places(self.wanted, now);
         let asked = state.turns.ask((self.wanted, places), &mut self.ticket, waker, now);
         state.turn(intake, asked, now)
+    }
+}
+
+impl<'i> LineSilence<'i> {
+    fn new(intake: &'i Intake, max: Duration) -> Self {
+        Self { intake, max, seen: intake.received.load(Ordering::Relaxed), since: Instant::now() }
+    }
+
+    /// When to look again; `None` when it has lasted too long.
+    fn left(&mut self) -> Option<Duration> {
+        let (received, now) = (self.intake.received.load(Ordering::Relaxed), Instant::now());
+        if received != self.seen {
+            (self.seen, self.since) = (received, now);
+        }
+        let left = self.max.saturating_sub(now - self.since);
+        (!left.is_zero()).then(|| left.clamp(LOOK_LEAST, MEANWHILE))
     }
 }
 
@@ -372,15 +422,17 @@ impl Wake for ThreadWaker {
 mod tests {
     use super::*;
 
-    fn far() -> Instant {
-        Instant::now() + Duration::from_secs(600)
+    const LONG: Duration = Duration::from_secs(600);
+
+    fn wait(intake: &Arc<Intake>, wanted: usize) -> Option<Turn> {
+        intake.wait(wanted, LONG, || {})
     }
 
     #[test]
     fn a_turn_that_was_not_ended_receives_no_more() {
         let intake = Intake::timeless();
-        drop(intake.wait(3, far()));
-        intake.wait(2, far()).expect("a turn").end(Received::default());
+        drop(wait(&intake, 3));
+        wait(&intake, 2).expect("a turn").end(Received::default());
         assert!(intake.is_idle());
     }
 
@@ -388,10 +440,30 @@ mod tests {
     fn whoever_has_no_time_left_goes_without_a_turn_and_leaves_the_row() {
         let intake = Intake::timeless();
         let turn = intake.begin(intake.places());
-        assert!(intake.wait(1, Instant::now()).is_none());
+        assert!(intake.wait_until(1, Instant::now()).is_none());
         drop(turn);
-        let turn = intake.wait(1, Instant::now()).expect("nobody is before it, and it need not wait");
+        let turn = intake.wait_until(1, Instant::now()).expect("nobody is before it, and it need not wait");
         drop(turn);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn a_task_waits_for_its_turn_as_long_as_others_receive_and_no_longer() {
+        const SILENCE: Duration = Duration::from_millis(300);
+        let intake = Intake::timeless();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let turn = intake.begin(intake.places());
+        assert!(runtime.block_on(intake.wait_async(1, SILENCE)).is_none(), "nobody receives anything");
+        let held = Instant::now() + 3 * SILENCE;
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                while Instant::now() < held {
+                    turn.progress().add(1);
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+            assert!(runtime.block_on(intake.wait_async(1, SILENCE)).is_some());
+        });
         assert!(intake.is_idle());
     }
 
@@ -399,15 +471,15 @@ mod tests {
     fn a_call_begins_with_servers_that_are_asked_the_least() {
         let servers: Vec<SocketAddr> = (1..=4).map(|port| ([127, 0, 0, 1], port).into()).collect();
         let intake = Intake::timeless();
-        let mut first = intake.wait(3, far()).expect("a turn");
+        let mut first = wait(&intake, 3).expect("a turn");
         assert_eq!(first.choose(&servers[..3], 3), [0, 1, 2]);
         first.has_left(servers[1]);
         first.leave(1);
-        let mut second = intake.wait(4, far()).expect("a turn");
+        let mut second = wait(&intake, 4).expect("a turn");
         assert_eq!(second.choose(&servers, 2), [1, 3]);
         assert_eq!(second.choose(&servers, 1), [0]);
         drop(first);
-        assert_eq!(intake.wait(1, far()).expect("a turn").choose(&servers, 2), [2, 0]);
+        assert_eq!(wait(&intake, 1).expect("a turn").choose(&servers, 2), [2, 0]);
         drop(second);
         assert!(intake.is_idle());
     }
@@ -441,7 +513,7 @@ mod tests {
                 let intake = &intake;
                 scope.spawn(move || {
                     for call in 0..100 {
-                        let mut turn = intake.wait(1 + (thread + call) % 6, far()).expect("a turn");
+                        let mut turn = wait(intake, 1 + (thread + call) % 6).expect("a turn");
                         turn.progress().add(1);
                         turn.more(1);
                         if turn.lanes() > 1 {
@@ -453,7 +525,7 @@ mod tests {
             }
             runtime.block_on(async {
                 for _ in 0..100 {
-                    let turn = intake.wait_async(2, tokio::time::Instant::from_std(far())).await.expect("a turn");
+                    let turn = intake.wait_async(2, LONG).await.expect("a turn");
                     tokio::task::yield_now().await;
                     drop(turn);
                 }

@@ -142,7 +142,7 @@ impl ServerConnection {
         if done < into.len()
             && let Some(inflow) = &mut self.inflow
         {
-            inflow.begin(Instant::now() + self.stall_timeout);
+            inflow.begin(self.stall_timeout);
             inflow.add(done);
         }
         while done < into.len() {

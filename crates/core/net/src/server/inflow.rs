@@ -15,8 +15,10 @@ use std::{
     collections::HashMap,
     net::IpAddr,
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
+
+use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 use super::listener::lock;
 use crate::{
@@ -24,6 +26,12 @@ use crate::{
     tcp::Window,
     transport::Transport,
 };
+
+/// Whoever waits so long for a turn goes on without: its client has filled the window, and sees a server that moves nothing.
+const TURN_WAIT_MAX: Duration = Duration::from_secs(3);
+
+// A client gives a server up that moves nothing in a third of a call's time.
+const _: () = assert!(TURN_WAIT_MAX.as_secs() * 3 < TIMEOUT_SECONDS_DEFAULT);
 
 /// The lines of a server: one for each address that clients have connected to, since each may be a card.
 #[derive(Debug, Default)]
@@ -62,13 +70,13 @@ impl Inflow {
         self.large = u64::from(payload_bytes) >= BOUNDED_BYTES_MIN;
     }
 
-    /// Before more of it is received: waits until it may, or goes on without a turn when the time is over.
-    pub(super) fn begin(&mut self, deadline: Instant) {
+    /// Before more of it is received: waits until it may, or goes on without a turn after [`TURN_WAIT_MAX`], or this time if it is less.
+    pub(super) fn begin(&mut self, wait_max: Duration) {
         self.end();
         if !self.large {
             return;
         }
-        if let Some(turn) = self.intake.wait(1, deadline) {
+        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(TURN_WAIT_MAX)) {
             self.window.begin(self.transport.socket(), turn.share());
             self.turn = Some(Receiving { progress: turn.progress(), turn });
         }
@@ -104,7 +112,6 @@ mod tests {
         net::{TcpListener, TcpStream},
         sync::atomic::{AtomicUsize, Ordering},
         thread,
-        time::Duration,
     };
 
     use super::*;
@@ -112,9 +119,7 @@ mod tests {
 
     const LARGE: u32 = BOUNDED_BYTES_MIN as u32;
 
-    fn far() -> Instant {
-        Instant::now() + Duration::from_secs(600)
-    }
+    const LONG: Duration = Duration::from_secs(600);
 
     /// A connection on loopback as if it were not, and the client's end.
     fn connection(intake: &Arc<Intake>) -> (Inflow, TcpStream) {
@@ -130,15 +135,15 @@ mod tests {
         let intake = Intake::timeless();
         let (mut inflow, _client) = connection(&intake);
         inflow.expect(LARGE - 1);
-        inflow.begin(far());
+        inflow.begin(LONG);
         assert!(intake.is_idle());
         inflow.expect(LARGE);
-        inflow.begin(far());
+        inflow.begin(LONG);
         assert!(!intake.is_idle());
         inflow.end();
         assert!(intake.is_idle());
-        inflow.begin(far());
-        inflow.begin(far()); // the next chunk
+        inflow.begin(LONG);
+        inflow.begin(LONG); // the next chunk
         assert!(!intake.is_idle());
         drop(inflow);
         assert!(intake.is_idle());
@@ -150,9 +155,28 @@ mod tests {
         let others = intake.begin(1000);
         let (mut inflow, _client) = connection(&intake);
         inflow.expect(LARGE);
-        inflow.begin(Instant::now());
+        inflow.begin(Duration::ZERO);
         assert!(inflow.turn.is_none());
         drop(others);
+        assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn it_goes_on_without_a_turn_before_its_client_gives_it_up() {
+        let intake = Intake::timeless();
+        let others = intake.begin(1000);
+        let (mut inflow, _client) = connection(&intake);
+        inflow.expect(LARGE);
+        let (done, is_done) = std::sync::mpsc::channel();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                let _ = is_done.recv_timeout(Duration::from_secs(TIMEOUT_SECONDS_DEFAULT)); // until it is done, or far too late
+                drop(others);
+            });
+            inflow.begin(LONG);
+            assert!(inflow.turn.is_none());
+            done.send(()).expect("it waits");
+        });
         assert!(intake.is_idle());
     }
 
@@ -172,11 +196,13 @@ mod tests {
                     inflow.expect(BYTES as u32);
                     let (mut left, mut buffer) = (BYTES, vec![0; CHUNK]);
                     while left > 0 {
-                        inflow.begin(far());
+                        inflow.begin(LONG);
                         most.fetch_max(1 + receiving.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
                         let room = left.min(CHUNK);
-                        let bytes =
-                            inflow.transport.recv_into(&mut buffer[..room], Wait::Until(far())).expect("the bytes");
+                        let bytes = inflow
+                            .transport
+                            .recv_into(&mut buffer[..room], Wait::Until(Instant::now() + LONG))
+                            .expect("the bytes");
                         assert!(bytes > 0 && buffer[..bytes].iter().all(|byte| usize::from(*byte) == number));
                         inflow.add(bytes);
                         left -= bytes;
@@ -197,14 +223,14 @@ mod tests {
             .map(|_| {
                 let (mut inflow, client) = connection(&intake);
                 inflow.expect(LARGE);
-                inflow.begin(far());
+                inflow.begin(LONG);
                 inflow.add(1);
                 (inflow, client)
             })
             .collect();
         let (mut inflow, mut client) = connection(&intake);
         inflow.expect(LARGE);
-        inflow.begin(far());
+        inflow.begin(LONG);
         assert!(inflow.turn.is_some());
         client.write_all(&[7]).expect("sent");
         let mut byte = [0];

@@ -75,8 +75,8 @@ pub fn echo() -> Arc<dyn Handler> {
     Arc::new(CallHandler::new(Arc::new(Echo)))
 }
 
-/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²` bytes (0 to 254 KiB),
-/// and the rest in the final frame, whose body is the request's.
+/// Sends each request's payload back: in data frames, one for each byte `b` of its body, of `4 b²` bytes (up to 254 KiB; none
+/// without bytes), and the rest in the final frame, whose body is the request's.
 pub struct Mirror;
 
 impl Handler for Mirror {
@@ -95,8 +95,10 @@ impl Handler for Mirror {
 fn mirror(connection: &ServerConnection, header: &FrameHeader, body: &[u8], mut payload: &[u8]) -> Option<()> {
     use std::io::IoSlice;
     let FrameHeader { op, request_id, .. } = *header;
-    let mut cuts = body.iter().map(|cut| 4 * usize::from(*cut).pow(2));
-    while let Some(cut) = cuts.next().or((payload.len() > REPLY_DATA_BYTES_MAX).then_some(REPLY_DATA_BYTES_MAX)) {
+    let mut cuts = body.iter().filter(|cut| **cut > 0).map(|cut| 4 * usize::from(*cut).pow(2));
+    while !payload.is_empty()
+        && let Some(cut) = cuts.next().or((payload.len() > REPLY_DATA_BYTES_MAX).then_some(REPLY_DATA_BYTES_MAX))
+    {
         let (now, rest) = payload.split_at(payload.len().min(cut));
         let flags = FrameFlags::DATA;
         let header = FrameHeader { op, flags, request_id, body_bytes: 0, payload_bytes: now.len() as u32 };
@@ -145,6 +147,17 @@ pub fn trickle(connection: &mut ServerConnection) {
 /// Takes a call and answers nothing.
 pub fn stay_silent(connection: &mut ServerConnection) {
     while let Ok(Some(_)) = connection.next_header(None) {}
+}
+
+/// Takes a call and goes on answering nothing.
+pub fn answer_nothing(connection: &mut ServerConnection) {
+    let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) else { return };
+    for _ in 0..100 {
+        let header = FrameHeader { op, flags: FrameFlags::DATA, request_id, body_bytes: 0, payload_bytes: 0 };
+        if connection.sender().send(&header, &[], &[]).is_err() {
+            return;
+        }
+    }
 }
 
 /// A server that shakes hands as it should and then does what it is told.

@@ -136,11 +136,12 @@ impl<D: Driver> OpenFile<D> {
         let windows = &round.windows;
         let mut job = ReadRound::joining(grant, windows, &round.joins, buffers, end);
         self.exchange_all(grant, &mut job, collects, deadline).await?;
+        let mut deadline = self.engine().deadline(); // every server has answered
         let got = job.got();
         let mut wanted = round.request.bytes;
         let is_short = windows.iter().zip(&got).any(|(planned, got)| *got < planned.payload);
         if is_short || !end.reaches(view.file_end(&round.request)?) {
-            let found = self.find_end(grant, view, &round.request, end, deadline).await;
+            let found = self.find_end(grant, view, &round.request, end, &mut deadline).await;
             wanted = found.map_err(|stop| match stop {
                 Stop::Failed(error) => error,
                 Stop::Replan => Error::new(Status::StaleGeneration, "the file was truncated meanwhile"),
@@ -182,7 +183,7 @@ impl<D: Driver> OpenFile<D> {
             if calls.is_empty() {
                 return Ok(());
             }
-            self.batch(grant, calls, deadline).await.map_err(Remedy::into_error)?
+            self.batch(grant, calls, deadline).await.map_err(Remedy::into_error)?.0
         };
         let mut gravest: Option<Remedy> = None;
         for (at, outcome) in outcomes.into_iter().enumerate() {
