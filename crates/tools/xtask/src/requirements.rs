@@ -174,6 +174,17 @@ impl Tests {
 mod tests {
     use super::*;
 
+    #[test]
+    fn kept_rows_and_documents_that_the_project_names_are_there() {
+        let context = Context::new(false).unwrap();
+        // Tests and suites have to be built first; the check asks for them.
+        let kept_or_written = |evidence: &str| {
+            let asked = evidence.starts_with("cmd: cargo xtask bench ") || evidence.starts_with("doc: ");
+            asked.then(|| problem_with(&context, &Tests::default(), evidence)).flatten()
+        };
+        assert_eq!(Requirements::load(&context).unwrap().problems(&kept_or_written), [""; 0]);
+    }
+
     fn problems(file: &str) -> Vec<String> {
         let known = |name: &str| {
             Tests {
