@@ -69,6 +69,10 @@ fn run(command: Command) -> Result<bool> {
         Command::Fsx(args) => {
             let done = fsx::run(&args)?;
             println!("{} operations: {}", args.ops, done.counts());
+            println!(
+                "I/O daemons of the file: {}",
+                done.daemons().map_or("none, not BraidFS".to_owned(), |n| n.to_string())
+            );
             println!("refused: {}\ntime: {}", done.refused(), done.dearest());
             Ok(true)
         }

@@ -169,7 +169,9 @@ fn fsx_on(args: &SuiteArgs, stage: &Stage, mounts: usize) -> Result<Outcome> {
     dirs.truncate(mounts);
     let done = fsx::run(&FsxArgs::of(dirs, args.seed, ops))?;
     ensure!(done.refused().is_empty(), "the mount does not have: {}", done.refused());
-    Ok(Outcome::Passed(format!("{ops} operations: {}; time: {}", done.counts(), done.dearest())))
+    let daemons = done.daemons().context("the mount does not say where the file lies")?;
+    let (counts, dearest) = (done.counts(), done.dearest());
+    Ok(Outcome::Passed(format!("{ops} operations over {daemons} daemons: {counts}; time: {dearest}")))
 }
 
 fn history_on(args: &SuiteArgs, stage: &Stage) -> Result<Outcome> {

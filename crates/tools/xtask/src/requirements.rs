@@ -13,6 +13,9 @@
 //!    suite that runs it sees to.
 //! 3. `cmd: cargo xtask …` names a command, a suite or a check that exists; `doc: FILE` or
 //!    `doc: FILE#words of a heading` a document that has it.
+//! 4. `cmd: cargo xtask bench NAME ROWS…`: `docs/NAME.json` has these rows, and every bar of theirs holds.
+
+mod kept;
 
 use crate::checks;
 use crate::commands::COMMANDS;
@@ -127,6 +130,7 @@ fn command_problem(context: &Context, command: &str) -> Option<String> {
                 .err()
                 .map(|error| error.to_string());
         }
+        ["cargo", "xtask", "bench", words @ ..] => return kept::problem(context, words),
         ["cargo", "xtask", "ci", check] => checks::exists(check),
         ["cargo", "xtask", name, ..] => COMMANDS.iter().any(|command| command.name == *name),
         _ => false,
@@ -169,6 +173,17 @@ impl Tests {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn kept_rows_and_documents_that_the_project_names_are_there() {
+        let context = Context::new(false).unwrap();
+        // Tests and suites have to be built first; the check asks for them.
+        let kept_or_written = |evidence: &str| {
+            let asked = evidence.starts_with("cmd: cargo xtask bench ") || evidence.starts_with("doc: ");
+            asked.then(|| problem_with(&context, &Tests::default(), evidence)).flatten()
+        };
+        assert_eq!(Requirements::load(&context).unwrap().problems(&kept_or_written), [""; 0]);
+    }
 
     fn problems(file: &str) -> Vec<String> {
         let known = |name: &str| {

@@ -34,34 +34,17 @@ pub type Plot = (String, String);
 pub struct Section {
     /// In its marks; its file is `docs/NAME.json`.
     name: &'static str,
-    /// What the mark says that makes it.
-    command: &'static str,
     render: fn(&Kept) -> String,
     plots: fn(&Kept) -> Vec<Plot>,
 }
 
 /// In no order: each has its place in the page.
 const SECTIONS: &[Section] = &[
-    Section {
-        name: "core",
-        command: "tables",
-        render: |kept| plain::render("core", rows::ROWS, kept),
-        plots: |_| Vec::new(),
-    },
-    Section {
-        name: "parallel",
-        command: "tables",
-        render: |kept| plain::render("parallel", parallel::ROWS, kept),
-        plots: |_| Vec::new(),
-    },
-    Section { name: "mount", command: "tables", render: mount::render, plots: |_| Vec::new() },
-    Section {
-        name: "growth",
-        command: "growth --tables",
-        render: growth::tables::render,
-        plots: growth::tables::all_plots,
-    },
-    Section { name: "papers", command: "papers --tables", render: papers::tables::render, plots: papers::plots::all },
+    Section { name: "core", render: |kept| plain::render("core", rows::ROWS, kept), plots: |_| Vec::new() },
+    Section { name: "parallel", render: |kept| plain::render("parallel", parallel::ROWS, kept), plots: |_| Vec::new() },
+    Section { name: "mount", render: mount::render, plots: |_| Vec::new() },
+    Section { name: "growth", render: growth::tables::render, plots: growth::tables::all_plots },
+    Section { name: "papers", render: papers::tables::render, plots: papers::plots::all },
 ];
 
 /// The page and all plots, with the root of the project before their paths.
@@ -135,7 +118,7 @@ fn write(root: &Path, made: &Made) -> Result<()> {
 
 impl Section {
     fn begin(&self) -> String {
-        format!("<!-- {}: made by cargo xtask bench {}, do not edit -->\n", self.name, self.command)
+        format!("<!-- {}: made by cargo xtask bench tables, do not edit -->\n", self.name)
     }
 
     /// The page with the tables of these rows between the marks; nothing where nothing was kept.

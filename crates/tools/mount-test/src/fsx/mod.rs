@@ -14,6 +14,7 @@ mod aligned;
 mod check;
 mod image;
 mod operation;
+mod spread;
 mod subject;
 
 use std::{
@@ -80,12 +81,18 @@ impl FsxArgs {
 /// What a run did.
 #[derive(Debug, Default)]
 pub struct Done {
+    daemons: Option<usize>,
     counts: BTreeMap<&'static str, u64>,
     refused: BTreeMap<&'static str, u64>,
     times: BTreeMap<&'static str, Duration>,
 }
 
 impl Done {
+    /// I/O daemons that the file lay on; nothing where that was not BraidFS.
+    pub fn daemons(&self) -> Option<usize> {
+        self.daemons
+    }
+
     /// Operations that the file system does not have, and how often they were asked for.
     pub fn refused(&self) -> String {
         table(&self.refused)
@@ -138,11 +145,17 @@ impl<'a> Exerciser<'a> {
     fn new(args: &'a FsxArgs) -> Result<Self> {
         let name = format!("fsx-{}", args.seed);
         let paths: Vec<PathBuf> = args.dirs.iter().map(|dir| dir.join(&name)).collect();
-        OpenOptions::new().write(true).create(true).truncate(true).open(&paths[0])?;
+        spread::prepare(&args.dirs[0])?;
+        // What another run left has the layout of that run.
+        if paths[0].exists() {
+            std::fs::remove_file(&paths[0])?;
+        }
+        OpenOptions::new().write(true).create_new(true).open(&paths[0])?;
+        let done = Done { daemons: spread::daemons(&paths[0])?, ..Done::default() };
         let subjects: std::io::Result<_> = paths.iter().map(|path| Subject::open(path.clone(), args.length)).collect();
         let subjects = subjects.with_context(|| format!("opening {name} by every path"))?;
         let (image, random) = (Image::new(args.length), Random::new(args.seed));
-        Ok(Self { args, paths, subjects, image, random, number: 0, last: VecDeque::new(), done: Done::default() })
+        Ok(Self { args, paths, subjects, image, random, number: 0, last: VecDeque::new(), done })
     }
 
     fn step(&mut self) -> Result<()> {

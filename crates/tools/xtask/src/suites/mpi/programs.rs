@@ -38,9 +38,9 @@ const fn two_mounts(name: &'static str) -> Program {
     Program { name, from: From::RomioFname, ranks: 2, in_sample: true, on_two_mounts: true }
 }
 
-/// Not here: `bigtype` and `i_bigtype` need 6.5 GiB of memory; ROMIO's `file_info` asks that no striping factor is told, `syshints` opens
-/// /dev/null, `external32` and `big_extents` print what they find and judge nothing; `perf`, `coll_perf`, `large_array` and `large_file`
-/// measure or are 4 GiB large. docs/conformance.md has what they did by hand.
+/// Not here: of MPICH's `bigtype` and `i_bigtype` need 6.5 GiB of memory, `simple_collective` wants a file's name; ROMIO's `file_info` asks
+/// that no striping factor is told, `syshints` opens /dev/null, `external32` and `big_extents` print what they find and judge nothing; `perf`,
+/// `coll_perf`, `large_array` and `large_file` measure or are 4 GiB large. docs/conformance.md has what they did by hand.
 pub const PROGRAMS: &[Program] = &[
     // Without it the others would prove nothing of the shim.
     Program { name: "taken", from: From::Own, ranks: 2, in_sample: true, on_two_mounts: false },
