@@ -26,6 +26,8 @@ pub(crate) struct Locks<W> {
     pub(super) ranges: usize,
     pub(super) granting: bool,
     pub(super) answers: Answers<W>,
+    /// What was given since circles were last looked for.
+    pub(super) given: Vec<Wanted>,
 }
 
 /// The locks of one place, and who waits for some.
@@ -58,6 +60,7 @@ impl<W> Locks<W> {
             ranges: 0,
             granting,
             answers: Vec::new(),
+            given: Vec::new(),
         }
     }
 
@@ -87,7 +90,7 @@ impl<W> Locks<W> {
             let given = self.give(wanted);
             // What it had there may have been more.
             self.look_at(wanted.place);
-            self.break_circles(wanted);
+            self.given.push(*wanted);
             return given;
         };
         match ticket {
@@ -174,7 +177,9 @@ impl<W> Locks<W> {
         self.take_answers()
     }
 
+    /// At the end of each call.
     pub(super) fn take_answers(&mut self) -> Answers<W> {
+        self.break_circles();
         std::mem::take(&mut self.answers)
     }
 

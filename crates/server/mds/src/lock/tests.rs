@@ -230,6 +230,22 @@ fn a_circle_that_the_next_lock_given_opens_again_is_no_deadlock() {
 }
 
 #[test]
+fn a_circle_that_the_end_of_a_session_opens_again_is_no_deadlock() {
+    let mut table = Table::new();
+    table.try_lock(wanted(1, 3, (0, 0), true));
+    table.try_lock(wanted(2, 1, (0, 2), true));
+    table.try_lock(wanted(2, 2, (3, 3), true));
+    table.try_lock(wanted(1, 6, (1, 1), true));
+    for (file, who, bytes, exclusive, ticket) in
+        [(2, 2, (0, 4), false, 20), (1, 4, (0, 0), false, 40), (2, 4, (0, 3), false, 41), (1, 2, (0, 1), true, 21)]
+    {
+        assert_eq!(table.wait(wanted(file, who, bytes, exclusive), ticket), Asked::Waiting);
+    }
+    let answers = table.locks.end_session(SessionId(1));
+    assert_eq!(answers, [(40, Turn::Granted), (20, Turn::Granted), (41, Turn::Granted)]);
+}
+
+#[test]
 fn the_end_of_a_session_frees_what_it_had_and_forgets_what_it_waited_for() {
     let mut table = Table::new();
     table.try_lock(wanted(1, 1, (0, 0), true));

@@ -60,7 +60,6 @@ impl<W> Locks<W> {
         if !self.granting {
             return;
         }
-        let mut given = Vec::new();
         while let Some(ticket) = self.next_turn(place)
             && let Some(wait) = self.dequeue(ticket)
         {
@@ -69,10 +68,8 @@ impl<W> Locks<W> {
                 _ => Turn::Full,
             };
             self.answers.extend(wait.waiter.map(|waiter| (waiter.call, turn)));
-            given.extend((turn == Turn::Granted).then_some(wait.wanted));
+            self.given.extend((turn == Turn::Granted).then_some(wait.wanted));
         }
-        // When all have what they can have: what one is given may open a circle that another closed.
-        given.iter().for_each(|given| self.break_circles(given));
     }
 
     /// The first in the queue that nothing is in the way of. Who went away keeps its place and is passed over.
@@ -88,13 +85,16 @@ impl<W> Locks<W> {
     }
 
     /// An owner that got a lock and still waits for another, with a second thread, may have closed a circle with one
-    /// that began to wait before: that one is told.
-    pub(super) fn break_circles(&mut self, given: &Wanted) {
-        while self.waits_of.contains_key(&given.owner)
-            && let Some(ticket) = self.in_a_circle(given.place)
-        {
-            let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
-            self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Deadlock)));
+    /// that began to wait before: that one is told. Once all have what they can have: what one is given may open a circle that
+    /// another closed.
+    pub(super) fn break_circles(&mut self) {
+        for given in std::mem::take(&mut self.given) {
+            while self.waits_of.contains_key(&given.owner)
+                && let Some(ticket) = self.in_a_circle(given.place)
+            {
+                let waiter = self.dequeue(ticket).and_then(|wait| wait.waiter);
+                self.answers.extend(waiter.map(|waiter| (waiter.call, Turn::Deadlock)));
+            }
         }
     }
 
