@@ -134,7 +134,7 @@ pub struct KernelFeatures {
 }
 
 impl KernelFeatures {
-    /// Whether [`super::Notifier::expire_names`] works. Without it names must go out with
+    /// Whether [`super::Notifier::expire`] works. Without it names must go out with
     /// [`super::Validity::Never`].
     pub fn expires_names(&self) -> bool {
         self.minor >= super::abi::MINOR_EXPIRE_ONLY
