@@ -60,7 +60,7 @@ pub(super) fn exchange(
         intake.wait(bounded, silence_max, || lanes.iter_mut().for_each(|lane| guard(lane, batch, go_on)))
     };
     let Some(turn) = turn else {
-        for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn()) {
+        for lane in lanes.iter_mut().filter(|lane| lane.awaits_turn() && !lane.is_done()) {
             lane.is_not_asked(batch, silence_max);
         }
         lanes.retain(|lane| !lane.is_done());
@@ -444,9 +444,10 @@ mod tests {
 
     #[test]
     fn a_call_waits_for_its_turn_as_long_as_others_receive_and_those_that_need_none_are_answered_meanwhile() {
-        const SILENCE: Duration = Duration::from_millis(500);
+        /// More than a thread that wants to run does not.
+        const SILENCE: Duration = Duration::from_secs(2);
         /// More than sockets hold: it is sent when it was received.
-        const LARGE: usize = 32 << 20;
+        const LARGE: usize = 8 << 20;
         let intake = Intake::timeless();
         let ((waiting, server), (mut free, mut free_server)) = (pair(), pair());
         free.window = None;
@@ -463,7 +464,7 @@ mod tests {
             }
         });
         let others = intake.begin(intake.places());
-        let (held, given_up) = (Instant::now() + 3 * SILENCE, Instant::now() + 60 * SILENCE);
+        let (held, given_up) = (Instant::now() + SILENCE + SILENCE / 2, Instant::now() + 60 * SILENCE);
         let holder = thread::spawn(move || {
             while Instant::now() < held || !free_server.is_finished() && Instant::now() < given_up {
                 others.progress().add(1);

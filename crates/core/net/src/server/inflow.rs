@@ -43,7 +43,14 @@ impl Lines {
         let window = Window::of(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
         let intake = Arc::clone(lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())));
-        Some(Inflow { intake, window, transport: Arc::clone(transport), large: false, turn: None })
+        Some(Inflow {
+            intake,
+            window,
+            transport: Arc::clone(transport),
+            large: false,
+            wait_max: TURN_WAIT_MAX,
+            turn: None,
+        })
     }
 }
 
@@ -55,6 +62,7 @@ pub(super) struct Inflow {
     transport: Arc<Transport>,
     /// Whether the payload under way is bounded.
     large: bool,
+    wait_max: Duration,
     turn: Option<Receiving>,
 }
 
@@ -76,7 +84,7 @@ impl Inflow {
         if !self.large {
             return;
         }
-        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(TURN_WAIT_MAX)) {
+        if let Some(turn) = self.intake.wait_until(1, Instant::now() + wait_max.min(self.wait_max)) {
             self.window.begin(self.transport.socket(), turn.share());
             self.turn = Some(Receiving { progress: turn.progress(), turn });
         }
@@ -127,7 +135,17 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let transport = Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
         let intake = Arc::clone(intake);
-        (Inflow { intake, window: Window::anyway(&transport), transport, large: false, turn: None }, client)
+        (
+            Inflow {
+                intake,
+                window: Window::anyway(&transport),
+                transport,
+                large: false,
+                wait_max: TURN_WAIT_MAX,
+                turn: None,
+            },
+            client,
+        )
     }
 
     #[test]
@@ -190,6 +208,7 @@ mod tests {
         thread::scope(|scope| {
             for number in 0..CLIENTS {
                 let (mut inflow, mut client) = connection(&intake);
+                inflow.wait_max = LONG; // whoever went on without a turn would be counted, too
                 scope.spawn(move || client.write_all(&vec![number as u8; BYTES]).expect("the server reads"));
                 let (receiving, most) = (&receiving, &most);
                 scope.spawn(move || {

@@ -49,9 +49,11 @@ impl KernelMemory {
         self.given.as_ref()
     }
 
-    /// Expires a name once the directory's lock is free, and does not wait for it.
+    /// Expires a name once the directory's lock is free, and once more for an answer that is being applied; does not wait for it.
     pub(super) fn expire_later(&self, directory: FileIndex, name: &[u8]) {
         if self.given.is_some() {
+            let now = Expiry { directory: directory.0, names: vec![name.into()], files: Vec::new(), not_before: None };
+            drop(self.notifier.expire(now));
             drop(self.expire(directory, &[], Taken { names: vec![name.into()], last: Instant::now() }));
         }
     }
