@@ -25,13 +25,13 @@ pub struct TestBinary {
 /// What property tests draw their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
-/// Each state of the sources has cases of its own, the same wherever it is tested: what passes here passes there, and what fails
+/// Each state of the crates has cases of its own, the same wherever it is tested: what passes here passes there, and what fails
 /// fails again. With `--full`, or a seed that is set already, no seed of ours.
 fn seed(context: &Context) -> Option<String> {
     if context.full || std::env::var_os(SEED).is_some() {
         return None;
     }
-    let tree = Process::new("git").args(["rev-parse", "HEAD^{tree}"]).dir(&context.root).run().ok();
+    let tree = Process::new("git").args(["rev-parse", "HEAD:crates"]).dir(&context.root).run().ok();
     // Without a repository they are the same for all.
     Some(tree.and_then(|tree| of_tree(&tree.stdout)).unwrap_or(0).to_string())
 }
