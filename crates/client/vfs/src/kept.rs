@@ -357,17 +357,18 @@ impl Cache {
         lock(&self.0).parents.get(&file).copied()
     }
 
-    /// Remembers that a name leads nowhere; whether it may be.
-    pub(crate) fn keep_absent(
+    /// Remembers what a name leads to, `None`: nowhere, and nothing else of it; whether it may be.
+    pub(crate) fn keep_name(
         &self,
         promise: &Arc<Promise>,
         mark: Mark,
         name: &[u8],
+        leads: Option<(FileIndex, FileKind)>,
         holds: impl Fn(&Promise) -> bool,
     ) -> bool {
         let mut state = lock(&self.0);
         let fresh = holds(promise) && state.is_unchanged(promise.directory(), mark);
-        fresh && state.set_name(promise, name, None)
+        fresh && state.set_name(promise, name, leads)
     }
 
     /// Remembers what a name leads to, and the attributes of what is not a directory; what of it may be.
@@ -386,20 +387,6 @@ impl Cache {
         }
         let kept = state.is_unchanged(found.file, mark) && state.set_attributes(promise, found);
         Keep { name: Some(Arc::clone(promise)), attributes: kept.then(|| Arc::clone(promise)) }
-    }
-
-    /// Remembers what a name leads to and nothing else of it; whether it may be.
-    pub(crate) fn keep_leads(
-        &self,
-        promise: &Arc<Promise>,
-        mark: Mark,
-        name: &[u8],
-        leads: (FileIndex, FileKind),
-        holds: impl Fn(&Promise) -> bool,
-    ) -> bool {
-        let mut state = lock(&self.0);
-        let fresh = holds(promise) && state.is_unchanged(promise.directory(), mark);
-        fresh && state.set_name(promise, name, Some(leads))
     }
 
     /// Remembers the attributes of a file whose name is remembered, or of the promise's own directory.

@@ -33,9 +33,9 @@ impl Vfs {
             Ok(found) if self.is_in_doubt(found.file, gathered, mark) => {
                 let known = self.attributes(found.file, None)?;
                 // Asking for them took a while, in which this mount may have moved the name.
-                let leads = (found.file, found.kind);
+                let leads = Some((found.file, found.kind));
                 let keep = promise.filter(|promise| {
-                    known.keep.attributes.is_some() && self.holder.cache.keep_leads(promise, mark, name, leads, holds)
+                    known.keep.attributes.is_some() && self.holder.cache.keep_name(promise, mark, name, leads, holds)
                 });
                 Ok(Looked::Found(Known { keep: Keep { name: keep, ..known.keep }, ..known }))
             }
@@ -44,7 +44,7 @@ impl Vfs {
                 Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {
-                let kept = promise.filter(|promise| self.holder.cache.keep_absent(promise, mark, name, holds));
+                let kept = promise.filter(|promise| self.holder.cache.keep_name(promise, mark, name, None, holds));
                 Ok(Looked::Absent(Keep { name: kept, attributes: None }))
             }
             Err(error) => Err(error.into()),

@@ -43,14 +43,7 @@ impl Lines {
         let window = Window::of(transport)?;
         let address = transport.socket().local_addr().ok()?.ip();
         let intake = Arc::clone(lock(&self.0).entry(address).or_insert_with(|| Arc::new(Intake::of_server())));
-        Some(Inflow {
-            intake,
-            window,
-            transport: Arc::clone(transport),
-            large: false,
-            wait_max: TURN_WAIT_MAX,
-            turn: None,
-        })
+        Some(Inflow::new(intake, window, Arc::clone(transport)))
     }
 }
 
@@ -73,6 +66,10 @@ struct Receiving {
 }
 
 impl Inflow {
+    fn new(intake: Arc<Intake>, window: Window, transport: Arc<Transport>) -> Self {
+        Self { intake, window, transport, large: false, wait_max: TURN_WAIT_MAX, turn: None }
+    }
+
     /// A payload of so many bytes comes.
     pub(super) fn expect(&mut self, payload_bytes: u32) {
         self.large = u64::from(payload_bytes) >= BOUNDED_BYTES_MIN;
@@ -134,18 +131,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
         let transport = Arc::new(Transport::new(listener.accept().expect("it").0).expect("a transport"));
-        let intake = Arc::clone(intake);
-        (
-            Inflow {
-                intake,
-                window: Window::anyway(&transport),
-                transport,
-                large: false,
-                wait_max: TURN_WAIT_MAX,
-                turn: None,
-            },
-            client,
-        )
+        (Inflow::new(Arc::clone(intake), Window::anyway(&transport), transport), client)
     }
 
     #[test]
