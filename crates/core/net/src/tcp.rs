@@ -140,7 +140,8 @@ impl Window {
     pub(crate) fn end(&mut self, socket: &TcpStream, received: &mut Received) {
         self.is_new = false;
         if let Some(seen) = sys::seen(socket) {
-            received.lost |= std::mem::replace(&mut self.out_of_order, seen.out_of_order) != seen.out_of_order;
+            let before = std::mem::replace(&mut self.out_of_order, seen.out_of_order);
+            received.out_of_order += seen.out_of_order.wrapping_sub(before);
             received.round_trip = received.round_trip.max(seen.round_trip);
         }
     }

@@ -31,6 +31,8 @@ use crate::{
 
 /// What one connection may receive before the others get their turn, in system calls.
 const TURNS_MAX: usize = 8;
+/// What each of several servers is sent before any of them is sent more: it fills the first windows, and is copied in 10 to 30 us.
+const FIRST_SENT_BYTES: usize = 64 * 1024;
 /// Answers up to this from each server fit the connection's buffer as the system has it, so that they can be awaited one after the
 /// other without holding any server up. Where the window is a share, they must fit that.
 const SEQUENTIAL_BYTES_MAX: u64 = 64 * 1024;
@@ -83,14 +85,15 @@ struct SharedTurn {
 }
 
 impl SharedTurn {
-    /// Lanes may have ended, and places may have become free; whether another lane has a turn now.
-    fn hand_on(&mut self, lanes: &mut [Lane<'_>]) -> bool {
+    /// Lanes may have ended, and places may have become free if what has come was `looked` at; whether another lane has a turn now.
+    fn hand_on(&mut self, lanes: &mut [Lane<'_>], looked: bool) -> bool {
         let back = self.take_back(lanes);
         let wanted = lanes.iter().filter(|lane| lane.awaits_turn()).count();
         if back > wanted {
             self.turn.leave(back - wanted);
         }
-        let given = if wanted > back { back + self.turn.more(wanted - back) } else { wanted };
+        let more = if looked && wanted > back { self.turn.more(wanted - back) } else { 0 };
+        let given = wanted.min(back + more);
         self.give(lanes, given);
         given > 0
     }
@@ -196,7 +199,7 @@ fn run_together(
     batch: &mut [Exchange<'_>],
     mut turn: Option<&mut SharedTurn>,
 ) -> io::Result<()> {
-    lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
+    send_to_all(lanes, batch);
     let share = turn.as_ref().and_then(|turn| turn.turn.share());
     if lanes.iter().all(|lane| lane.is_sent() && fits_its_buffer(lane, share)) {
         // The time of all servers begins now, not when the one before has answered.
@@ -205,15 +208,17 @@ fn run_together(
         for at in 0..lanes.len() {
             guard(&mut lanes[at], batch, run_alone);
             if let Some(turn) = &mut turn {
-                let _ = turn.hand_on(lanes); // all had theirs
+                let _ = turn.hand_on(lanes, true); // all had theirs
             }
         }
         return Ok(());
     }
+    // Sending may take so long that servers would seem late, whose answers are there.
+    let mut looked = false;
     while lanes.iter().any(|lane| !lane.is_done()) {
         // Who fails when it begins hands its turn on at once: nothing would wake this thread for the next.
         while let Some(turn) = &mut turn
-            && turn.hand_on(lanes)
+            && turn.hand_on(lanes, looked)
         {
             lanes.iter_mut().for_each(|lane| guard(lane, batch, send_all));
         }
@@ -228,6 +233,7 @@ fn run_together(
             guard(&mut lanes[at], batch, receive_some);
             guard(&mut lanes[at], batch, send_all);
         }
+        looked = true;
     }
     Ok(())
 }
@@ -236,6 +242,27 @@ fn run_together(
 fn fits_its_buffer(lane: &Lane<'_>, share: Option<u32>) -> bool {
     let window = share.filter(|_| lane.has_turn()).map_or(u64::MAX, u64::from);
     lane.in_flight_bytes() <= SEQUENTIAL_BYTES_MAX.min(window)
+}
+
+fn send_to_all(lanes: &mut [Lane<'_>], batch: &mut [Exchange<'_>]) {
+    in_rounds(lanes.len(), |at, most| {
+        let mut moved = false;
+        guard(&mut lanes[at], batch, |lane, batch| {
+            moved = lane.send_up_to(most, batch, Wait::No)? == Step::Moved;
+            Ok(())
+        });
+        moved
+    });
+}
+
+/// To each a little at first, and then ever more, until nothing moved: copying a large request for one server takes as long as another
+/// server's line would be idle meanwhile. `send`: to which, so many bytes at most; whether something moved.
+fn in_rounds(lanes: usize, mut send: impl FnMut(usize, usize) -> bool) {
+    let (mut most, mut moved) = (FIRST_SENT_BYTES, true);
+    while std::mem::take(&mut moved) {
+        (0..lanes).for_each(|at| moved |= send(at, most));
+        most = most.saturating_mul(2);
+    }
 }
 
 fn send_all(lane: &mut Lane<'_>, batch: &mut [Exchange<'_>]) -> Result<(), Halt> {
@@ -483,5 +510,71 @@ mod tests {
         assert!(room == vec![7; BYTES]);
         holder.join().expect("no panic");
         assert!(intake.is_idle());
+    }
+
+    #[test]
+    fn every_server_has_a_beginning_before_one_has_more() {
+        const FIRST: usize = FIRST_SENT_BYTES;
+        let mut left = [3 * FIRST, FIRST, 10 * FIRST];
+        let mut sent = Vec::new();
+        in_rounds(left.len(), |at, most| {
+            let bytes = left[at].min(most);
+            left[at] -= bytes;
+            sent.push((at, bytes / FIRST));
+            bytes > 0
+        });
+        let rounds: Vec<_> = sent.chunks(3).collect();
+        assert_eq!(rounds[0], [(0, 1), (1, 1), (2, 1)]);
+        assert_eq!(rounds[1], [(0, 2), (1, 0), (2, 2)]);
+        assert_eq!(rounds[2..4], [[(0, 0), (1, 0), (2, 4)], [(0, 0), (1, 0), (2, 3)]]);
+        assert_eq!((rounds.len(), left), (5, [0; 3]), "the last moves nothing");
+    }
+
+    #[test]
+    fn a_request_is_sent_in_parts_and_comes_as_it_is() {
+        const LARGE: usize = 1 << 20;
+        let payload: Vec<u8> = (0..LARGE).map(|at| (at % 251) as u8).collect();
+        let (connection, mut server) = pair();
+        let mut connections = [connection];
+        let mut room = Vec::new();
+        // Parts end within pieces, and at their ends.
+        let send = payload.chunks(24_000).map(io::IoSlice::new).collect();
+        let mut batch = [Exchange { send, ..call((0, &mut room)) }];
+        let mut lanes = lanes(&mut connections, &mut batch, Silence::new(Instant::now(), Duration::from_secs(600)));
+        let sent = |lane: &mut Lane<'_>, most| lane.send_up_to(most, &batch, Wait::No).expect("sent");
+        assert_eq!(sent(&mut lanes[0], FRAME_HEADER_BYTES + 1000), Step::Moved);
+        assert_eq!(sent(&mut lanes[0], 23_000), Step::Moved);
+        let mut beginning = vec![0; FRAME_HEADER_BYTES + 24_000];
+        server.read_exact(&mut beginning).expect("the beginning");
+        assert!(beginning[FRAME_HEADER_BYTES..] == payload[..24_000]);
+        server.set_nonblocking(true).expect("set");
+        assert!(server.read(&mut [0]).is_err(), "no more was to be sent");
+        server.set_nonblocking(false).expect("set");
+        let rest = thread::spawn(move || {
+            let mut rest = vec![0; LARGE - 24_000];
+            server.read_exact(&mut rest).expect("the rest");
+            rest
+        });
+        while !lanes[0].is_sent() {
+            send_to_all(&mut lanes, &mut batch);
+        }
+        assert!(rest.join().expect("no panic") == payload[24_000..]);
+    }
+
+    #[test]
+    fn servers_are_not_late_while_nobody_has_looked() {
+        let ((one, _first), (other, _second)) = (pair(), pair());
+        let mut connections = [one, other];
+        let mut rooms = vec![vec![0; BYTES]; 2];
+        let mut batch: Vec<Exchange<'_>> = rooms.iter_mut().enumerate().map(call).collect();
+        let mut lanes = lanes(&mut connections, &mut batch, Silence::new(Instant::now(), Duration::from_secs(600)));
+        assert!(lanes.iter_mut().all(|lane| lane.await_turn(&batch)));
+        let intake = Arc::new(Intake::new());
+        let places = intake.places();
+        let mut shared = SharedTurn { turn: intake.begin(places), first: 0, received: Received::default() };
+        shared.give(&mut lanes, 1);
+        thread::sleep(Duration::from_millis(5)); // as sending to many may take
+        assert!(!shared.hand_on(&mut lanes, false));
+        assert!(shared.hand_on(&mut lanes, true), "it was looked, and nothing had come");
     }
 }

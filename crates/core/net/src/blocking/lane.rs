@@ -280,6 +280,11 @@ impl<'c> Lane<'c> {
 
     /// Sends what may be sent now, in one system call at most.
     pub(super) fn send(&mut self, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
+        self.send_up_to(usize::MAX, batch, wait)
+    }
+
+    /// The same, and no more than so many bytes.
+    pub(super) fn send_up_to(&mut self, most: usize, batch: &[Exchange<'_>], wait: Wait) -> Result<Step, Halt> {
         if self.sending.is_none() && !self.begin(batch) {
             return self.flush(wait);
         }
@@ -287,7 +292,7 @@ impl<'c> Lane<'c> {
             return Ok(Step::Nothing);
         };
         let exchange = &batch[index];
-        let pieces = rest_of_request(&header, exchange, sent);
+        let pieces = rest_of_request(&header, exchange, sent, most);
         match self.connection.transport.send(&pieces, false, wait) {
             Ok(bytes) => {
                 let sent = sent + bytes;
@@ -582,11 +587,12 @@ fn push_room<'b>(
     bytes == 0
 }
 
-/// What is left of a request frame after its first `sent` bytes, as far as one system call takes pieces.
+/// Up to `most` bytes of what is left of a request frame after its first `sent`, as far as one system call takes pieces.
 fn rest_of_request<'b>(
     header: &'b [u8; FRAME_HEADER_BYTES],
     exchange: &'b Exchange<'_>,
     mut sent: usize,
+    mut most: usize,
 ) -> Vec<IoSlice<'b>> {
     let mut pieces = Vec::with_capacity(PIECES_MAX.min(2 + exchange.send.len()));
     let payload = exchange.send.iter().map(|piece| &piece[..]);
@@ -595,9 +601,10 @@ fn rest_of_request<'b>(
             sent -= piece.len();
             continue;
         }
-        pieces.push(IoSlice::new(&piece[sent..]));
-        sent = 0;
-        if pieces.len() == PIECES_MAX {
+        let piece = &piece[sent..];
+        pieces.push(IoSlice::new(&piece[..piece.len().min(most)]));
+        (sent, most) = (0, most.saturating_sub(piece.len()));
+        if pieces.len() == PIECES_MAX || most == 0 {
             break;
         }
     }

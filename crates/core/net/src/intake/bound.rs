@@ -14,6 +14,10 @@
 //!     halved               when something was lost on the way; after either the next trial waits, each time twice as long
 //! ```
 //!
+//! A receiver sees no losses, it sees segments that came before one that was sent earlier. A few of those have only taken another way
+//! (the queues of a card that several processors serve, lines in a bond): what is lost because a queue is full are many, or one that
+//! its sender's time-out brings.
+//!
 //! A rate is what came in an epoch, of whichever call: those under way when a trial began end in it, and many that overlap would
 //! else count for nothing there. An epoch begins when the first call that has seen the present bound ends.
 //!
@@ -48,6 +52,12 @@ const WAKING: Duration = Duration::from_micros(200);
 const ROUND_TRIPS: u32 = 3;
 /// A trial has to bring it.
 const GAIN: f64 = 1.1;
+/// Where nothing is lost one segment of so many may come out of its order, for ever, and so many at once.
+const ORDERLY_SEGMENTS: u64 = 256;
+const DISORDERLY_MOST: u64 = 32;
+const SEGMENT_BYTES: u64 = 1448;
+/// What nothing but the sender's time-out brings comes so late, at least.
+const TIME_OUT: Duration = Duration::from_millis(200);
 /// Between trials.
 const WAIT_FIRST: Duration = Duration::from_secs(1);
 const WAIT_MOST: Duration = Duration::from_secs(64);
@@ -67,6 +77,10 @@ pub(super) struct Bound {
     busy_since: Duration,
     epoch: Option<Epoch>,
     trial: Option<Trial>,
+    /// Segments that came out of their order, [`ORDERLY_SEGMENTS`] times, less those that came since.
+    disorder: u64,
+    /// Of all bytes that were received, ever, those that `disorder` knows.
+    orderly_until: u64,
     /// No trial begins before, and how long the next wait is.
     rests_until: Duration,
     wait: Duration,
@@ -97,6 +111,8 @@ impl Default for Bound {
             busy_since: Duration::ZERO,
             epoch: None,
             trial: None,
+            disorder: 0,
+            orderly_until: 0,
             rests_until: Duration::ZERO,
             wait: WAIT_FIRST,
         }
@@ -149,10 +165,13 @@ impl Bound {
     /// What was received since `begun`; `total`: bytes that all have received, ever, and never less than at a call before.
     pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received, total: u64) {
         self.account(now);
+        let segments = (total - self.orderly_until) / SEGMENT_BYTES;
+        self.orderly_until += segments * SEGMENT_BYTES;
         if begun < self.changed {
             return; // it saw another bound
         }
-        if received.lost {
+        self.count_disorder(received.out_of_order, now.saturating_sub(begun), segments);
+        if self.disorder >= DISORDERLY_MOST * ORDERLY_SEGMENTS {
             self.set((self.bound / 2).max(LEAST_BYTES), now);
             self.rest(now);
             return;
@@ -162,6 +181,15 @@ impl Bound {
         if busy >= EPOCH && bytes >= EPOCH_BOUNDS * self.bound {
             self.epoch = Some(Epoch { begun_at: total, busy: Duration::ZERO });
             self.judge(bytes as f64 / busy.as_secs_f64(), received.round_trip, now);
+        }
+    }
+
+    /// So many segments out of their order in a turn of this length, and so many came since the turn before.
+    fn count_disorder(&mut self, out_of_order: u32, turn: Duration, segments: u64) {
+        self.disorder = (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
+        if out_of_order > 0 && turn >= TIME_OUT {
+            // It may have had a time-out. The longer it was, the less that would mean.
+            self.disorder += DISORDERLY_MOST * ORDERLY_SEGMENTS / turn.div_duration_f64(TIME_OUT) as u64;
         }
     }
 
@@ -185,7 +213,7 @@ impl Bound {
     }
 
     fn set(&mut self, bound: u64, now: Duration) {
-        (self.bound, self.changed, self.epoch, self.trial) = (bound, now, None, None);
+        (self.bound, self.changed, self.epoch, self.trial, self.disorder) = (bound, now, None, None, 0);
     }
 
     fn rest(&mut self, now: Duration) {
@@ -203,6 +231,16 @@ mod tests {
         bytes_per_second: f64,
         queue: u64,
         round_trip: Duration,
+        /// Segments out of their order in a call, where the queue overflows.
+        losses_seen: u32,
+        /// And where it does not.
+        disorder: u32,
+    }
+
+    impl Default for Line {
+        fn default() -> Self {
+            Self { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100), losses_seen: 8, disorder: 0 }
+        }
     }
 
     impl Line {
@@ -218,12 +256,12 @@ mod tests {
                 let rate = alone.min(self.bytes_per_second);
                 let in_line = (self.bytes_per_second * self.round_trip.as_secs_f64()) as u64;
                 let lost = window > self.queue + in_line;
-                let stall = if lost { 0.2 } else { 0.0 };
+                let (stall, out_of_order) = if lost { (0.2, self.losses_seen) } else { (0.0, self.disorder) };
                 *now += Duration::from_secs_f64((4 << 20) as f64 / rate + stall);
                 *total += 4 << 20;
                 losses += u32::from(lost);
                 state.leave(4, *now);
-                state.end((begun, *now), Received { lost, round_trip: self.round_trip }, *total);
+                state.end((begun, *now), Received { out_of_order, round_trip: self.round_trip }, *total);
             }
             ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -244,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_small_switch_loses_nothing_and_its_line_is_full() {
-        let line = Line { bytes_per_second: 117e6, queue: 64 << 10, round_trip: us(100) };
+        let line = Line::default();
         let mut state = Bound::default();
         let (rate, losses) = line.read(&mut state, (&mut us(0), &mut 0), 15);
         assert_eq!(losses, 0);
@@ -254,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_smaller_queue_is_found_and_seldom_tried_beyond() {
-        let line = Line { bytes_per_second: 117e6, queue: 24 << 10, round_trip: us(100) };
+        let line = Line { queue: 24 << 10, ..Line::default() };
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
         line.read(&mut state, (&mut now, &mut total), 3);
         let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 10);
@@ -263,10 +301,43 @@ mod tests {
     }
 
     #[test]
+    fn one_segment_that_a_time_out_brings_tells_of_a_loss() {
+        let line = Line { queue: 24 << 10, losses_seen: 1, ..Line::default() };
+        let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
+        let (_, losses) = line.read(&mut state, (&mut now, &mut total), 3);
+        assert!(state.bound <= FIRST_BYTES / 2 && losses <= 3, "{} {losses}", state.bound);
+    }
+
+    #[test]
+    fn a_few_segments_that_take_another_way_cost_nothing() {
+        // 2,900 segments are a call.
+        for (disorder, least) in [(8, FIRST_BYTES), (11, FIRST_BYTES), (40, LEAST_BYTES)] {
+            let line = Line { disorder, ..Line::default() };
+            let mut state = Bound::default();
+            line.read(&mut state, (&mut us(0), &mut 0), 60);
+            assert_eq!(state.bound, least, "{disorder} out of their order in a call");
+        }
+    }
+
+    #[test]
+    fn large_calls_that_take_long_tell_of_no_time_out() {
+        // 64 MiB at 1 Gbit/s, a few of whose 46,000 segments take another way.
+        let (mut state, mut now) = (Bound::default(), Duration::ZERO);
+        for call in 1..100 {
+            let begun = now;
+            state.begin(4, begun);
+            now += Duration::from_millis(570);
+            state.leave(4, now);
+            state.end((begun, now), Received { out_of_order: 20, round_trip: us(50) }, call * (64 << 20));
+        }
+        assert_eq!(state.bound, FIRST_BYTES);
+    }
+
+    #[test]
     fn fast_and_long_lines_are_filled() {
         let lines = [(12.5e9, 8 << 20, us(50)), (1.25e9, 1 << 20, us(200)), (117e6, 4 << 20, us(20_000))];
         for (bytes_per_second, queue, round_trip) in lines {
-            let line = Line { bytes_per_second, queue, round_trip };
+            let line = Line { bytes_per_second, queue, round_trip, ..Line::default() };
             let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
             line.read(&mut state, (&mut now, &mut total), 20);
             let (rate, losses) = line.read(&mut state, (&mut now, &mut total), 3);
@@ -287,7 +358,7 @@ mod tests {
             let before = state.bound;
             state.leave(4, now);
             total += 4 << 20;
-            state.end((begun, now), Received { lost: false, round_trip: us(50) }, total);
+            state.end((begun, now), Received { out_of_order: 0, round_trip: us(50) }, total);
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
@@ -310,7 +381,7 @@ mod tests {
                 *left = left.saturating_sub(came);
                 if *left == 0 {
                     state.leave(1, now);
-                    state.end((*begun, now), Received { lost: false, round_trip: us(50) }, total);
+                    state.end((*begun, now), Received { out_of_order: 0, round_trip: us(50) }, total);
                     state.begin(1, now);
                     (*begun, *left) = (now, 1 << 20);
                 }

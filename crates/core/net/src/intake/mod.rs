@@ -98,8 +98,8 @@ struct LineSilence<'i> {
 /// What a turn was like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received {
-    /// Whether something came out of its order.
-    pub(crate) lost: bool,
+    /// Segments that came out of their order.
+    pub(crate) out_of_order: u32,
     /// Of the farthest server.
     pub(crate) round_trip: Duration,
 }
@@ -496,7 +496,8 @@ mod tests {
                     for call in 0..50_000 {
                         let turn = intake.begin(1);
                         turn.progress().add(1);
-                        turn.end(Received { lost: call % LOST_EVERY == 0, ..Received::default() });
+                        let out_of_order = if call % LOST_EVERY == 0 { 1000 } else { 0 };
+                        turn.end(Received { out_of_order, ..Received::default() });
                     }
                 });
             }
