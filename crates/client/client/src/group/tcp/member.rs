@@ -108,7 +108,7 @@ impl Line {
     fn round(&mut self, mine: &[u8], size: u32, time_max: Duration) -> Result<Vec<Vec<u8>>> {
         check_given(mine)?;
         let deadline = deadline(time_max);
-        let sent = self.to_root.send(&self.stream, Kind::Give, mine, Some(deadline));
+        let sent = self.to_root.send(&self.stream, Kind::Give, &given_body(time_max, mine), Some(deadline));
         // A root that is gone may have said why.
         let until = match &sent {
             Ok(()) => deadline + VERDICT_TIME,
@@ -186,6 +186,21 @@ fn failed_of(body: &[u8]) -> Error {
     meeting(Error::new(status, why).with_hint("see what the tasks say"))
 }
 
+/// Before what a task gives: how long it waits, in ms.
+pub(super) const PATIENCE_BYTES: usize = 8;
+
+fn given_body(time_max: Duration, mine: &[u8]) -> Vec<u8> {
+    let patience_ms = u64::try_from(time_max.as_millis()).unwrap_or(u64::MAX);
+    [&patience_ms.to_le_bytes()[..], mine].concat()
+}
+
+/// How long a task waits, and what it gives.
+pub(super) fn given_of(mut body: Vec<u8>) -> Option<(Duration, Vec<u8>)> {
+    let patience_ms = u64::from_le_bytes(*body.first_chunk()?);
+    body.drain(..PATIENCE_BYTES);
+    Some((Duration::from_millis(patience_ms), body))
+}
+
 /// What all gave: a count, and each with its length.
 pub(super) fn all_body(all: &[Vec<u8>]) -> Vec<u8> {
     let mut body = (all.len() as u32).to_bytes();
@@ -224,6 +239,15 @@ mod tests {
         assert_eq!(all_of(&body[..body.len() - 1], 3), None, "cut short");
         assert_eq!(all_of(&[&body[..], &[0]].concat(), 3), None, "too long");
         assert_eq!(all_of(&[255; 64], u32::MAX), None, "a count that does not fit");
+    }
+
+    #[test]
+    fn what_a_task_gives_says_how_long_it_waits() {
+        for (time_max, bytes) in [(Duration::from_millis(1500), &b"bytes"[..]), (Duration::ZERO, b"")] {
+            assert_eq!(given_of(given_body(time_max, bytes)), Some((time_max, bytes.to_vec())));
+        }
+        assert_eq!(given_of(given_body(Duration::MAX, b"")).unwrap().0, Duration::from_millis(u64::MAX));
+        assert_eq!(given_of(vec![0; PATIENCE_BYTES - 1]), None);
     }
 
     #[test]

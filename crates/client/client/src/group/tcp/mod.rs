@@ -6,7 +6,7 @@
 //!   checks the root's proof         ◄───────   nonce, proof of the secret over both nonces
 //!   proof of the secret over both   ───────►   only now is it a task; a rank taken twice is refused
 //!                                   ◄───────   joined: when all are there
-//!   give: its bytes                 ───────►   } one round
+//!   give: how long it waits, bytes  ───────►   } one round
 //!                                   ◄───────   all: everybody's bytes      }
 //!                                   ◄───────   failed: why, when a task is lost or late
 //! ```

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Invariants: (1) a reader takes the next frame of its task when the last one was used: at most one is kept for each (I9); (2) whoever
-//! waits for `lines` holds no lock that its holder waits for.
+//! waits for `lines` holds no lock that its holder waits for; (3) who gave up has no part in a round: a task says with its bytes how
+//! long it waits, and the root has told it before that is over, or fails the round.
 
 use std::{
     net::{Shutdown, TcpListener, TcpStream},
@@ -19,10 +20,10 @@ use braid_types::Status;
 use braid_wire::Secret;
 
 use super::{
-    ALL_BYTES_MAX, GIVEN_BYTES_MAX, check_given,
+    ALL_BYTES_MAX, GIVEN_BYTES_MAX, VERDICT_TIME, check_given,
     frame::{Direction, Kind},
     join::{Joined, Joining},
-    member::{all_body, failed_body},
+    member::{PATIENCE_BYTES, all_body, failed_body, given_of},
     why,
 };
 use crate::{
@@ -60,12 +61,19 @@ struct Line {
 
 struct State {
     /// From task 1 on.
-    given: Vec<Option<Vec<u8>>>,
+    given: Vec<Option<Given>>,
     failed: Option<Error>,
     /// The tasks know.
     told: bool,
     /// The first task lets the group go.
     closing: bool,
+}
+
+/// What a task gave.
+struct Given {
+    bytes: Vec<u8>,
+    /// Later the task may not be there any more to hear what all gave.
+    until: Instant,
 }
 
 impl Root {
@@ -80,7 +88,7 @@ impl Root {
             readers.push((task.stream.try_clone(), Direction::new(task.keys.to_root)));
             lines.push(Line { stream: task.stream, to_member: Direction::new(task.keys.to_member) });
         }
-        let state = State { given: vec![None; lines.len()], failed: None, told: false, closing: false };
+        let state = State { given: lines.iter().map(|_| None).collect(), failed: None, told: false, closing: false };
         let (lines, state) = (Mutex::new(lines), Mutex::new(state));
         let mut root = Self { shared: Arc::new(Shared { lines, state, changed: Condvar::new() }), readers: vec![] };
         let started = joined.and_then(|()| root.start(readers));
@@ -131,10 +139,15 @@ impl Drop for Root {
 /// Takes what one task gives, until the group is over.
 fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Direction) {
     let why = loop {
-        match from_member.receive(stream, GIVEN_BYTES_MAX, None) {
-            Ok((Kind::Give, body)) => match shared.put(rank, body) {
-                true => {}
-                false => return,
+        match from_member.receive(stream, PATIENCE_BYTES + GIVEN_BYTES_MAX, None) {
+            Ok((Kind::Give, body)) => match given_of(body) {
+                Some((patience, bytes)) => {
+                    let until = deadline(patience) + VERDICT_TIME - GIVE_TIME;
+                    if !shared.put(rank, Given { bytes, until }) {
+                        return;
+                    }
+                }
+                None => break "it sent bytes that are not understood".to_owned(),
             },
             Ok(_) => break "it sent what no task sends".to_owned(),
             Err(error) => break why(&error),
@@ -155,14 +168,14 @@ fn read(shared: &Shared, rank: u32, stream: &TcpStream, mut from_member: Directi
 
 impl Shared {
     /// Keeps what a task gave; waits until what it gave before was used. Whether the group goes on.
-    fn put(&self, rank: u32, body: Vec<u8>) -> bool {
+    fn put(&self, rank: u32, given: Given) -> bool {
         let (at, mut state) = (rank as usize - 1, lock(&self.state));
         loop {
             if state.closing || state.failed.is_some() {
                 return false;
             }
             if state.given[at].is_none() {
-                state.given[at] = Some(body);
+                state.given[at] = Some(given);
                 self.changed.notify_all();
                 return true;
             }
@@ -194,8 +207,11 @@ impl Shared {
             if let Some(failed) = &state.failed {
                 return Err(failed.clone());
             }
+            if let Some(rank) = state.gone() {
+                return Err(lost(rank, "it waited for the others and gave up"));
+            }
             if state.given.iter().all(Option::is_some) {
-                let given = state.given.iter_mut().filter_map(Option::take).collect();
+                let given = state.given.iter_mut().filter_map(Option::take).map(|given| given.bytes).collect();
                 self.changed.notify_all();
                 return Ok(given);
             }
@@ -244,6 +260,13 @@ impl Shared {
 }
 
 impl State {
+    /// A task that has given up.
+    fn gone(&self) -> Option<u32> {
+        let now = Instant::now();
+        let has_gone = |given: &Option<Given>| given.as_ref().is_some_and(|given| given.until < now);
+        (1..).zip(&self.given).find(|(_, given)| has_gone(given)).map(|(rank, _)| rank)
+    }
+
     fn missing(&self) -> Vec<u32> {
         (1..).zip(&self.given).filter(|(_, given)| given.is_none()).map(|(rank, _)| rank).collect()
     }
@@ -264,6 +287,22 @@ mod tests {
         (line, listener.accept().unwrap().0, Direction::new(key))
     }
 
+    fn given(rank: u8, until: Instant) -> Given {
+        Given { bytes: vec![rank], until }
+    }
+
+    fn shared(given: impl Iterator<Item = Given>) -> Shared {
+        let state = State { given: given.map(Some).collect(), failed: None, told: false, closing: false };
+        Shared { lines: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() }
+    }
+
+    #[test]
+    fn a_task_that_gave_up_has_no_part_in_a_round_though_its_connection_stands() {
+        let shared = shared([given(1, Instant::now() + LONG), given(2, Instant::now())].into_iter());
+        let error = shared.round(&mut [], &[0], LONG).unwrap_err();
+        assert!(error.to_string().contains("task 2 is lost: it waited for the others and gave up"), "{error}");
+    }
+
     #[test]
     fn a_task_that_is_lost_while_all_are_told_takes_the_round_from_nobody_and_the_next_from_all() {
         let (mut lines, mut ends) = (Vec::new(), Vec::new());
@@ -273,9 +312,7 @@ mod tests {
             ends.push((stream, from_root));
         }
         lines[0].stream.shutdown(Shutdown::Write).unwrap();
-        let given: Vec<_> = (1..=3).map(|rank| Some(vec![rank])).collect();
-        let state = State { given, failed: None, told: false, closing: false };
-        let shared = Shared { lines: Mutex::default(), state: Mutex::new(state), changed: Condvar::new() };
+        let shared = shared((1..=3).map(|rank| given(rank, Instant::now() + LONG)));
         let all = shared.round(&mut lines, &[0], LONG).unwrap();
         assert_eq!(all, [[0], [1], [2], [3]]);
         for (stream, from_root) in &mut ends[1..] {
