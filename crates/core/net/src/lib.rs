@@ -1,5 +1,5 @@
 //! Drivers for the native protocol: handshake, TLS, windows, connections.
-#![deny(unsafe_code)] // options of sockets in `tcp`
+#![deny(unsafe_code)] // options of sockets in `tcp`, what `sendmsg` is given in `server::pieces`
 
 mod asynchronous;
 mod blocking;

@@ -1,4 +1,4 @@
-//! Frames whose payload is a file, plain (`sendfile`) and over TLS.
+//! Frames whose payload is a file, plain (`sendfile`) and over TLS, or pieces of one that is mapped.
 
 mod support;
 
@@ -10,14 +10,18 @@ use std::{
 
 use braid_net::{
     Blocking, Driver, Endpoint, Exchange, TlsPolicy, block_on,
-    server::{Handler, Newcomer, SendError},
+    server::{FrameSender, Handler, MappedPiece, Newcomer, SendError},
 };
 use braid_wire::{FrameFlags, FrameHeader, NodeKind};
+use memmap2::MmapOptions;
 use support::{LONG, config, connect, endpoint, listen};
 
-/// Answers every request with one data frame from `file` and an empty final frame.
+/// Sends a frame from a file.
+type Send = Box<dyn Fn(&FrameSender, &FrameHeader) -> Result<(), SendError> + Sync + std::marker::Send>;
+
+/// Answers every request with one data frame from a file and an empty final frame.
 struct FromFile {
-    file: File,
+    send: Send,
     length: usize,
     sent: mpsc::SyncSender<Result<(), SendError>>,
 }
@@ -28,8 +32,7 @@ impl Handler for FromFile {
         while let Ok(Some(FrameHeader { op, request_id, .. })) = connection.next_header(None) {
             let payload_bytes = self.length as u32;
             let data = FrameHeader { op, flags: FrameFlags::DATA, request_id, body_bytes: 0, payload_bytes };
-            let sent = connection.sender().send_data_from_file(&data, &self.file, 1000, self.length);
-            self.sent.send(sent).unwrap();
+            self.sent.send((self.send)(connection.sender(), &data)).unwrap();
             let last = FrameHeader { flags: FrameFlags::FINAL, body_bytes: 3, payload_bytes: 0, ..data };
             connection.sender().send(&last, b"end", &[]).unwrap();
         }
@@ -38,15 +41,32 @@ impl Handler for FromFile {
 
 /// What a client receives as 200,000 bytes of `file` from offset 1,000.
 fn received(file: File, tls: TlsPolicy) -> (Vec<u8>, Result<(), SendError>) {
+    answered(200_000, tls, Box::new(move |sender, header| sender.send_data_from_file(header, &file, 1000, 200_000)))
+}
+
+/// What a client receives as pieces of `file`, of `bytes` each, at these offsets; `then` happens once the file is mapped.
+fn received_pieces(file: File, offsets: Vec<u64>, bytes: usize, then: fn(&File)) -> (Vec<u8>, Result<(), SendError>) {
+    let length = offsets.len() * bytes;
+    let send = move |sender: &FrameSender, header: &FrameHeader| {
+        let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).unwrap();
+        then(&file);
+        let piece = |offset: &u64| MappedPiece::new(&map, &file, *offset, bytes).unwrap();
+        sender.send_data_mapped(header, &offsets.iter().map(piece).collect::<Vec<_>>())
+    };
+    answered(length, TlsPolicy::Never, Box::new(send))
+}
+
+/// What a client receives as a frame of `length` bytes.
+fn answered(length: usize, tls: TlsPolicy, send: Send) -> (Vec<u8>, Result<(), SendError>) {
     let (sent, outcome) = mpsc::sync_channel(1);
-    let listener = listen(config(NodeKind::Iod, 1), Arc::new(FromFile { file, length: 200_000, sent }));
+    let listener = listen(config(NodeKind::Iod, 1), Arc::new(FromFile { send, length, sent }));
     let endpoint = Endpoint { tls, ..endpoint(&listener, NodeKind::Iod, 1) };
-    let mut room = vec![0xaa; 200_000];
+    let mut room = vec![0xaa; length];
     let recv = vec![IoSliceMut::new(&mut room)];
     let mut batch = [Exchange { connection: 0, op: 9, body: vec![1], send: Vec::new(), recv, outcome: None }];
     block_on(Blocking::new().exchange(&mut [connect(&endpoint)], &mut batch, LONG));
     let answer = batch[0].outcome.take().unwrap().unwrap();
-    assert_eq!((answer.body, answer.payload_bytes), (b"end".to_vec(), 200_000));
+    assert_eq!((answer.body, answer.payload_bytes), (b"end".to_vec(), length as u64));
     (room, outcome.recv().unwrap())
 }
 
@@ -91,4 +111,45 @@ fn a_file_that_cannot_be_read_is_an_error_on_a_connection_that_lives_on() {
         assert!(bytes.iter().all(|byte| *byte == 0));
         assert!(matches!(sent, Err(SendError::File(_))), "{sent:?}");
     }
+}
+
+#[test]
+fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
+    let all = content(1_000_000);
+    for (pieces, bytes, stride) in [(2, 1, 7), (60, 4096, 16_384 - 1), (1023, 100, 300), (5000, 24, 190)] {
+        // From the end to the beginning, so that no two can be taken for one.
+        let offsets: Vec<u64> = (0..pieces).rev().map(|piece| piece * stride).collect();
+        let want: Vec<u8> = offsets.iter().flat_map(|at| &all[*at as usize..][..bytes]).copied().collect();
+        let (got, sent) = received_pieces(file_of(&all), offsets, bytes, |_| ());
+        assert!(got == want, "{pieces} pieces of {bytes} bytes");
+        sent.unwrap();
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_after_it_was_mapped_is_filled_up_with_zeros_on_a_connection_that_lives_on() {
+    let cut: [(usize, fn(&File)); 3] = [
+        (0, |file| file.set_len(0).unwrap()),
+        (300_000, |file| file.set_len(300_000).unwrap()),
+        (1_000_000, |file| file.set_len(1_040_000).unwrap()), // it grew, and not with data
+    ];
+    for (left, cut) in cut {
+        let mut all = content(1_000_000);
+        let offsets: Vec<u64> = (0..64).map(|piece| piece * 16_384).collect();
+        let (got, sent) = received_pieces(file_of(&all), offsets.clone(), 4096, cut);
+        all.truncate(left);
+        all.resize(1 << 20, 0);
+        let want: Vec<u8> = offsets.iter().flat_map(|at| &all[*at as usize..][..4096]).copied().collect();
+        assert!(got == want, "cut at {left}");
+        sent.unwrap();
+    }
+}
+
+#[test]
+fn a_piece_that_the_mapping_does_not_have_is_refused() {
+    let file = file_of(b"abc");
+    let map = MmapOptions::new().len(4096).map_raw_read_only(&file).unwrap();
+    assert!(MappedPiece::new(&map, &file, 4000, 96).is_some());
+    assert!(MappedPiece::new(&map, &file, 4000, 97).is_none());
+    assert!(MappedPiece::new(&map, &file, u64::MAX, 1).is_none());
 }

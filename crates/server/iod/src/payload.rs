@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use braid_store::Object;
+use braid_store::{Mapping, Object};
 use braid_types::{
     Failure, ObjectOffset, Status,
     limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
@@ -34,6 +34,8 @@ pub enum Piece<'a> {
     Data {
         /// The object.
         object: &'a dyn Object,
+        /// Where the object is in the address space, if it is.
+        mapping: Option<&'a Mapping>,
         /// First byte.
         offset: ObjectOffset,
         /// How many.
@@ -48,6 +50,8 @@ pub enum Piece<'a> {
 pub struct Payload<'a> {
     segments: &'a [Segment],
     objects: &'a [Option<Arc<dyn Object>>],
+    /// As the objects, or none.
+    mappings: &'a [Option<Arc<Mapping>>],
     bytes: usize,
 }
 
@@ -70,8 +74,13 @@ impl Plan {
         self.bytes
     }
 
+    /// How many pieces it has.
+    pub(crate) fn piece_count(&self) -> usize {
+        self.segments.len()
+    }
+
     pub(crate) fn payload<'a>(&'a self, objects: &'a [Option<Arc<dyn Object>>]) -> Payload<'a> {
-        Payload { segments: &self.segments, objects, bytes: self.bytes as usize }
+        Payload { segments: &self.segments, objects, mappings: &[], bytes: self.bytes as usize }
     }
 
     pub(crate) fn clear(&mut self) {
@@ -82,7 +91,12 @@ impl Plan {
 
 impl<'a> Payload<'a> {
     /// No bytes.
-    pub const EMPTY: Payload<'static> = Payload { segments: &[], objects: &[], bytes: 0 };
+    pub const EMPTY: Payload<'static> = Payload { segments: &[], objects: &[], mappings: &[], bytes: 0 };
+
+    /// The same, of objects that are in the address space, by slot.
+    pub(crate) fn mapped(self, mappings: &'a [Option<Arc<Mapping>>]) -> Self {
+        Self { mappings, ..self }
+    }
 
     /// How many bytes it has.
     pub fn bytes(&self) -> usize {
@@ -96,11 +110,14 @@ impl<'a> Payload<'a> {
 
     /// Its pieces in order.
     pub fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
-        let objects = self.objects;
+        let (objects, mappings) = (self.objects, self.mappings);
         self.segments.iter().map(move |segment| {
-            let bytes = segment.bytes as usize;
-            match segment.slot.and_then(|slot| objects[usize::from(slot)].as_deref()) {
-                Some(object) => Piece::Data { object, offset: ObjectOffset(segment.offset), bytes },
+            let (bytes, slot) = (segment.bytes as usize, segment.slot.map_or(usize::MAX, usize::from));
+            match objects.get(slot).and_then(Option::as_deref) {
+                Some(object) => {
+                    let mapping = mappings.get(slot).and_then(Option::as_deref);
+                    Piece::Data { object, mapping, offset: ObjectOffset(segment.offset), bytes }
+                }
                 None => Piece::Zeros(bytes),
             }
         })
@@ -128,7 +145,7 @@ impl Piece<'_> {
                 out.resize(at + bytes, 0);
                 Ok(true)
             }
-            Self::Data { object, offset, bytes } => {
+            Self::Data { object, offset, bytes, .. } => {
                 out.resize(at + bytes, 0);
                 Ok(object.read_at(&mut out[at..], offset)? == bytes)
             }

@@ -9,6 +9,11 @@ use crate::payload::Payload;
 
 /// Takes the frames of one call's reply, in order: any number of data frames, then the final one.
 pub trait FrameSink {
+    /// Whether pieces of objects are worth to be in the address space.
+    fn sends_mapped(&self) -> bool {
+        false
+    }
+
     /// A data frame.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The two traits of a store, and the facts that they speak of.
 
-use crate::{DiskLoad, DiskRates, Identity, ObjectRecord, Result, SizeChange, StoreError};
+use crate::{DiskLoad, DiskRates, Identity, Mapping, ObjectRecord, Result, SizeChange, StoreError};
 use braid_types::{IodId, ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
 use std::fmt;
 use std::fs::File;
@@ -91,6 +91,12 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// The file behind the object, for `sendfile` with an explicit offset; `None` when there is none. For reading
     /// only: writes that do not come through [`write_at`](Self::write_at) would pass by the size generation.
     fn file(&self) -> Option<&File>;
+
+    /// The file behind the object in the address space, up to `end` at least, to send from; `None` when there is none, or no room for it.
+    fn mapping(&self, end: u64) -> Option<Arc<Mapping>> {
+        let _ = end;
+        None
+    }
 
     /// Writes all of `data` at `offset`, on behalf of a caller who knows the file at `generation`. Lasts over the death of the
     /// process; over the loss of power only after a flush. On an error any part of it may be written.

@@ -15,6 +15,7 @@ mod call;
 mod connection;
 mod inflow;
 mod listener;
+mod pieces;
 mod sender;
 
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub use admission::Newcomer;
 pub use call::{CallHandler, CallService, Responder};
 pub use connection::{End, ServerConnection};
 pub use listener::{Counters, Handler, Listener};
+pub use pieces::MappedPiece;
 pub use sender::{FrameSender, SendError};
 
 use crate::driver::TlsPolicy;

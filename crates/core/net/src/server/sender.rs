@@ -9,6 +9,7 @@ use std::{
 
 use braid_wire::FrameHeader;
 
+use super::pieces::MappedPiece;
 use crate::transport::{Transport, Wait};
 
 /// What is read at once where the kernel cannot send a file by itself.
@@ -121,6 +122,38 @@ impl FrameSender {
         })
     }
 
+    /// Whether frames go out as they are: what is mapped must not be looked at to encrypt it.
+    pub fn is_plain(&self) -> bool {
+        self.transport.is_plain()
+    }
+
+    /// Sends a frame without body whose payload is these pieces of files, on a [plain](Self::is_plain) connection. Where a file ends
+    /// before a piece does, zeros.
+    ///
+    /// # Errors
+    /// As [`FrameSender::send_from_file`].
+    ///
+    /// # Panics
+    /// When the lengths in `header` are not those of the pieces, or the connection is encrypted.
+    pub fn send_data_mapped(&self, header: &FrameHeader, payload: &[MappedPiece<'_>]) -> Result<(), SendError> {
+        check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
+        assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
+        let header = header.to_bytes();
+        let mut pieces = Vec::with_capacity(1 + payload.len());
+        pieces.push(IoSlice::new(&header));
+        pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
+        self.whole(|copy, wait| match self.send_counted(&mut pieces, wait) {
+            (_, Ok(())) => Ok(()),
+            (sent, Err(error)) if is_fault(&error) => {
+                // The kernel may have taken nothing for what it could not copy in one go with the header.
+                let mut rest_of_header = [IoSlice::new(&header[sent.min(header.len())..])];
+                self.transport.send_all(&mut rest_of_header, true, wait).map_err(SendError::Connection)?;
+                self.send_rest(payload, sent.saturating_sub(header.len()), copy, wait)
+            }
+            (_, Err(error)) => Err(SendError::Connection(error)),
+        })
+    }
+
     /// Whether a frame could not be sent, so that the connection is at its end.
     pub fn is_broken(&self) -> bool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).broken
@@ -142,6 +175,47 @@ impl FrameSender {
             self.transport.shutdown();
         }
         sent
+    }
+
+    /// Sends pieces; how many bytes, and whether all were.
+    fn send_counted(&self, mut pieces: &mut [IoSlice<'_>], wait: Wait) -> (usize, io::Result<()>) {
+        let mut sent = 0;
+        while !pieces.is_empty() {
+            match self.transport.send(pieces, false, wait) {
+                Ok(0) => return (sent, Err(io::ErrorKind::WriteZero.into())),
+                Ok(bytes) => {
+                    sent += bytes;
+                    IoSlice::advance_slices(&mut pieces, bytes);
+                }
+                Err(error) => return (sent, Err(error)),
+            }
+        }
+        (sent, Ok(()))
+    }
+
+    /// Reads and sends what of the pieces lies behind the first `sent` bytes: the file was cut, or its disk cannot be read.
+    fn send_rest(
+        &self,
+        payload: &[MappedPiece<'_>],
+        mut sent: usize,
+        copy: &mut Vec<u8>,
+        wait: Wait,
+    ) -> Result<(), SendError> {
+        let mut outcome = Ok(());
+        for piece in payload {
+            let gone = piece.bytes.min(sent);
+            sent -= gone;
+            let (offset, bytes) = (piece.offset + gone as u64, piece.bytes - gone);
+            let (read, read_well) = self.copy_file(piece.file, offset, bytes, copy, wait);
+            if !matches!(read_well, Err(SendError::Connection(_))) {
+                self.send_zeros(bytes - read, wait)?;
+            }
+            match read_well {
+                Err(SendError::Connection(error)) => return Err(SendError::Connection(error)),
+                of_the_file => outcome = outcome.and(of_the_file),
+            }
+        }
+        outcome
     }
 
     /// Sends what the file has; how many bytes, and whether it went as it should.
@@ -246,6 +320,11 @@ fn is_of_the_file(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     let of_the_connection = [K::BrokenPipe, K::ConnectionReset, K::ConnectionAborted, K::NotConnected, K::TimedOut];
     !of_the_connection.contains(&error.kind())
+}
+
+/// What the kernel was to send from is not there.
+fn is_fault(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EFAULT)
 }
 
 /// Fills a beginning of the rooms, one after the other.

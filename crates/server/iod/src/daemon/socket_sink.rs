@@ -2,7 +2,7 @@
 
 use std::io::IoSlice;
 
-use braid_net::server::{FrameSender, SendError};
+use braid_net::server::{FrameSender, MappedPiece, SendError};
 use braid_types::{Failure, Status, limits::REPLY_DATA_BYTES_MAX};
 use braid_wire::{FRAME_HEADER_BYTES, FrameFlags, FrameHeader};
 
@@ -14,6 +14,8 @@ use crate::{
 
 /// Pieces of memory that are shorter on average are copied behind their header.
 const GATHERED_BYTES_MAX: usize = 1024;
+/// Pieces of objects that are longer on average go by `sendfile`, each in a frame of its own (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+const MAPPED_PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The frames of one call.
 #[derive(Debug)]
@@ -61,7 +63,7 @@ impl SocketSink<'_> {
 
     fn piece(&mut self, piece: Piece<'_>) -> Result<(), SinkError> {
         match piece {
-            Piece::Data { object, offset, bytes } if bytes > COPIED_BYTES_MAX && object.file().is_some() => {
+            Piece::Data { object, offset, bytes, .. } if bytes > COPIED_BYTES_MAX && object.file().is_some() => {
                 self.send_gathered()?;
                 let header = self.header(FrameFlags::DATA, 0, bytes);
                 let Some(file) = object.file() else { return Ok(()) };
@@ -88,9 +90,17 @@ impl SocketSink<'_> {
 }
 
 impl FrameSink for SocketSink<'_> {
+    fn sends_mapped(&self) -> bool {
+        self.sender.is_plain()
+    }
+
     /// One data frame of the plan may become several here: each large piece its own, so that each is one `sendfile`.
     fn data(&mut self, payload: &Payload<'_>) -> Result<(), SinkError> {
         debug_assert!(payload.bytes() <= REPLY_DATA_BYTES_MAX);
+        if let Some(pieces) = mapped(payload) {
+            let header = self.header(FrameFlags::DATA, 0, payload.bytes());
+            return self.sender.send_data_mapped(&header, &pieces).map_err(|why| sink_error(&why));
+        }
         self.begin_frame();
         for piece in payload.pieces() {
             self.piece(piece)?;
@@ -112,6 +122,20 @@ impl FrameSink for SocketSink<'_> {
     fn finish_memory(&mut self, body: &[u8], pieces: &[IoSlice<'_>]) -> Result<(), SinkError> {
         self.send_memory(FrameFlags::FINAL, body, pieces)
     }
+}
+
+/// The pieces of a payload that the kernel takes from the address space best: several, none of them large, all of them there.
+fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
+    if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX {
+        return None;
+    }
+    let piece = |piece| match piece {
+        Piece::Data { object, mapping, offset, bytes } => {
+            MappedPiece::new(mapping?.raw(), object.file()?, offset.0, bytes)
+        }
+        Piece::Zeros(_) => None,
+    };
+    payload.pieces().map(piece).collect()
 }
 
 fn sink_error(why: &SendError) -> SinkError {

@@ -19,7 +19,7 @@ use std::{
 };
 
 use braid_layout::{Access, LayoutError, Request, Unfold, Unfolded, View};
-use braid_store::{Object, ObjectStore};
+use braid_store::{Mapping, Object, ObjectStore};
 use braid_types::{
     ByteCount, Failure, FileOffset, Status,
     limits::{FILE_BYTES_MAX, JOB_SLICE_ACCESSES_MAX},
@@ -50,6 +50,8 @@ pub struct ReadJob {
     caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
     ends: Vec<ObjectEnd>,
+    /// By slot, once there were pieces to send from them.
+    mappings: Vec<Option<Arc<Mapping>>>,
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
     accesses: Accesses,
@@ -103,6 +105,7 @@ pub(super) fn begin<S: ObjectStore>(
         caller,
         objects,
         ends,
+        mappings: Vec::new(),
         file_end,
         accesses,
         rest: None,
@@ -261,7 +264,11 @@ impl ReadJob {
     }
 
     fn send_data(&mut self, sink: &mut dyn FrameSink) -> Result<(), SinkError> {
-        sink.data(&self.plan.payload(&self.objects))?;
+        if sink.sends_mapped() && self.plan.piece_count() > 1 && self.mappings.is_empty() {
+            let mapping = |(object, end): (&Option<Arc<dyn Object>>, &ObjectEnd)| object.as_ref()?.mapping(end.bytes.0);
+            self.mappings = self.objects.iter().zip(&self.ends).map(mapping).collect();
+        }
+        sink.data(&self.plan.payload(&self.objects).mapped(&self.mappings))?;
         self.sent += self.plan.bytes();
         self.plan.clear();
         Ok(())

@@ -84,6 +84,42 @@ fn strided_data_with_large_and_small_pieces_and_holes_comes_back() {
     assert!(back == want, "a hole of 2 MiB between data");
 }
 
+/// How many mappings this process has of files below `directory`.
+#[cfg(target_os = "linux")]
+fn mappings_below(directory: &std::path::Path) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    maps.lines().filter(|line| line.contains(directory.to_str().unwrap())).count()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it() {
+    let cluster = Cluster::start();
+    let mut client = cluster.client();
+    let capability = whole(cluster.iod.id());
+    let strided = |bytes| Request { view: View::strided(0, 4096, 16_384), start: 0, bytes };
+    for size in [1 << 20, 3 << 20] {
+        let data = pattern(size, size as u64);
+        write(&mut client, &capability, contiguous(0, size as u64), &data);
+        read(&mut client, &capability, contiguous(0, size as u64), size);
+        let before = mappings_below(cluster.dir.path());
+        let (back, _) = read(&mut client, &capability, strided(size as u64 / 4), size / 4);
+        let want: Vec<u8> = data.chunks(16_384).flat_map(|row| &row[..4096]).copied().collect();
+        assert!(back == want, "of {size} bytes");
+        assert_eq!((before, mappings_below(cluster.dir.path())), (usize::from(size > 1 << 20), 1), "of {size} bytes");
+    }
+    let truncate = Truncate {
+        objects: vec![ObjectLength { object: object(0), bytes: ByteCount(1 << 20) }],
+        size_generation: SizeGeneration(2),
+        capability: capability.sign(&server_key()),
+    };
+    cluster.mds_client().call(&truncate, &[], &mut []).unwrap().0.unwrap();
+    let cut = Capability { size_generation: SizeGeneration(2), ..capability };
+    let read = Read { handle: 2, present: cut.sign(&server_key()), request: strided(3 << 18) };
+    let (reply, _) = client.call(&read, &[], &mut vec![0; 3 << 18]).unwrap();
+    assert_eq!(reply.unwrap().bytes.0, 1 << 18, "what was cut off is no byte of the file any more");
+}
+
 #[test]
 fn data_goes_over_tls() {
     let cluster = Cluster::start_with(|config| config.tls = TlsPolicy::Always);

@@ -54,6 +54,7 @@ pub(super) struct Directory {
     verifier: Mutex<WriteVerifier>,
     names: Vec<Names>,
     closed: Closed,
+    mapped: Arc<AtomicU64>,
 }
 
 /// Objects that were closed with changes that no flush had covered, since the file system was last asked whether writing back failed.
@@ -101,13 +102,28 @@ impl Directory {
         let unasked = Mutex::new(Unasked { any: true, objects: HashSet::new() });
         let closed = Closed { asking: Mutex::default(), unasked };
         let current = kept.unwrap_or_else(verifier::fresh);
-        let directory = Self { root, lock, host, device, faults, verifier: Mutex::new(current), names, closed };
+        let directory = Self {
+            root,
+            lock,
+            host,
+            device,
+            faults,
+            verifier: Mutex::new(current),
+            names,
+            closed,
+            mapped: Arc::default(),
+        };
         // Written also when it was kept: where the disk takes no writes, the last daemon may have failed to write
         // that its number is no longer good.
         if directory.keep_verifier(current).is_err() {
             *super::directory::lock(&directory.verifier) = verifier::fresh();
         }
         directory
+    }
+
+    /// Address space that the objects' mappings take, in bytes.
+    pub(super) fn mapped(&self) -> &Arc<AtomicU64> {
+        &self.mapped
     }
 
     pub(super) fn object_directory(&self, file: FileIndex) -> PathBuf {

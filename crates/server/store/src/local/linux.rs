@@ -16,6 +16,8 @@ const STATX_MNT_ID_UNIQUE: StatxFlags = StatxFlags::from_bits_retain(0x4000);
 const STATX_MNT_ID: StatxFlags = StatxFlags::from_bits_retain(0x1000);
 /// Larger than any record: fixed fields, layout, checksum.
 const RECORD_BUFFER_BYTES: usize = 4096;
+/// A file may be cut while it is in the address space.
+pub(super) const CAN_MAP: bool = true;
 
 pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
     file.read_at(buf, offset)

@@ -5,7 +5,7 @@ use super::dirt::Dirt;
 use super::platform;
 use crate::change::check_generation;
 use crate::fault::DiskOp;
-use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
+use crate::{Mapping, Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
 use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier, limits};
 use std::fs::File;
 use std::io;
@@ -27,6 +27,8 @@ pub(super) struct LocalObject {
     /// the new verifier.
     record_unsynced: Mutex<bool>,
     dirt: Arc<Dirt>,
+    /// The longest so far.
+    mapping: RwLock<Option<Arc<Mapping>>>,
     /// Not made with this descriptor: what was written before may have failed to be written back.
     opened_anew: bool,
 }
@@ -59,7 +61,8 @@ impl LocalObject {
     pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File, path: PathBuf) -> Self {
         let (id, directory, record) = (record.id, directory.clone(), RwLock::new(record));
         let (record_unsynced, dirt) = (Mutex::new(true), Arc::new(Dirt::unknown()));
-        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt, opened_anew: false }
+        let mapping = RwLock::default();
+        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt, mapping, opened_anew: false }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
@@ -222,6 +225,23 @@ impl Object for LocalObject {
 
     fn file(&self) -> Option<&File> {
         Some(&self.file)
+    }
+
+    fn mapping(&self, end: u64) -> Option<Arc<Mapping>> {
+        if !platform::CAN_MAP {
+            return None;
+        }
+        let reaches = |mapping: &&Arc<Mapping>| mapping.bytes() >= end;
+        let known = |mapping: &Option<Arc<Mapping>>| mapping.as_ref().filter(reaches).cloned();
+        if let Some(mapping) = known(&self.mapping.read().unwrap_or_else(PoisonError::into_inner)) {
+            return Some(mapping);
+        }
+        let mut longest = self.mapping.write().unwrap_or_else(PoisonError::into_inner);
+        // Another thread may have been quicker.
+        if known(&longest).is_none() {
+            *longest = Some(Arc::new(Mapping::of(&self.file, end, self.directory.mapped())?));
+        }
+        longest.clone()
     }
 
     fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {

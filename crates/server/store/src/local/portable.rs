@@ -10,6 +10,8 @@ use std::time::UNIX_EPOCH;
 const RECORD_SUFFIX: &str = ".record";
 /// Zeros are written in pieces of this size where holes cannot be punched.
 const ZERO_PIECE_BYTES: usize = 64 * 1024;
+/// Windows cuts no file that is in an address space.
+pub(super) const CAN_MAP: bool = false;
 
 #[cfg(windows)]
 pub(super) fn read_at(file: &File, buf: &mut [u8], offset: u64) -> io::Result<usize> {
