@@ -5,9 +5,15 @@
 //! written then is their affair. This crate looks at no byte of it: the kernel fills and empties it.
 #![allow(unsafe_code)]
 
-use std::slice;
+use std::{ptr, slice};
 
-use pyo3::{buffer::PyUntypedBuffer, exceptions::PyBufferError, ffi, prelude::*, types::PyBytes};
+use pyo3::{
+    buffer::PyUntypedBuffer,
+    exceptions::{PyBufferError, PyMemoryError},
+    ffi,
+    prelude::*,
+    types::PyBytes,
+};
 
 /// The memory of an object, to be read from or written into.
 pub(crate) struct Memory(PyUntypedBuffer);
@@ -59,12 +65,21 @@ impl Memory {
 }
 
 /// A `bytes` object that nobody has seen yet: it may still be changed.
+///
+/// Its bytes are at first what the interpreter's memory had: whoever makes one fills as many as it says to [`FreshBytes::finish`], and the
+/// others are seen by nobody. Zeros would be written here only to be written over: 2 to 3 ms of 10,000 pieces of 4 KiB.
 pub(crate) struct FreshBytes<'py>(Bound<'py, PyBytes>);
 
 impl<'py> FreshBytes<'py> {
-    /// Zeros.
+    /// Room for so many bytes.
     pub(crate) fn new(py: Python<'py>, bytes: usize) -> PyResult<Self> {
-        PyBytes::new_with(py, bytes, |_| Ok(())).map(Self)
+        let length = ffi::Py_ssize_t::try_from(bytes).map_err(|_| PyMemoryError::new_err(()))?;
+        // SAFETY: the interpreter is held; without a source it makes an object of this length and leaves the bytes to the caller.
+        let object = unsafe { ffi::PyBytes_FromStringAndSize(ptr::null(), length) };
+        // SAFETY: a new object, whose one reference is ours, or null with an exception set.
+        let object = unsafe { Bound::from_owned_ptr_or_err(py, object)? };
+        // SAFETY: the function makes this type and no other.
+        Ok(Self(unsafe { object.cast_into_unchecked() }))
     }
 
     /// Its bytes, to be changed.
@@ -76,11 +91,12 @@ impl<'py> FreshBytes<'py> {
         }
         // SAFETY: an object of the right type.
         let start = unsafe { ffi::PyBytes_AsString(self.0.as_ptr()) };
-        // SAFETY: the object is ours alone until `finish`, its memory is as long as it says and initialised.
+        // SAFETY: the object is ours alone until `finish`, and its memory is as long as it says. It comes from the interpreter's allocator,
+        // of which this program knows nothing: whatever it left there are bytes.
         unsafe { slice::from_raw_parts_mut(start.cast(), bytes) }
     }
 
-    /// The first `bytes` bytes, to be seen by everybody; no copy when that is all.
+    /// The first `bytes` bytes, which were filled, to be seen by everybody; no copy when that is all.
     pub(crate) fn finish(self, bytes: usize) -> Bound<'py, PyBytes> {
         match self.0.as_bytes() {
             all if bytes >= all.len() => self.0,

@@ -16,6 +16,7 @@ use crate::{
     buffer::{FreshBytes, Memory},
     detached::Detached,
     error::{Raise, closed, invalid},
+    slices,
     view::View,
 };
 
@@ -61,6 +62,16 @@ impl Handle {
         let file = self.open()?;
         let file = file.value().ok_or_else(|| closed("file"))?;
         py.detach(|| call(file)).or_raise(py)
+    }
+
+    /// Objects with the bytes of each (offset in the file, bytes).
+    fn read_fresh<'py>(&self, py: Python<'py>, ranges: &[(u64, usize)]) -> PyResult<Bound<'py, PyList>> {
+        let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
+        let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
+        let pieces =
+            ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
+        let counts = self.read_pieces(py, pieces.collect())?;
+        PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)))
     }
 
     /// How many bytes of each piece came.
@@ -152,12 +163,26 @@ impl Handle {
 
     /// Reads pieces of (offset in the file, bytes), in any order: one request to each daemon. Pieces past the end are shorter.
     fn read_ranges<'py>(&self, py: Python<'py>, ranges: Vec<(u64, usize)>) -> PyResult<Bound<'py, PyList>> {
-        let fresh = ranges.iter().map(|(_, size)| FreshBytes::new(py, *size));
-        let mut fresh = fresh.collect::<PyResult<Vec<_>>>()?;
-        let pieces =
-            ranges.iter().zip(&mut fresh).map(|((offset, _), bytes)| ReadPiece::new(*offset, bytes.bytes_mut()));
-        let counts = self.read_pieces(py, pieces.collect())?;
-        PyList::new(py, fresh.into_iter().zip(counts).map(|(bytes, count)| bytes.finish(count)).collect::<Vec<_>>())
+        self.read_fresh(py, &ranges)
+    }
+
+    /// Reads slices of the file as Python cuts bytes, from `starts[n]` to `ends[n]` for each `n` of `numbers`, or for all: one request to
+    /// each daemon.
+    #[pyo3(signature = (starts, ends, numbers=None))]
+    fn read_slices<'py>(
+        &self,
+        py: Python<'py>,
+        starts: &Bound<'py, PyList>,
+        ends: &Bound<'py, PyList>,
+        numbers: Option<Vec<usize>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let slices = slices::of(starts, ends, numbers)?;
+        let size = match slices.iter().any(|slice| slice.needs_size()) {
+            true => Some(self.run(py, File::size)?),
+            false => None,
+        };
+        let ranges: Vec<(u64, usize)> = slices.iter().map(|slice| slice.piece(size)).collect();
+        self.read_fresh(py, &ranges)
     }
 
     /// Reads pieces of (offset in the file, buffer), in any order, into the buffers. How many bytes of each.

@@ -21,6 +21,7 @@ mod names;
 mod options;
 mod path;
 mod settings;
+mod slices;
 mod view;
 mod xattr;
 

@@ -74,6 +74,12 @@ def test_ranges_of_many_files_come_in_the_order_asked_for(fs, place):
     found = fs.cat_ranges([path] * len(slices), [start for start, _ in slices], [end for _, end in slices])
     assert found == [contents[path][start:end] for start, end in slices]
     assert [fs.cat_file(path, start, end) for start, end in slices] == found
+    far = [(2**70, 2**71), (-(2**70), 7), (0, 2**70), (49_999, 2**62), (2**62, 2**63), (-3, 2**40), (0, -(2**70))]
+    found = fs.cat_ranges([path] * len(far), [start for start, _ in far], [end for _, end in far])
+    assert found == [contents[path][start:end] for start, end in far], "no memory is taken for what no file has"
+    assert fs.cat_ranges([], [], []) == [] and fs.cat_ranges([path, f"braid://{path}/"], [1, 2], [3, 4]) == [contents[path][1:3], contents[path][2:4]]
+    with pytest.raises(TypeError):
+        fs.cat_file(path, 0.5, 2)
     assert fs.cat_ranges([path, f"{place}/b"], 0, 3) == [contents[path][:3], contents[f"{place}/b"][:3]]
     found = fs.cat_ranges([path, f"{place}/none"], 0, 1)
     assert found[0] == contents[path][:1] and isinstance(found[1], FileNotFoundError)

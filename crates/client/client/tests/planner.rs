@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use braid_client::{
-    Distribution, Layout, Pattern, View,
-    plan::{FileMap, Memory, PIECES_MAX, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX},
+    Distribution, Extent, Layout, Pattern, View,
+    plan::{FileMap, Memory, PIECES_MAX, Piece, Planned, Planner, ROUND_BYTES_MAX, ROUND_PIECES_MAX},
 };
 use braid_layout::Request;
 use braid_types::{IodId, limits::WINDOW_BYTES};
@@ -34,7 +34,23 @@ fn views() -> impl Strategy<Value = View> {
             let pattern = Pattern::Vector { count, stride: block + gap, child };
             View { displacement: 7, extent: count * (block + gap), pattern }
         }),
+        lists(),
     ]
+}
+
+/// A list, again and again.
+fn lists() -> impl Strategy<Value = View> {
+    let extent = (0u64..100_000, prop_oneof![9 => 512u64..20_000, 1 => 512u64..4 << 20]);
+    (prop::collection::vec(extent, 1..400), 0u64..50_000).prop_map(|(extents, displacement)| {
+        let mut end = 0;
+        let laid = extents.into_iter().map(|(gap, bytes)| {
+            let offset = end + gap;
+            end = offset + bytes;
+            Extent { offset, bytes }
+        });
+        let pattern = Pattern::Extents(laid.collect());
+        View { displacement, extent: end + 5, pattern }
+    })
 }
 
 fn rounds(map: &FileMap, request: &Request) -> Vec<Vec<Planned>> {
@@ -85,6 +101,26 @@ proptest! {
     }
 
     #[test]
+    fn each_window_is_for_the_daemon_what_its_pieces_are_for_the_caller(
+        layout in layouts(), view in lists(), skip in 0u64..50_000,
+    ) {
+        let map = FileMap::new(layout).unwrap();
+        let Pattern::Extents(extents) = &view.pattern else { unreachable!() };
+        let bytes = extents.iter().map(|extent| extent.bytes).sum::<u64>().saturating_sub(skip);
+        let request = Request { view, start: skip, bytes };
+        for planned in rounds(&map, &request).concat() {
+            // Where in the file each run of bytes lies, in the order of the payload.
+            let runs = |request: &Request| {
+                let unfolded = map.accesses(planned.target, request).unwrap().by_file();
+                unfolded.map(|access| (access.file_offset.0, access.bytes)).collect::<Vec<_>>()
+            };
+            let own = |piece: &Piece| Request { start: skip + piece.position, bytes: piece.bytes, ..request.clone() };
+            let wanted = planned.pieces().iter().flat_map(|piece| runs(&own(piece)));
+            prop_assert_eq!(joined(runs(&planned.request).into_iter()), joined(wanted));
+        }
+    }
+
+    #[test]
     fn a_rounds_memory_is_bounded(layout in layouts(), view in views(), bytes in 1u64..80 << 20) {
         let map = FileMap::new(layout).unwrap();
         for round in rounds(&map, &Request { view, start: 0, bytes }) {
@@ -94,6 +130,36 @@ proptest! {
             prop_assert!(pieces < ROUND_PIECES_MAX + PIECES_MAX, "{}", pieces);
         }
     }
+}
+
+/// Runs of the file, adjacent ones as one.
+fn joined(runs: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (offset, bytes) in runs {
+        match joined.last_mut() {
+            Some((from, length)) if *from + *length == offset => *length += bytes,
+            _ => joined.push((offset, bytes)),
+        }
+    }
+    joined
+}
+
+#[test]
+fn a_daemon_is_sent_the_extents_alone_that_touch_it() {
+    let map =
+        FileMap::new(Layout::one(Distribution::SimpleStripe { stripe_size: 65_536 }, (1..=4).map(IodId))).unwrap();
+    let extents: Vec<Extent> = (0..1000).map(|at| Extent { offset: at * 70_001, bytes: 4096 }).collect();
+    let request = Request { view: View::extents(extents), start: 0, bytes: 4096 * 1000 };
+    let sent = rounds(&map, &request)
+        .concat()
+        .iter()
+        .map(|planned| match &planned.request.view.pattern {
+            Pattern::Extents(extents) => extents.len(),
+            other => panic!("{other:?} is no list"),
+        })
+        .sum::<usize>();
+    // Each once, and those that cross from one strip into the next twice.
+    assert!((1000..1100).contains(&sent), "{sent}");
 }
 
 #[test]

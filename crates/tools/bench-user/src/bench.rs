@@ -5,19 +5,18 @@ use std::{
     time::Duration,
 };
 
-use braid_client::Client;
-
 use crate::{
     error::{BenchError, Result},
     iods::Iod,
     options::Options,
+    pace::Paced,
     report::Row,
     scratch::Scratch,
 };
 
 /// What every part of a run has at hand.
 pub(crate) struct Bench<'a> {
-    pub(crate) client: &'a Client,
+    pub(crate) client: &'a Paced<'a>,
     pub(crate) scratch: &'a Scratch<'a>,
     pub(crate) options: &'a Options,
     /// Set by whoever stops the run.
@@ -47,5 +46,16 @@ impl Bench<'_> {
     /// An error once the run is to stop.
     pub(crate) fn check_stop(&self) -> Result<()> {
         if self.stop.load(Ordering::Relaxed) { Err(BenchError::Interrupted) } else { Ok(()) }
+    }
+
+    /// The same, or once there is no time for more.
+    pub(crate) fn check_time(&self) -> Result<()> {
+        self.check_stop()?;
+        self.client.pacer().check()
+    }
+
+    /// What time it is, by the clock of the run.
+    pub(crate) fn now(&self) -> Duration {
+        self.client.pacer().now()
     }
 }

@@ -53,6 +53,17 @@ impl Limits {
         }
     }
 
+    /// How fast all daemons take bytes and have them on their disks, by what was measured of either; bytes per second.
+    pub(crate) fn fill_rate(&self) -> Option<f64> {
+        let devices = on_one_device(&self.iods).len() as f64;
+        let rates = self.all.iter().filter_map(|limit| match limit.kind {
+            LimitKind::SendAll => Some(limit.median()),
+            LimitKind::DiskWrite => Some(limit.median() * devices),
+            _ => None,
+        });
+        rates.min_by(f64::total_cmp)
+    }
+
     fn rate(&self, kind: LimitKind, iod: Option<IodId>) -> Option<&Limit> {
         self.all.iter().find(|limit| limit.kind == kind && limit.iod == iod.map(|iod| u64::from(iod.0)))
     }

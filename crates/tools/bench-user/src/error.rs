@@ -15,6 +15,9 @@ pub enum BenchError {
     /// The user stopped it.
     #[error("stopped by a signal")]
     Interrupted,
+    /// A quick run has no time for what comes next: what was measured up to there is reported.
+    #[error("there is no time left in the run")]
+    OutOfTime,
     /// What was read is not what was written.
     #[error("{file} has other bytes at offset {offset} than were written there")]
     WrongData {

@@ -1,13 +1,14 @@
 //! The daemons that take part, and files on one of them alone.
 
 use braid_client::{
-    Client, File, IodId, OpenOptions, WishedDistribution,
+    Client, IodId, OpenOptions, WishedDistribution,
     message::types::{IodInfo, IodState},
 };
 
 use crate::{
     bench::Bench,
     error::{BenchError, Result},
+    pace::PacedFile,
 };
 
 /// A daemon that takes part.
@@ -68,7 +69,7 @@ pub(crate) fn usable(client: &Client) -> Result<Vec<Iod>> {
 
 impl Bench<'_> {
     /// A file whose bytes all lie on one daemon; the same each time.
-    pub(crate) fn file_on(&self, iod: &Iod, name: &str) -> Result<File> {
+    pub(crate) fn file_on(&self, iod: &Iod, name: &str) -> Result<PacedFile> {
         let options = OpenOptions::new()
             .read(true)
             .write(true)
@@ -76,21 +77,12 @@ impl Bench<'_> {
             .distribution(WishedDistribution::Single)
             .iod_count(1)
             .first_iod(iod.ordinal);
-        let file = self.client.open(self.scratch.path(name).as_str(), &options)?;
+        let file = self.client.create(&self.scratch.path(name), &options)?;
         // A daemon that joined or left meanwhile moves the ordinals.
-        if spread(&file) != [iod.id] {
+        if file.iods() != [iod.id] {
             let why = format!("the daemons changed during the run: {name} did not get onto {}", iod.name());
             return Err(BenchError::Usage(why));
         }
         Ok(file)
     }
-}
-
-/// The daemons that a file's bytes lie on.
-pub(crate) fn spread(file: &File) -> Vec<IodId> {
-    let layout = file.layout();
-    let mut iods: Vec<IodId> = layout.placements().flat_map(|(_, place)| place.iods.iter().copied()).collect();
-    iods.sort_unstable();
-    iods.dedup();
-    iods
 }

@@ -40,8 +40,14 @@ pub const OPTIONS_DEFAULT: Options = Options {
     at: String::new(),
 };
 
-/// What a quick run spends on its rows together. With the limits ([`QUICK_LIMITS`]), making files and removing them it stays under a
-/// minute.
+/// What a quick run takes at most, set-up and clean-up too (see `pace.rs`): less than a minute, with room for calls that take longer
+/// than any of their kind before.
+const QUICK: Duration = Duration::from_secs(54);
+/// What a quick run may spend on filling files with [`QUICK_FILLS`] sets of them: two in each of four rounds, more than any set of rows
+/// but the presets has.
+const QUICK_FILL: Duration = Duration::from_secs(12);
+const QUICK_FILLS: u32 = 16;
+/// What a quick run spends on its rows together.
 const QUICK_ROWS: Duration = Duration::from_secs(16);
 /// What a quick run spends on all limits together.
 const QUICK_LIMITS: Duration = Duration::from_secs(6);
@@ -57,6 +63,22 @@ const TASKS: u32 = 4;
 const TASKS_MAX: u32 = 256;
 
 impl Options {
+    /// How long the run may take; `None`: as long as it takes.
+    pub(crate) fn most(&self) -> Option<Duration> {
+        self.quick.then_some(QUICK)
+    }
+
+    /// How much of `bytes` a row's files are long, when they are filled with so many bytes a second.
+    pub(crate) fn bytes_in_time(&self, bytes: u64, rate: Option<f64>) -> u64 {
+        match rate.filter(|_| self.quick) {
+            Some(rate) => {
+                let filled = rate * (QUICK_FILL / QUICK_FILLS).as_secs_f64();
+                (filled as u64 / MIN_BYTES * MIN_BYTES).clamp(MIN_BYTES.min(bytes), bytes)
+            }
+            None => bytes,
+        }
+    }
+
     /// How long one sample of a row is, when there are `rows` of them.
     #[must_use]
     pub fn sample(&self, rows: usize) -> Duration {
@@ -113,6 +135,15 @@ mod tests {
             assert!(quick.limit_sample(limits) * 4 * limits as u32 <= QUICK_LIMITS.max(SAMPLE_MIN * 4 * limits as u32));
         }
         assert_eq!(quick.sample(1), Duration::from_millis(750), "no longer than a row of any run");
+    }
+
+    #[test]
+    fn a_quick_runs_files_are_as_long_as_they_are_filled_in_its_time() {
+        let quick = Options { quick: true, ..OPTIONS_DEFAULT };
+        let bytes = |rate| quick.bytes_in_time(128 << 20, rate);
+        assert_eq!((bytes(None), bytes(Some(1e9)), bytes(Some(10.0))), (128 << 20, 128 << 20, 1 << 20));
+        assert_eq!(bytes(Some(40.0 * 1048576.0)), 30 << 20);
+        assert_eq!(OPTIONS_DEFAULT.bytes_in_time(128 << 20, Some(10.0)), 128 << 20);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! One run, from the first look at the cluster to the removal of what it made.
 
 use std::{
-    sync::atomic::AtomicBool,
+    sync::{Arc, atomic::AtomicBool},
     thread,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
-use braid_client::{Client, FileIndex};
+use braid_client::Client;
 
 use crate::{
     bench::{Bench, Told},
@@ -14,9 +14,11 @@ use crate::{
     error::{BenchError, Result},
     iods, limits,
     options::{MIN_BYTES, Options},
-    report::{Asked, REPORT_FORMAT, Report},
-    rows,
+    pace::{Clock, Paced, Pacer, SystemClock},
+    report::{Asked, REPORT_FORMAT, Report, Row},
+    rows::{self, Spec},
     scratch::{Scratch, leftovers},
+    subject::Subject,
 };
 
 /// What part of the free space a run may take.
@@ -35,16 +37,29 @@ pub fn run(
     stop: &AtomicBool,
     tell: &(dyn Fn(Told<'_>) + Sync),
 ) -> Result<Report> {
+    run_on(client, Arc::new(SystemClock::new()), options, host, stop, tell)
+}
+
+/// The same, of anything and by any clock.
+fn run_on(
+    subject: &dyn Subject,
+    clock: Arc<dyn Clock>,
+    options: &Options,
+    host: &str,
+    stop: &AtomicBool,
+    tell: &(dyn Fn(Told<'_>) + Sync),
+) -> Result<Report> {
     options.check()?;
-    let began = Instant::now();
-    let iods = iods::usable(client)?;
+    let client = Paced::new(subject, Pacer::new(clock, options.most()));
+    let began = client.pacer().now();
+    let iods = client.iods()?;
     let wanted = rows::wanted(options, iods.len())?;
-    let bytes = bytes(client, options, &iods)?;
+    let bytes = bytes(&client, options, &iods)?;
     rows::check(&wanted, bytes)?;
-    let leftovers = leftovers(client, &options.at)?;
-    let scratch = Scratch::new(client, &options.at)?;
-    let bench = Bench {
-        client,
+    let leftovers = leftovers(&client, &options.at)?;
+    let scratch = Scratch::new(&client, &options.at)?;
+    let mut bench = Bench {
+        client: &client,
         scratch: &scratch,
         options,
         stop,
@@ -55,40 +70,66 @@ pub fn run(
         tell,
     };
     let (mut limits, mut rows) = (Limits { all: Vec::new(), iods: bench.iods.clone() }, Vec::new());
-    let mut files = rows::Files::new(&bench);
-    // A sample of everything, then the next of everything: what drifts over a run is in the spread of each row.
-    for _ in 0..options.samples {
-        limits.add(limits::measure(&bench)?);
-        rows::measure(&bench, &limits, &mut files, &wanted, &mut rows)?;
+    let first = measure_limits(&bench, &mut limits);
+    // How fast files are filled is known now.
+    bench.bytes = options.bytes_in_time(bytes, limits.fill_rate()).max(rows::bytes_min(&wanted)).min(bytes);
+    let measured = first.and_then(|()| measure_rows(&bench, &mut limits, &wanted, &mut rows));
+    let (bytes, names) = (bench.bytes, bench.iods.iter().map(iods::Iod::name).collect());
+    match measured {
+        Err(BenchError::OutOfTime) => {}
+        other => other?,
     }
-    drop(files);
-    let report = Report {
+    scratch.remove()?;
+    Ok(Report {
         format: REPORT_FORMAT,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         began: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
-        seconds: began.elapsed().as_secs_f64(),
+        seconds: (client.pacer().now() - began).as_secs_f64(),
         host: host.to_owned(),
         processors: thread::available_parallelism().map_or(1, usize::from),
         asked: Asked {
             row_ms: options.row_time.as_millis() as u64,
             samples: options.samples,
-            bytes: bench.bytes,
+            bytes,
             tasks: options.tasks(),
             quick: options.quick,
             preset: options.preset.clone(),
         },
-        iods: bench.iods.iter().map(iods::Iod::name).collect(),
+        iods: names,
         limits: limits.all,
+        left_out: wanted.iter().skip(rows.len()).map(|spec| spec.name.clone()).collect(),
         rows,
         leftovers,
-    };
-    scratch.remove()?;
-    Ok(report)
+    })
+}
+
+/// One sample of each limit, or of those for which there is time: in a quick run the rows have a half of what is left.
+fn measure_limits(bench: &Bench<'_>, limits: &mut Limits) -> Result<()> {
+    let mut found = Vec::new();
+    let measured = bench.client.pacer().half(|| limits::measure(bench, &mut found));
+    limits.add(found);
+    match measured {
+        Err(BenchError::OutOfTime) => Ok(()),
+        other => other,
+    }
+}
+
+/// A sample of everything, then the next of everything: what drifts over a run is in the spread of each row. The first sample of the
+/// limits is there.
+fn measure_rows(bench: &Bench<'_>, limits: &mut Limits, wanted: &[Spec], rows: &mut Vec<Row>) -> Result<()> {
+    let mut files = rows::Files::new(bench);
+    for round in 0..bench.options.samples {
+        if round > 0 {
+            measure_limits(bench, limits)?;
+        }
+        rows::measure(bench, limits, &mut files, wanted, rows)?;
+    }
+    Ok(())
 }
 
 /// How long the files of a row are: what was asked for, as far as a tenth of the free space goes, on the fullest disk too.
-fn bytes(client: &Client, options: &Options, iods: &[iods::Iod]) -> Result<u64> {
-    let whole = client.statfs(FileIndex::ROOT)?.available.0;
+fn bytes(client: &Paced<'_>, options: &Options, iods: &[iods::Iod]) -> Result<u64> {
+    let whole = client.available()?;
     let sharing = |device: u64| iods.iter().filter(|iod| iod.device == device).count() as u64;
     let parts = iods.len() as u64;
     let fullest = iods.iter().map(|iod| iod.available / sharing(iod.device) * parts).min().unwrap_or(0);
@@ -104,6 +145,9 @@ fn room(asked: u64, free: u64) -> Result<u64> {
     }
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod slow;
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,6 @@
 //! Samples of what tasks do at the same time.
 
-use std::{
-    sync::Barrier,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{sync::Barrier, thread, time::Duration};
 
 use crate::{bench::Bench, error::Result, stats::Summary};
 
@@ -23,7 +19,7 @@ pub(crate) trait Task: Send {
         Ok(())
     }
 
-    /// Whether another step follows; `late`: the sample's time is over, or the run is to stop. Tasks that must all make the same number
+    /// Whether another step follows; `late`: the sample's time is over, or the run's, or it is to stop. Tasks that must all make the same number
     /// of steps agree on it here.
     fn go_on(&mut self, late: bool) -> Result<bool> {
         Ok(!late)
@@ -47,16 +43,17 @@ pub(crate) fn rate<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]
 }
 
 fn sample<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
+    bench.check_time()?;
     let start = Barrier::new(tasks.len());
     let run = |task: &mut T| {
         let prepared = task.prepare();
         start.wait();
         prepared?;
-        let began = Instant::now();
-        one(bench, began + length, task).map(|amount| (amount, began, Instant::now()))
+        let began = bench.now();
+        one(bench, began + length, task).map(|amount| (amount, began, bench.now()))
     };
     let run = &run;
-    let done: Result<Vec<(u64, Instant, Instant)>> = thread::scope(|scope| {
+    let done: Result<Vec<(u64, Duration, Duration)>> = thread::scope(|scope| {
         let threads: Vec<_> = tasks.iter_mut().map(|task| scope.spawn(move || run(task))).collect();
         let joined = threads.into_iter().map(|thread| match thread.join() {
             Ok(outcome) => outcome,
@@ -75,11 +72,11 @@ fn sample<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Resu
 }
 
 /// One task's part of a sample: at least one step.
-fn one(bench: &Bench<'_>, until: Instant, task: &mut impl Task) -> Result<u64> {
+fn one(bench: &Bench<'_>, until: Duration, task: &mut impl Task) -> Result<u64> {
     let mut amount = 0;
     loop {
         amount += task.step()?;
-        let late = Instant::now() >= until || bench.check_stop().is_err();
+        let late = bench.now() >= until || bench.check_time().is_err();
         if !task.go_on(late)? {
             break;
         }
@@ -92,13 +89,13 @@ fn one(bench: &Bench<'_>, until: Instant, task: &mut impl Task) -> Result<u64> {
 /// nothing about how long one waits.
 pub(crate) fn time(bench: &Bench<'_>, length: Duration, mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     call()?;
-    let until = Instant::now() + length;
+    let until = bench.now() + length;
     let mut taken = Vec::new();
-    while taken.is_empty() || Instant::now() < until {
+    while taken.is_empty() || bench.now() < until {
         bench.check_stop()?;
-        let began = Instant::now();
+        let began = bench.now();
         call()?;
-        taken.push(began.elapsed().as_secs_f64());
+        taken.push((bench.now() - began).as_secs_f64());
     }
     Ok(Summary::of(&taken).map_or(0.0, |summary| summary.median))
 }

@@ -5,30 +5,33 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-use braid_client::{Client, FileKind, Status};
+use braid_client::Status;
 
-use crate::error::Result;
+use crate::{
+    error::{BenchError, Result},
+    pace::Paced,
+};
 
 const PREFIX: &str = ".braid-bench-";
 
 /// The directory. Dropped, it is removed with all that is in it.
 pub(crate) struct Scratch<'c> {
-    client: &'c Client,
+    client: &'c Paced<'c>,
     path: String,
     removed: bool,
 }
 
 impl<'c> Scratch<'c> {
     /// Makes it in the directory `at`.
-    pub(crate) fn new(client: &'c Client, at: &str) -> Result<Self> {
+    pub(crate) fn new(client: &'c Paced<'c>, at: &str) -> Result<Self> {
         let at = at.trim_end_matches('/');
         let mut number = u64::from(std::process::id()) ^ nanoseconds();
         loop {
             let path = format!("{at}/{PREFIX}{:08x}", number & 0xffff_ffff);
-            match client.mkdir(path.as_str(), 0o700) {
-                Ok(_) => return Ok(Self { client, path, removed: false }),
-                Err(error) if error.status() == Status::Exists => number = number.wrapping_add(1),
-                Err(error) => return Err(error.into()),
+            match client.mkdir(&path) {
+                Ok(()) => return Ok(Self { client, path, removed: false }),
+                Err(BenchError::Call(error)) if error.status() == Status::Exists => number = number.wrapping_add(1),
+                Err(error) => return Err(error),
             }
         }
     }
@@ -41,9 +44,9 @@ impl<'c> Scratch<'c> {
     /// A directory in it, made unless an earlier round did; its path.
     pub(crate) fn subdirectory(&self, name: impl fmt::Display) -> Result<String> {
         let path = self.path(name);
-        match self.client.mkdir(path.as_str(), 0o700) {
-            Err(error) if error.status() != Status::Exists => Err(error.into()),
-            _ => Ok(path),
+        match self.client.mkdir(&path) {
+            Err(BenchError::Call(error)) if error.status() == Status::Exists => Ok(path),
+            made => made.map(|()| path),
         }
     }
 
@@ -68,22 +71,21 @@ impl Drop for Scratch<'_> {
 }
 
 /// Removes a directory and what is in it. What others removed meanwhile is no error.
-pub(crate) fn remove_tree(client: &Client, path: &str) -> Result<()> {
-    for entry in client.read_dir(path, false)? {
-        let entry = entry?;
-        let below = format!("{path}/{}", String::from_utf8_lossy(&entry.name));
-        if entry.kind == FileKind::Directory {
+fn remove_tree(client: &Paced<'_>, path: &str) -> Result<()> {
+    for (name, is_directory) in client.list(path)? {
+        let below = format!("{path}/{name}");
+        if is_directory {
             remove_tree(client, &below)?;
         } else {
-            unless_gone(client.unlink(below.as_str()))?;
+            unless_gone(client.unlink(&below))?;
         }
     }
-    Ok(unless_gone(client.rmdir(path))?)
+    unless_gone(client.rmdir(path))
 }
 
-fn unless_gone(outcome: braid_client::Result<()>) -> braid_client::Result<()> {
+fn unless_gone(outcome: Result<()>) -> Result<()> {
     match outcome {
-        Err(error) if error.status() == Status::NotFound => Ok(()),
+        Err(BenchError::Call(error)) if error.status() == Status::NotFound => Ok(()),
         other => other,
     }
 }
@@ -92,14 +94,12 @@ fn unless_gone(outcome: braid_client::Result<()>) -> braid_client::Result<()> {
 ///
 /// # Errors
 /// The directory is not to be listed.
-pub fn leftovers(client: &Client, at: &str) -> Result<Vec<String>> {
+pub(crate) fn leftovers(client: &Paced<'_>, at: &str) -> Result<Vec<String>> {
     let at = at.trim_end_matches('/');
     let listed = if at.is_empty() { "/" } else { at };
     let mut found = Vec::new();
-    for entry in client.read_dir(listed, false)? {
-        let entry = entry?;
-        let name = String::from_utf8_lossy(&entry.name);
-        if entry.kind == FileKind::Directory && name.starts_with(PREFIX) {
+    for (name, is_directory) in client.list(listed)? {
+        if is_directory && name.starts_with(PREFIX) {
             found.push(format!("{at}/{name}"));
         }
     }

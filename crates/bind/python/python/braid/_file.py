@@ -168,15 +168,15 @@ class File(io.RawIOBase):
 
     def _taking_part(self, group: Any, doing: str) -> Group:
         """The group, for a call on this file. The others have begun it: they are told when this task cannot."""
-        group = as_group(group)
+        tasks = as_group(group)
         try:
             self._check(doing)
         except ValueError as error:
             # Whether they heard it or not, what this task raises is its own failure.
             with contextlib.suppress(OSError, ValueError):
-                group.refuse_all(str(error))
+                tasks.refuse_all(str(error))
             raise
-        return group
+        return tasks
 
     # Views.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import functools
-import itertools
 import os
 import posixpath
 import threading
@@ -218,12 +217,7 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # Whole files and ranges.
 
     def cat_file(self, path: Any, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
-        with self._raw(path) as file:
-            if start is None and end is None:
-                return file.readall()
-            size = file.size() if _needs_size([start], [end]) else 0
-            first, behind = _bounds(start, end, size)
-            return file.read_at(max(0, behind - first), first)
+        return self._read_slices(self._strip_protocol(path), [start], [end])[0]
 
     def cat_ranges(
         self,
@@ -245,30 +239,38 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         ends = ends if isinstance(ends, list) else [ends] * len(paths)
         if not len(paths) == len(starts) == len(ends):
             raise ValueError("paths, starts and ends are not of one length")
-        # Ten thousand ranges have few paths: each is looked at once.
-        stripped = {path: self._strip_protocol(path) for path in set(paths)}
-        wanted: dict[str, list[int]] = {path: [] for path in stripped.values()}
-        for number, path in enumerate(paths):
-            wanted[stripped[path]].append(number)
-
-        def read(path: str, numbers: list[int]) -> list[bytes]:
-            return self._read_ranges(path, [starts[number] for number in numbers], [ends[number] for number in numbers])
-
+        # Ten thousand ranges have few paths: each is looked at once. A file that all are of is asked for the lists as they are.
+        wanted: dict[str, list[int]] = {}
+        numbers_of = {path: wanted.setdefault(self._strip_protocol(path), []) for path in set(paths)}
+        if len(wanted) == 1:
+            (path,) = wanted
+            (pieces,) = self._each(self._read_slices, [path], [starts], [ends])
+            return self._pieces_or_raise(pieces, len(paths), on_error)
+        for number, one in enumerate(paths):
+            numbers_of[one].append(number)
+        read = functools.partial(self._read_slices, starts=starts, ends=ends)
         found: list[Any] = [None] * len(paths)
-        for numbers, pieces in zip(wanted.values(), self._each(read, wanted, wanted.values()), strict=True):
-            if isinstance(pieces, Exception):
-                if on_error != "return":
-                    raise pieces
-                pieces = [pieces] * len(numbers)
-            for number, piece in zip(numbers, pieces, strict=True):
+        outcomes = self._each(lambda path, numbers: read(path, numbers=numbers), wanted, wanted.values())
+        for numbers, outcome in zip(wanted.values(), outcomes, strict=True):
+            for number, piece in zip(numbers, self._pieces_or_raise(outcome, len(numbers), on_error), strict=True):
                 found[number] = piece
         return found
 
-    def _read_ranges(self, path: str, starts: list[int | None], ends: list[int | None]) -> list[bytes]:
+    @staticmethod
+    def _pieces_or_raise(outcome: Any, count: int, on_error: str) -> list[Any]:
+        """The pieces that were read of a file, or in place of each what went wrong."""
+        if not isinstance(outcome, Exception):
+            pieces: list[Any] = outcome
+            return pieces
+        if on_error != "return":
+            raise outcome
+        return [outcome] * count
+
+    def _read_slices(
+        self, path: str, starts: list[int | None], ends: list[int | None], numbers: list[int] | None = None
+    ) -> list[bytes]:
         with self._raw(path) as file:
-            size = file.size() if _needs_size(starts, ends) else 0
-            bounds = map(_bounds, starts, ends, itertools.repeat(size))
-            return file.read_ranges([(start, end - start if end > start else 0) for start, end in bounds])
+            return file._handle.read_slices(starts, ends, numbers)
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **_: Any) -> Any:
         paths = self.expand_path(path, recursive=recursive)
@@ -435,17 +437,6 @@ def _info(path: str, stat: Stat, destination: str | None = None) -> dict[str, An
     if destination is not None:
         info["destination"] = destination
     return info
-
-
-def _bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
-    """As a slice: from the end when negative, all when nothing is said."""
-    start, end = start or 0, size if end is None else end
-    return (start if start >= 0 else max(0, size + start)), (end if end >= 0 else size + end)
-
-
-def _needs_size(starts: Iterable[int | None], ends: list[int | None]) -> bool:
-    """Whether some slice counts from the end."""
-    return None in ends or any(end < 0 for end in ends if end is not None) or any(start and start < 0 for start in starts)
 
 
 def _is_pattern(path: Any) -> bool:

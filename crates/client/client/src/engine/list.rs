@@ -239,19 +239,29 @@ fn end_of(laid: &[Laid], mut got: u64) -> u64 {
 
 /// Gives every piece the bytes that were read for another one, and counts what it has of the file.
 fn share(laid: &[Laid], end: u64, pieces: &mut [ReadPiece<'_>]) {
+    let mut runs_bytes = vec![0; pieces.len()];
+    laid.iter().for_each(|run| runs_bytes[run.piece] += run.bytes);
     for at in 0..pieces.len() {
         let (offset, room) = (pieces[at].offset, pieces[at].memory.len() as u64);
         let mine = end.saturating_sub(offset).min(room);
         pieces[at].bytes = mine as usize;
-        let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
-        for run in laid[first..].iter().take_while(|run| run.offset < offset + mine).filter(|run| run.piece != at) {
-            let (from, to) = (run.offset.max(offset), (run.offset + run.bytes).min(offset + mine));
-            let (source, target) = ((run.at + from - run.offset) as usize, (from - offset) as usize);
-            // Two different pieces: always there.
-            if let Ok([theirs, mine]) = pieces.get_disjoint_mut([run.piece, at]) {
-                let bytes = (to - from) as usize;
-                mine.memory[target..target + bytes].copy_from_slice(&theirs.memory[source..source + bytes]);
-            }
+        if runs_bytes[at] < room {
+            share_with(at, laid, mine, pieces);
+        }
+    }
+}
+
+/// Gives the piece those of its first `mine` bytes that were read for others.
+fn share_with(at: usize, laid: &[Laid], mine: u64, pieces: &mut [ReadPiece<'_>]) {
+    let offset = pieces[at].offset;
+    let first = laid.partition_point(|run| run.offset + run.bytes <= offset);
+    for run in laid[first..].iter().take_while(|run| run.offset < offset + mine).filter(|run| run.piece != at) {
+        let (from, to) = (run.offset.max(offset), (run.offset + run.bytes).min(offset + mine));
+        let (source, target) = ((run.at + from - run.offset) as usize, (from - offset) as usize);
+        // Two different pieces: always there.
+        if let Ok([theirs, mine]) = pieces.get_disjoint_mut([run.piece, at]) {
+            let bytes = (to - from) as usize;
+            mine.memory[target..target + bytes].copy_from_slice(&theirs.memory[source..source + bytes]);
         }
     }
 }

@@ -31,7 +31,8 @@ fn in_order(windows: &[&[Piece]]) -> Vec<(usize, Piece)> {
     let pieces = windows.iter().enumerate().flat_map(|(at, pieces)| pieces.iter().map(move |piece| (at, *piece)));
     let mut pieces: Vec<(usize, Piece)> = pieces.collect();
     if windows.len() > 1 {
-        pieces.sort_unstable_by_key(|(_, piece)| piece.position);
+        // The stable sort merges runs that ascend.
+        pieces.sort_by_key(|(_, piece)| piece.position);
     }
     pieces
 }

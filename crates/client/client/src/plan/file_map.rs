@@ -62,6 +62,12 @@ impl FileMap {
         &self.targets
     }
 
+    /// The ordinal of the daemon that has a byte, and how many bytes from there on are one run of one object. `None` past the largest file.
+    pub(super) fn daemon_at(&self, offset: FileOffset) -> Option<(usize, u64)> {
+        let location = self.ready.locate(offset).ok()?;
+        Some((usize::from(self.target_of[usize::from(location.part.0)]), location.contiguous))
+    }
+
     /// What one daemon unfolds of a request.
     ///
     /// # Errors

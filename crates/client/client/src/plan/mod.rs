@@ -16,11 +16,12 @@
 //! 3. A round holds at most [`ROUND_BYTES_MAX`] of payload (or one window for each daemon) and about
 //!    [`ROUND_PIECES_MAX`] pieces, however large the call is (I9). A window of more than [`PIECES_MAX`] pieces goes
 //!    through a bounce buffer.
-//! 4. Of an explicit list each window takes along only the extents that it touches: all windows of a daemon together send it
-//!    the list once, not once each.
+//! 4. Of an explicit list each window takes along only the extents that it touches and, but where it is unfolded as other views are, that
+//!    touch its daemon: all windows of a daemon together send it its part of the list once, not once each.
 
 mod deal;
 mod file_map;
+mod listed;
 mod pieces;
 mod staging;
 
@@ -31,6 +32,7 @@ use braid_types::limits::WINDOW_BYTES;
 
 pub(crate) use deal::{deal, deal_mut};
 pub use file_map::{FileMap, Target};
+use listed::{ListWindow, Listed};
 pub(crate) use pieces::{Laid, extents as laid_extents, formula, lay};
 pub(crate) use staging::{gather, scatter};
 
@@ -88,7 +90,12 @@ pub struct Planner<'f> {
 
 struct Lane {
     target: usize,
-    windows: Windows,
+    windows: LaneWindows,
+}
+
+enum LaneWindows {
+    Unfolded(Windows),
+    Listed(Listed),
 }
 
 impl<'f> Planner<'f> {
@@ -97,8 +104,7 @@ impl<'f> Planner<'f> {
     /// # Errors
     /// The request is malformed.
     pub fn new(map: &'f FileMap, request: Request) -> Result<Self, LayoutError> {
-        let starts = starts(&request.view);
-        let mut planner = Self { map, request, lanes: VecDeque::new(), starts, single: None };
+        let mut planner = Self { map, request, lanes: VecDeque::new(), starts: Vec::new(), single: None };
         match planner.only_window()? {
             Some(single) => planner.single = Some(single),
             None => planner.open_lanes()?,
@@ -118,9 +124,15 @@ impl<'f> Planner<'f> {
     }
 
     fn open_lanes(&mut self) -> Result<(), LayoutError> {
+        if let Some(lists) = listed::by_daemon(self.map, &self.request) {
+            let lane = |(target, list)| Lane { target, windows: LaneWindows::Listed(list) };
+            self.lanes = lists.into_iter().enumerate().map(lane).collect();
+            return Ok(());
+        }
+        self.starts = starts(&self.request.view);
         for (target, daemon) in self.map.targets().iter().enumerate() {
             let windows = self.map.ready().windows(&self.request, &daemon.parts, WINDOW_BYTES)?;
-            self.lanes.push_back(Lane { target, windows });
+            self.lanes.push_back(Lane { target, windows: LaneWindows::Unfolded(windows) });
         }
         Ok(())
     }
@@ -137,8 +149,7 @@ impl<'f> Planner<'f> {
         let (mut bytes, mut pieces) = (0, 0);
         // Lane after lane takes a turn, so that every daemon has work in every round.
         while let Some(mut lane) = self.lanes.pop_front() {
-            let Some(window) = lane.windows.next() else { continue };
-            let planned = self.planned(lane.target, window)?;
+            let Some(planned) = self.next_of(&mut lane)? else { continue };
             bytes += planned.payload;
             pieces += planned.memory.len();
             round.push(planned);
@@ -148,6 +159,18 @@ impl<'f> Planner<'f> {
             }
         }
         Ok(if round.is_empty() { None } else { Some(round) })
+    }
+
+    fn next_of(&self, lane: &mut Lane) -> Result<Option<Planned>, LayoutError> {
+        let target = lane.target;
+        match &mut lane.windows {
+            LaneWindows::Unfolded(windows) => windows.next().map(|window| self.planned(target, window)).transpose(),
+            LaneWindows::Listed(list) => Ok(list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
+                let ListWindow { request, payload, pieces } = window;
+                let position = pieces.first().map_or(0, |piece| piece.position);
+                Planned { target, request, position, payload, memory: Memory::Pieces(pieces) }
+            })),
+        }
     }
 
     fn planned(&self, target: usize, window: Window) -> Result<Planned, LayoutError> {

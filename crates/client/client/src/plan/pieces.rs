@@ -21,20 +21,19 @@ pub(crate) struct Laid {
 /// each piece. What passes the 64-bit edge is nobody's.
 pub(crate) fn lay(pieces: &[Extent]) -> Vec<Laid> {
     let end = |piece: usize| pieces[piece].offset.saturating_add(pieces[piece].bytes);
-    let mut order: Vec<usize> = (0..pieces.len()).filter(|piece| end(*piece) > pieces[*piece].offset).collect();
+    // With their offsets, so that the sort looks nothing up.
+    let offsets = pieces.iter().enumerate().map(|(piece, extent)| (extent.offset, piece));
+    let mut order: Vec<(u64, usize)> = offsets.filter(|(offset, piece)| end(*piece) > *offset).collect();
+    if !order.is_sorted() {
+        order.sort_unstable();
+    }
     let mut laid: Vec<Laid> = Vec::with_capacity(order.len());
-    if order.is_sorted_by(|before, after| end(*before) <= pieces[*after].offset) {
-        let whole = |piece: usize| Laid {
-            offset: pieces[piece].offset,
-            bytes: end(piece) - pieces[piece].offset,
-            piece,
-            at: 0,
-        };
+    if order.is_sorted_by(|(_, before), (offset, _)| end(*before) <= *offset) {
+        let whole = |(offset, piece)| Laid { offset, bytes: end(piece) - offset, piece, at: 0 };
         laid.extend(order.into_iter().map(whole));
         return laid;
     }
-    order.sort_by_key(|piece| pieces[*piece].offset);
-    let mut coming = order.into_iter().peekable();
+    let mut coming = order.into_iter().map(|(_, piece)| piece).peekable();
     // Those that have begun, the latest of the list first; some have ended.
     let mut begun: BinaryHeap<usize> = BinaryHeap::new();
     let mut offset = 0;

@@ -4,10 +4,7 @@
 //! At once, since that is what rows ask of them: two daemons, each alone on the device that they share, say less than it does for
 //! both.
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{thread, time::Duration};
 
 use braid_client::{
     Status,
@@ -18,7 +15,7 @@ use braid_types::ByteCount;
 use super::limit;
 use crate::{
     bench::Bench,
-    error::Result,
+    error::{BenchError, Result},
     iods::{Iod, on_one_device},
     report::{Limit, LimitKind},
 };
@@ -70,16 +67,16 @@ fn load(bench: &Bench<'_>) -> MeasureDisk {
 
 /// `None` where the daemon has no disk or no room to measure it, or is of a version that does not.
 fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRates>> {
-    let began = Instant::now();
+    let began = bench.now();
     loop {
-        match bench.client.measure_disk(iod.id, load.clone()) {
+        match bench.client.measure_disk(iod.id, load) {
             Ok(rates) => return Ok(Some(rates)),
-            Err(error) if NOT_MEASURED.contains(&error.status()) => return Ok(None),
-            Err(error) if error.status() != Status::Busy || began.elapsed() >= TURN_MAX => return Err(error.into()),
-            Err(_) => {
+            Err(BenchError::Call(error)) if NOT_MEASURED.contains(&error.status()) => return Ok(None),
+            Err(BenchError::Call(error)) if error.status() == Status::Busy && bench.now() - began < TURN_MAX => {
                 bench.check_stop()?;
                 thread::sleep(TURN_LOOK);
             }
+            Err(error) => return Err(error),
         }
     }
 }

@@ -23,10 +23,10 @@ pub(crate) fn count(iods: usize) -> usize {
     (network::EACH + small::EACH) * iods + disk::EACH * DISK_SAMPLES + network::ALL + metadata::COUNT + 1
 }
 
-/// Measures each of them once.
-pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
+/// Measures each of them once; `all` has what was measured before a failure too.
+pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
     (bench.tell)(Told::Now("this machine's memory"));
-    let mut all = vec![memory::measure(bench)?];
+    all.push(memory::measure(bench)?);
     for iod in &bench.iods {
         (bench.tell)(Told::Now(&iod.name()));
         all.extend(network::one(bench, iod)?);
@@ -37,7 +37,7 @@ pub(crate) fn measure(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     (bench.tell)(Told::Now("all I/O daemons at once"));
     all.extend(network::all(bench)?);
     all.extend(metadata::measure(bench)?);
-    Ok(all)
+    Ok(())
 }
 
 fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>, sample: f64) -> Limit {

@@ -3,16 +3,13 @@
 //! The bytes are those of one short stretch of an object, written and read again and again: they stay in the daemon's memory, and
 //! its disk is not waited for. Where the network is faster than the daemon copies memory, that is what is measured.
 
-use std::time::Instant;
-
-use braid_client::File;
-
 use super::limit;
 use crate::{
     bench::Bench,
     bound::Way,
     error::Result,
     iods::Iod,
+    pace::PacedFile,
     report::{Limit, LimitKind},
     sample::{Step, rate, time},
 };
@@ -36,13 +33,13 @@ pub(super) fn one(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     let streams = bench.options.tasks().min(STREAMS_MAX);
     let file = bench.file_on(iod, &format!("network-{}", iod.id))?;
     let request = request_bytes(bench, &file)?;
-    let files: Vec<&File> = (0..streams).map(|_| &file).collect();
+    let files: Vec<&PacedFile> = (0..streams).map(|_| &file).collect();
     let stretches: Vec<u64> = (0..u64::from(streams)).collect();
     let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemon's memory");
     let id = Some(iod.id.0);
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
     let receive = transfer(bench, Way::Receive, &files, &stretches, request)?;
-    let round_trips = time(bench, bench.limit_sample, || Ok(file.size().map(drop)?))?;
+    let round_trips = time(bench, bench.limit_sample, || file.size().map(drop))?;
     Ok(vec![
         limit(LimitKind::Send, id, format!("the network to {}", iod.name()), how.as_str(), send),
         limit(LimitKind::Receive, id, format!("the network from {}", iod.name()), how, receive),
@@ -64,7 +61,7 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     }
     let streams = bench.iods.len().max(bench.options.tasks().min(STREAMS_MAX) as usize);
     let request = request_bytes(bench, &opened[0])?;
-    let files: Vec<&File> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
+    let files: Vec<&PacedFile> = (0..streams).map(|at| &opened[at % opened.len()]).collect();
     let stretches: Vec<u64> = (0..streams).map(|at| (at / opened.len()) as u64).collect();
     let how = format!("{streams} streams of requests of up to 4 MiB, again and again, from and to the daemons' memory");
     let send = transfer(bench, Way::Send, &files, &stretches, request)?;
@@ -72,7 +69,7 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
     let count = bench.iods.len();
     let tasks = bench.options.tasks();
     let asked = (0..tasks as usize).map(|at| &opened[at % opened.len()]);
-    let mut calls: Vec<_> = asked.map(|file| Step(|| Ok(file.size().map(|_| 1)?))).collect();
+    let mut calls: Vec<_> = asked.map(|file| Step(|| file.size().map(|_| 1))).collect();
     let calls = rate(bench, bench.limit_sample, &mut calls)?;
     let to = format!("the network to all {count} I/O daemons at once");
     let from = format!("the network from all {count} I/O daemons at once (incast)");
@@ -90,17 +87,17 @@ pub(super) fn all(bench: &Bench<'_>) -> Result<Vec<Limit>> {
 }
 
 /// So long that one request is a part of a sample, so short that the waiting between two is not what is measured.
-fn request_bytes(bench: &Bench<'_>, file: &File) -> Result<usize> {
+fn request_bytes(bench: &Bench<'_>, file: &PacedFile) -> Result<usize> {
     let buffer = vec![1_u8; REQUEST_BYTES_MIN];
     file.write_at(&buffer, 0)?;
-    let began = Instant::now();
+    let began = bench.now();
     file.write_at(&buffer, 0)?;
-    let rate = REQUEST_BYTES_MIN as f64 / began.elapsed().as_secs_f64().max(1e-9);
+    let rate = REQUEST_BYTES_MIN as f64 / (bench.now() - began).as_secs_f64().max(1e-9);
     let fits = (rate * bench.limit_sample.as_secs_f64() / REQUESTS_IN_SAMPLE) as usize;
     Ok(fits.clamp(REQUEST_BYTES_MIN, REQUEST_BYTES_MAX) >> 18 << 18)
 }
 
-fn transfer(bench: &Bench<'_>, way: Way, files: &[&File], stretches: &[u64], request: usize) -> Result<f64> {
+fn transfer(bench: &Bench<'_>, way: Way, files: &[&PacedFile], stretches: &[u64], request: usize) -> Result<f64> {
     let mut steps: Vec<_> = files
         .iter()
         .zip(stretches)

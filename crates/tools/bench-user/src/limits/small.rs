@@ -22,10 +22,10 @@ pub(super) fn measure(bench: &Bench<'_>, iod: &Iod) -> Result<Vec<Limit>> {
     file.sync()?;
     let (mut small, mut random) = (vec![2_u8; BYTES], Random::new(1));
     let mut place = || random.below(FILE_BYTES / BYTES as u64) * BYTES as u64;
-    let read = time(bench, bench.limit_sample, || Ok(file.read_at(&mut small, place()).map(drop)?))?;
+    let read = time(bench, bench.limit_sample, || file.read_at(&mut small, place()).map(drop))?;
     let force = time(bench, bench.limit_sample, || {
         file.write_at(&small, place())?;
-        Ok(file.sync().map(drop)?)
+        file.sync()
     })?;
     let (id, name) = (Some(iod.id.0), iod.name());
     Ok(vec![

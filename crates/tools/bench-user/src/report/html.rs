@@ -87,8 +87,12 @@ impl Report {
     #[must_use]
     pub fn conditions(&self) -> String {
         let preset = self.asked.preset.as_ref().map_or_else(String::new, |preset| format!(", preset {preset}"));
+        let left_out = match self.left_out.as_slice() {
+            [] => String::new(),
+            names => format!("; no time was left for {}", names.join(", ")),
+        };
         format!(
-            "braid {} on {} ({} processors), {} I/O daemons, {} tasks, {} samples a row, files of {} MiB{preset}{}; took {:.0} s",
+            "braid {} on {} ({} processors), {} I/O daemons, {} tasks, {} samples a row, files of {} MiB{preset}{}; took {:.0} s{left_out}",
             self.version,
             self.host,
             self.processors,
@@ -148,6 +152,7 @@ pub(super) mod tests {
                 limit(LimitKind::RoundTrip, "the round trip to 2", Unit::Seconds, 1e8),
             ],
             rows: vec![row("sequential-write", Unit::BytesPerSecond), row("small-files", Unit::PerSecond)],
+            left_out: Vec::new(),
             leftovers: vec!["/.braid-bench-<1>".into()],
         }
     }

@@ -43,6 +43,9 @@ pub struct Report {
     pub limits: Vec<Limit>,
     /// What the file system did.
     pub rows: Vec<Row>,
+    /// Rows for which a quick run had no time: names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// Directories that earlier runs left, or that other runs were using.
     pub leftovers: Vec<String>,
 }

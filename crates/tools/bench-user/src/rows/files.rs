@@ -1,13 +1,13 @@
 //! Files of the data rows: written once before they are measured, so that the first touch of a disk's blocks is not what is measured,
 //! and with content that tells where it belongs.
 
-use braid_client::{File, IodId, OpenOptions};
+use braid_client::{IodId, OpenOptions};
 
 use crate::{
     bench::Bench,
     content::{BLOCK_BYTES_MAX, Content},
     error::{BenchError, Result},
-    iods::spread,
+    pace::PacedFile,
 };
 
 /// What is written in one request when files are made.
@@ -37,9 +37,8 @@ impl Shape {
 }
 
 /// A file, as one task has it open.
-#[derive(Debug)]
 pub(crate) struct TaskFile {
-    pub(crate) file: File,
+    pub(crate) file: PacedFile,
     pub(crate) path: String,
     pub(crate) content: Content,
     pub(crate) bytes: u64,
@@ -68,7 +67,7 @@ impl<'b> Files<'b> {
         let bytes = self.bytes(shape);
         let open = |task: usize| {
             let path = &paths[task % paths.len()];
-            let file = self.bench.client.open(path.as_str(), &OpenOptions::new().read(true).write(true))?;
+            let file = self.bench.client.open(path, &OpenOptions::new().read(true).write(true))?;
             let content = Content::new(seed_of(path), shape.block);
             Ok(TaskFile { file, path: path.clone(), content, bytes })
         };
@@ -87,7 +86,7 @@ impl<'b> Files<'b> {
         if self.made.len() == 2 {
             let (_, paths) = self.made.remove(0);
             for path in paths {
-                self.bench.client.unlink(path.as_str())?;
+                self.bench.client.unlink(&path)?;
             }
         }
         let count = if shape.shared { 1 } else { shape.tasks };
@@ -113,7 +112,7 @@ impl<'b> Files<'b> {
         if let Some(bytes) = shape.stripe {
             options = options.stripe_size(bytes);
         }
-        let file = self.bench.client.open(path, &options)?;
+        let file = self.bench.client.create(path, &options)?;
         let content = Content::new(seed_of(path), shape.block);
         let mut buffer = content.buffer(FILL_BYTES);
         let (mut at, end) = (0, self.bytes(shape));
@@ -126,7 +125,7 @@ impl<'b> Files<'b> {
         }
         // What is still on its way to the disk would be in the way of the first row.
         file.sync()?;
-        Ok(file.close()?)
+        file.close()
     }
 }
 
@@ -157,7 +156,7 @@ impl TaskFile {
 
 /// The daemons that files lie on.
 pub(crate) fn iods_of(files: &[TaskFile]) -> Vec<IodId> {
-    let mut iods: Vec<IodId> = files.iter().flat_map(|file| spread(&file.file)).collect();
+    let mut iods: Vec<IodId> = files.iter().flat_map(|file| file.file.iods()).collect();
     iods.sort_unstable();
     iods.dedup();
     iods

@@ -88,10 +88,6 @@ pub(crate) fn wanted(options: &Options, iods: usize) -> Result<Vec<Spec>> {
 
 /// Refuses rows whose requests do not fit into files of so many bytes: before anything was made.
 pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
-    let needs = |spec: &Spec| match spec.kind {
-        Kind::Data(data) => data.bytes_min(),
-        _ => 0,
-    };
     match wanted.iter().find(|spec| needs(spec) > bytes) {
         Some(spec) => Err(BenchError::Usage(format!(
             "row '{}' needs files of {} KiB, and --size and the free space allow {} KiB",
@@ -100,6 +96,18 @@ pub(crate) fn check(wanted: &[Spec], bytes: u64) -> Result<()> {
             bytes >> 10
         ))),
         None => Ok(()),
+    }
+}
+
+/// How long files must be for all these rows.
+pub(crate) fn bytes_min(wanted: &[Spec]) -> u64 {
+    wanted.iter().map(needs).max().unwrap_or(0)
+}
+
+fn needs(spec: &Spec) -> u64 {
+    match spec.kind {
+        Kind::Data(data) => data.bytes_min(),
+        _ => 0,
     }
 }
 

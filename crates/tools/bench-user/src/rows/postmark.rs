@@ -98,39 +98,39 @@ impl PostmarkTask<'_> {
         if let Some(stripe) = self.sizes.stripe {
             options = options.stripe_size(stripe);
         }
-        let file = self.bench.client.open(path.as_str(), &options)?;
+        let file = self.bench.client.create(&path, &options)?;
         self.files.push((path, bytes));
         file.write_at(&self.buffer[..bytes as usize], 0)?;
         file.sync()?;
-        Ok(file.close()?)
+        file.close()
     }
 
     fn delete(&mut self) -> Result<()> {
         let at = self.random.below(self.files.len() as u64) as usize;
         let (path, _) = self.files.swap_remove(at);
-        Ok(self.bench.client.unlink(path.as_str())?)
+        self.bench.client.unlink(&path)
     }
 
     fn append(&mut self) -> Result<()> {
         let at = self.random.below(self.files.len() as u64) as usize;
         let (path, bytes) = &mut self.files[at];
-        let file = self.bench.client.open(path.as_str(), &OpenOptions::new().write(true))?;
+        let file = self.bench.client.open(path, &OpenOptions::new().write(true))?;
         file.write_at(&self.buffer[..APPEND_BYTES], *bytes)?;
         *bytes += APPEND_BYTES as u64;
         file.sync()?;
-        Ok(file.close()?)
+        file.close()
     }
 
     fn read(&mut self) -> Result<()> {
         let at = self.random.below(self.files.len() as u64) as usize;
         let (path, bytes) = &self.files[at];
-        let file = self.bench.client.open(path.as_str(), &OpenOptions::new().read(true))?;
+        let file = self.bench.client.open(path, &OpenOptions::new().read(true))?;
         let mut found = [0; APPEND_BYTES];
         let got = file.read_at(&mut found, 0)?;
         if got as u64 != (*bytes).min(APPEND_BYTES as u64) || found[..got] != self.buffer[..got] {
             return Err(BenchError::WrongData { file: path.clone(), offset: 0 });
         }
-        Ok(file.close()?)
+        file.close()
     }
 
     fn remove_all(&mut self) -> Result<()> {

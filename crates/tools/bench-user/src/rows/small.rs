@@ -82,12 +82,12 @@ impl SmallTask<'_> {
     fn create(&mut self) -> Result<()> {
         let path = self.path(self.next);
         let options = OpenOptions::new().write(true).create_new(true);
-        let file = self.bench.client.open(path.as_str(), &options)?;
+        let file = self.bench.client.create(&path, &options)?;
         let mut buffer = self.content.buffer(FILE_BYTES);
         self.content.stamp(&mut buffer, |_| self.next * FILE_BYTES as u64);
         self.next += 1;
         file.write_at(&buffer, 0)?;
-        Ok(file.close()?)
+        file.close()
     }
 
     fn any(&mut self) -> u64 {
@@ -97,27 +97,27 @@ impl SmallTask<'_> {
     fn stat(&mut self) -> Result<()> {
         let number = self.any();
         let path = self.path(number);
-        let found = self.bench.client.lstat(path.as_str())?.bytes.0;
+        let found = self.bench.client.lstat(&path)?;
         if found == FILE_BYTES as u64 { Ok(()) } else { Err(BenchError::WrongData { file: path, offset: found }) }
     }
 
     fn read(&mut self) -> Result<()> {
         let number = self.any();
         let path = self.path(number);
-        let file = self.bench.client.open(path.as_str(), &OpenOptions::new().read(true))?;
+        let file = self.bench.client.open(&path, &OpenOptions::new().read(true))?;
         let mut buffer = vec![0; FILE_BYTES];
         let bytes = file.read_at(&mut buffer, 0)?;
         let wrong = self.content.wrong_block(&buffer, |_| number * FILE_BYTES as u64);
         if bytes < FILE_BYTES || wrong.is_some() {
             return Err(BenchError::WrongData { file: path, offset: 0 });
         }
-        Ok(file.close()?)
+        file.close()
     }
 
     fn unlink(&mut self) -> Result<()> {
         let path = self.path(self.first);
         self.first += 1;
-        Ok(self.bench.client.unlink(path.as_str())?)
+        self.bench.client.unlink(&path)
     }
 
     fn remove_all(&mut self) -> Result<()> {

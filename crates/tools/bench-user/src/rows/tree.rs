@@ -1,7 +1,5 @@
 //! Names only: a storm of all tasks in one directory, and trees as mdtest makes them.
 
-use braid_client::{LayoutWish, RenameMode};
-
 use super::{Kind, Measured, Spec};
 use crate::{
     bench::Bench,
@@ -42,11 +40,11 @@ pub(super) fn measure_storm(bench: &Bench<'_>, limits: &Limits) -> Result<Measur
             number += 1;
             let (name, renamed) =
                 (format!("{directory}/{rank}-{number}"), format!("{directory}/{rank}-{number}-renamed"));
-            client.touch(name.as_str(), 0o600, true, LayoutWish::none())?;
-            client.lstat(name.as_str())?;
-            client.rename(name.as_str(), renamed.as_str(), RenameMode::NoReplace)?;
-            client.lstat(renamed.as_str())?;
-            client.unlink(renamed.as_str())?;
+            client.touch(&name)?;
+            client.lstat(&name)?;
+            client.rename(&name, &renamed)?;
+            client.lstat(&renamed)?;
+            client.unlink(&renamed)?;
             Ok(5)
         })
     };
@@ -63,14 +61,13 @@ pub(super) fn measure_mdtest(bench: &Bench<'_>, limits: &Limits) -> Result<Measu
         Step(move || {
             number += 1;
             let directory = format!("{top}/{rank}-{number}");
-            client.mkdir(directory.as_str(), 0o700)?;
+            client.mkdir(&directory)?;
             let file = |at: u64| format!("{directory}/{at}");
-            (0..TREE_FILES)
-                .try_for_each(|at| client.touch(file(at).as_str(), 0o600, true, LayoutWish::none()).map(drop))?;
-            (0..TREE_FILES).try_for_each(|at| client.lstat(file(at).as_str()).map(drop))?;
-            client.lstat(directory.as_str())?;
-            (0..TREE_FILES).try_for_each(|at| client.unlink(file(at).as_str()))?;
-            client.rmdir(directory.as_str())?;
+            (0..TREE_FILES).try_for_each(|at| client.touch(&file(at)))?;
+            (0..TREE_FILES).try_for_each(|at| client.lstat(&file(at)).map(drop))?;
+            client.lstat(&directory)?;
+            (0..TREE_FILES).try_for_each(|at| client.unlink(&file(at)))?;
+            client.rmdir(&directory)?;
             Ok(3 * (TREE_FILES + 1))
         })
     };

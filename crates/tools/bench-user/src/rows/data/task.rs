@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use braid_client::{File, Group, ThreadGroup, View};
+use braid_client::{Group, ThreadGroup, View};
 
 use super::Data;
 use crate::{
     error::Result,
+    pace::PacedFile,
     rows::{Random, files::TaskFile},
     sample::Task,
 };
@@ -19,7 +20,7 @@ pub(super) struct DataTask {
     rank: u64,
     pub(super) file: TaskFile,
     /// What the task sees of it.
-    view: File,
+    view: PacedFile,
     group: Option<ThreadGroup>,
     buffer: Vec<u8>,
     random: Random,
@@ -84,7 +85,7 @@ impl DataTask {
             None => self.view.write_at(&buffer, place),
         };
         self.buffer = buffer;
-        Ok(written.map(drop)?)
+        written.map(drop)
     }
 
     fn read(&mut self, position: u64) -> Result<()> {

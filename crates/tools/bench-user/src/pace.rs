@@ -1,0 +1,357 @@
+//! The time that a run may take, set-up and clean-up too.
+//!
+//! ```text
+//!   began                                     now    + this call  + removing what is there          until
+//!     |------------------------------------------|-----------|----------------------------|           |
+//!                                                       as the slowest   as many calls as remove it,
+//!                                                       of its kind      each as the others took
+//! ```
+//!
+//! Invariants, of a run that has an end:
+//! 1. Every call of the file system goes through [`Paced`]. One that makes, reads or writes something is made only while it and the removal
+//!    of all that was made fit before the end, by what such calls took up to now; else it is refused ([`BenchError::OutOfTime`]).
+//! 2. What removes or closes is never refused. Nor is a collective call, for which other tasks would wait: tasks ask before
+//!    ([`Pacer::check`]), and agree.
+//!
+//! So the run ends in time whatever the file system does, unless a call takes much longer than any of its kind before.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use braid_client::{
+    IodId, OpenOptions, Status, ThreadGroup, View,
+    message::iod::{DiskRates, MeasureDisk},
+};
+
+use crate::{
+    error::{BenchError, Result},
+    iods::Iod,
+    subject::{Opened, Subject},
+};
+
+/// What time it is, from any beginning on.
+pub(crate) trait Clock: Send + Sync {
+    fn now(&self) -> Duration;
+}
+
+/// This machine's.
+#[derive(Debug)]
+pub(crate) struct SystemClock(Instant);
+
+impl SystemClock {
+    pub(crate) fn new() -> Self {
+        Self(Instant::now())
+    }
+}
+
+impl Clock for SystemClock {
+    fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+/// Calls that take alike.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    /// A file is made.
+    Make,
+    MakeDirectory,
+    Look,
+    Read,
+    Write,
+    Sync,
+    /// A daemon measures its disk.
+    Disk,
+    /// A file is removed.
+    Remove,
+    RemoveDirectory,
+    /// A file is closed, a directory listed to be removed.
+    End,
+    /// A collective call of all tasks.
+    Together,
+}
+
+const KINDS: usize = 11;
+
+impl Kind {
+    /// Calls that remove what one of this kind makes or removes: a directory is listed before.
+    fn removal_calls(self) -> u32 {
+        match self {
+            Self::Make | Self::Remove => 1,
+            Self::MakeDirectory | Self::RemoveDirectory => 2,
+            _ => 0,
+        }
+    }
+
+    fn makes(self) -> bool {
+        matches!(self, Self::Make | Self::MakeDirectory)
+    }
+
+    fn removes(self) -> bool {
+        matches!(self, Self::Remove | Self::RemoveDirectory)
+    }
+}
+
+/// Keeps the time of a run.
+pub(crate) struct Pacer {
+    clock: Arc<dyn Clock>,
+    /// `None`: the run takes as long as it takes.
+    spent: Option<Mutex<Spent>>,
+}
+
+struct Spent {
+    until: Duration,
+    /// The longest that a call of each kind took.
+    slowest: [Duration; KINDS],
+    /// Calls that remove what was made and is there.
+    there: u32,
+    made: Cost,
+    removed: Cost,
+}
+
+/// Calls, and what all of them took.
+#[derive(Clone, Copy, Default)]
+struct Cost {
+    calls: u32,
+    time: Duration,
+}
+
+impl Cost {
+    fn mean(self) -> Option<Duration> {
+        self.time.checked_div(self.calls)
+    }
+}
+
+impl Pacer {
+    /// A run that takes so long at most, from now on.
+    pub(crate) fn new(clock: Arc<dyn Clock>, most: Option<Duration>) -> Self {
+        let spent = |most| {
+            let (until, slowest) = (clock.now() + most, [Duration::ZERO; KINDS]);
+            Mutex::new(Spent { until, slowest, there: 0, made: Cost::default(), removed: Cost::default() })
+        };
+        let spent = most.map(spent);
+        Self { clock, spent }
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// An error once there is no time for more: tasks end then.
+    pub(crate) fn check(&self) -> Result<()> {
+        let now = self.now();
+        self.spent().map_or(Ok(()), |spent| spent.has_time(Kind::Together, spent.there, now))
+    }
+
+    /// Runs a part of the run that may take a half of what is left.
+    pub(crate) fn half<T>(&self, part: impl FnOnce() -> T) -> T {
+        let Some(whole) = self.spent().map(|spent| spent.until) else { return part() };
+        let now = self.now();
+        self.end_at(now + whole.saturating_sub(now) / 2);
+        let done = part();
+        self.end_at(whole);
+        done
+    }
+
+    fn end_at(&self, until: Duration) {
+        if let Some(mut spent) = self.spent() {
+            spent.until = until;
+        }
+    }
+
+    fn spent(&self) -> Option<MutexGuard<'_, Spent>> {
+        self.spent.as_ref().map(|spent| spent.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn call<T>(&self, kind: Kind, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        if self.spent.is_none() {
+            return call();
+        }
+        let began = self.now();
+        if let Some(mut spent) = self.spent() {
+            spent.admit(kind, began)?;
+        }
+        let done = call();
+        let took = self.now().saturating_sub(began);
+        if let Some(mut spent) = self.spent() {
+            spent.account(kind, took);
+            // It was there, and is counted.
+            if matches!(&done, Err(BenchError::Call(error)) if error.status() == Status::Exists) {
+                spent.there = spent.there.saturating_sub(if kind.makes() { kind.removal_calls() } else { 0 });
+            }
+        }
+        done
+    }
+}
+
+impl Spent {
+    fn admit(&mut self, kind: Kind, now: Duration) -> Result<()> {
+        if kind.removes() || matches!(kind, Kind::End | Kind::Together) {
+            return Ok(());
+        }
+        let there = self.there + kind.removal_calls();
+        self.has_time(kind, there, now)?;
+        self.there = there;
+        Ok(())
+    }
+
+    /// Whether a call fits before the end, with so many that remove.
+    fn has_time(&self, kind: Kind, there: u32, now: Duration) -> Result<()> {
+        let one = self.removed.mean().or(self.made.mean()).unwrap_or_default();
+        // One of each may be as slow as the slowest.
+        let slowest = [Kind::Remove, Kind::RemoveDirectory, Kind::End].map(|kind| self.slowest[kind as usize].max(one));
+        let clean_up = one * there + slowest.iter().sum::<Duration>();
+        let ends = now + self.slowest[kind as usize] + clean_up;
+        if ends > self.until { Err(BenchError::OutOfTime) } else { Ok(()) }
+    }
+
+    fn account(&mut self, kind: Kind, took: Duration) {
+        let slowest = &mut self.slowest[kind as usize];
+        *slowest = took.max(*slowest);
+        let cost = match kind {
+            kind if kind.makes() => &mut self.made,
+            kind if kind.removes() => &mut self.removed,
+            _ => return,
+        };
+        *cost = Cost { calls: cost.calls + 1, time: cost.time + took };
+        if kind.removes() {
+            self.there = self.there.saturating_sub(kind.removal_calls());
+        }
+    }
+}
+
+/// The file system, within the time of the run.
+pub(crate) struct Paced<'a> {
+    subject: &'a dyn Subject,
+    pacer: Arc<Pacer>,
+}
+
+impl<'a> Paced<'a> {
+    pub(crate) fn new(subject: &'a dyn Subject, pacer: Pacer) -> Self {
+        Self { subject, pacer: Arc::new(pacer) }
+    }
+
+    pub(crate) fn pacer(&self) -> &Pacer {
+        &self.pacer
+    }
+
+    fn call<T>(&self, kind: Kind, call: impl FnOnce(&dyn Subject) -> Result<T>) -> Result<T> {
+        self.pacer.call(kind, || call(self.subject))
+    }
+
+    fn opened(&self, kind: Kind, path: &str, options: &OpenOptions) -> Result<PacedFile> {
+        let file = self.call(kind, |subject| subject.open(path, options))?;
+        Ok(PacedFile { file, pacer: Arc::clone(&self.pacer) })
+    }
+
+    pub(crate) fn iods(&self) -> Result<Vec<Iod>> {
+        self.call(Kind::Look, |subject| subject.iods())
+    }
+
+    pub(crate) fn available(&self) -> Result<u64> {
+        self.call(Kind::Look, |subject| subject.available())
+    }
+
+    pub(crate) fn measure_disk(&self, iod: IodId, load: &MeasureDisk) -> Result<DiskRates> {
+        self.call(Kind::Disk, |subject| subject.measure_disk(iod, load))
+    }
+
+    /// Opens a file that is there.
+    pub(crate) fn open(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
+        self.opened(Kind::Look, path, options)
+    }
+
+    /// Opens a file that is made.
+    pub(crate) fn create(&self, path: &str, options: &OpenOptions) -> Result<PacedFile> {
+        self.opened(Kind::Make, path, options)
+    }
+
+    pub(crate) fn mkdir(&self, path: &str) -> Result<()> {
+        self.call(Kind::MakeDirectory, |subject| subject.mkdir(path))
+    }
+
+    pub(crate) fn touch(&self, path: &str) -> Result<()> {
+        self.call(Kind::Make, |subject| subject.touch(path))
+    }
+
+    pub(crate) fn lstat(&self, path: &str) -> Result<u64> {
+        self.call(Kind::Look, |subject| subject.lstat(path))
+    }
+
+    pub(crate) fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.call(Kind::Look, |subject| subject.rename(from, to))
+    }
+
+    pub(crate) fn chmod(&self, path: &str, mode: u32) -> Result<()> {
+        self.call(Kind::Look, |subject| subject.chmod(path, mode))
+    }
+
+    pub(crate) fn sync_directory(&self, path: &str) -> Result<()> {
+        self.call(Kind::Sync, |subject| subject.sync_directory(path))
+    }
+
+    pub(crate) fn unlink(&self, path: &str) -> Result<()> {
+        self.call(Kind::Remove, |subject| subject.unlink(path))
+    }
+
+    pub(crate) fn rmdir(&self, path: &str) -> Result<()> {
+        self.call(Kind::RemoveDirectory, |subject| subject.rmdir(path))
+    }
+
+    pub(crate) fn list(&self, path: &str) -> Result<Vec<(String, bool)>> {
+        self.call(Kind::End, |subject| subject.list(path))
+    }
+}
+
+/// An open file, within the time of the run.
+pub(crate) struct PacedFile {
+    file: Box<dyn Opened>,
+    pacer: Arc<Pacer>,
+}
+
+impl PacedFile {
+    fn call<T>(&self, kind: Kind, call: impl FnOnce(&dyn Opened) -> Result<T>) -> Result<T> {
+        self.pacer.call(kind, || call(&*self.file))
+    }
+
+    pub(crate) fn write_at(&self, bytes: &[u8], at: u64) -> Result<usize> {
+        self.call(Kind::Write, |file| file.write_at(bytes, at))
+    }
+
+    pub(crate) fn read_at(&self, bytes: &mut [u8], at: u64) -> Result<usize> {
+        self.call(Kind::Read, |file| file.read_at(bytes, at))
+    }
+
+    /// With all tasks of the group.
+    pub(crate) fn write_all_at(&self, group: &ThreadGroup, bytes: &[u8], at: u64) -> Result<usize> {
+        self.call(Kind::Together, |file| file.write_all_at(group, bytes, at))
+    }
+
+    /// As [`PacedFile::write_all_at`].
+    pub(crate) fn read_all_at(&self, group: &ThreadGroup, bytes: &mut [u8], at: u64) -> Result<usize> {
+        self.call(Kind::Together, |file| file.read_all_at(group, bytes, at))
+    }
+
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.call(Kind::Sync, |file| file.sync())
+    }
+
+    pub(crate) fn size(&self) -> Result<u64> {
+        self.call(Kind::Look, |file| file.size())
+    }
+
+    pub(crate) fn with_view(&self, view: View) -> Result<Self> {
+        Ok(Self { file: self.file.with_view(view)?, pacer: Arc::clone(&self.pacer) })
+    }
+
+    /// The daemons that its bytes lie on.
+    pub(crate) fn iods(&self) -> Vec<IodId> {
+        self.file.iods()
+    }
+
+    pub(crate) fn close(self) -> Result<()> {
+        self.pacer.call(Kind::End, || self.file.close())
+    }
+}
