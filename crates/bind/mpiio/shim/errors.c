@@ -77,15 +77,20 @@ int failed(struct file *file, int code) {
     return code;
 }
 
-int agreed(struct file *file, int code) {
-    /* Classes are the same number everywhere, codes are not: whoever has none of its own makes one. */
-    struct {
-        int class, rank;
-    } mine = {MPI_SUCCESS, file->rank}, worst;
-    if (code != MPI_SUCCESS) MPI_Error_class(code, &mine.class);
-    MPI_Allreduce(&mine, &worst, 1, MPI_2INT, MPI_MAXLOC, file->comm);
-    if (code != MPI_SUCCESS || worst.class == MPI_SUCCESS) return code;
+int agreed(struct file *file, int code) { return agreed_with(file, code, &(int){0}); }
+
+int agreed_with(struct file *file, int code, int *any) {
+    /* Classes are the same number everywhere, codes are not: whoever has none of its own makes one. The most of each: of the worst class
+     * the first rank. */
+    int class = MPI_SUCCESS;
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
+    long long mine[2] = {(long long)class * file->size + (file->size - 1 - file->rank), *any}, all[2];
+    MPI_Allreduce(mine, all, 2, MPI_LONG_LONG, MPI_MAX, file->comm);
+    *any = (int)all[1];
+    class = (int)(all[0] / file->size);
+    int rank = file->size - 1 - (int)(all[0] % file->size);
+    if (code != MPI_SUCCESS || class == MPI_SUCCESS) return code;
     char why[64];
-    snprintf(why, sizeof why, "it failed on rank %d", worst.rank);
-    return error_of(worst.class, file->path, why);
+    snprintf(why, sizeof why, "it failed on rank %d", rank);
+    return error_of(class, file->path, why);
 }

@@ -137,7 +137,7 @@ static int open_all(struct file *file, MPI_Info info) {
         int64_t end = braid_size(file->whole);
         if (end < 0) code = error_of_errno(file->path);
         else file->position = end;
-        if (code == MPI_SUCCESS && file->rank == 0) code = shared_set(file, end);
+        if (code == MPI_SUCCESS && file->rank == 0 && end > 0) code = shared_set(file, end);
     }
     if (code == MPI_SUCCESS) code = REAL(open)(MPI_COMM_SELF, "/dev/null", MPI_MODE_RDWR, MPI_INFO_NULL, &file->handle);
     return agreed(file, code);
@@ -187,14 +187,15 @@ DEFINE(close, MPI_File *handle) {
     int code = file->dirty && braid_fsync(file->whole) < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
     if (file->shared >= 0 && braid_close(file->shared) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->shared_path);
     file->shared = -1;
-    code = agreed(file, code);
+    int is_shared = uses_shared(file);
+    code = agreed_with(file, code, &is_shared);
+    int is_deleted = file->amode & MPI_MODE_DELETE_ON_CLOSE;
     if (file->rank == 0) {
-        if (file->shared_path && braid_unlink(cluster, file->shared_path) < 0 && errno != ENOENT && code == MPI_SUCCESS)
+        if (is_shared && braid_unlink(cluster, file->shared_path) < 0 && errno != ENOENT && code == MPI_SUCCESS)
             code = error_of_errno(file->shared_path);
-        if (file->amode & MPI_MODE_DELETE_ON_CLOSE && braid_unlink(cluster, file->path) < 0 && code == MPI_SUCCESS)
-            code = error_of_errno(file->path);
+        if (is_deleted && braid_unlink(cluster, file->path) < 0 && code == MPI_SUCCESS) code = error_of_errno(file->path);
     }
-    code = agreed(file, code);
+    if (is_shared || is_deleted) code = agreed(file, code);
     forget(file);
     /* The handler is the handle's, and the handle is about to go. */
     failed(file, code);

@@ -4,11 +4,12 @@
  * has. It waits for I/O, and for nothing of the MPI. */
 #include "shim.h"
 
-#include <errno.h>
 #include <fcntl.h>
 
 static int opened(struct file *file) {
     if (file->shared >= 0) return MPI_SUCCESS;
+    /* Before it is asked for: what fails may have been done. */
+    __atomic_store_n(&file->uses_shared, 1, __ATOMIC_RELEASE);
     file->shared = braid_open(cluster_of_process(), file->shared_path, O_RDWR | O_CREAT, 0600);
     return file->shared < 0 ? error_of_errno(file->shared_path) : MPI_SUCCESS;
 }
@@ -35,20 +36,15 @@ int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at) {
     return code;
 }
 
-static int set(struct file *file, int64_t at) {
-    int64_t before;
-    /* A pointer that nobody has used is at 0, and has no file. */
-    if (at == 0 && file->shared < 0 && (file->shared = braid_open(cluster_of_process(), file->shared_path, O_RDWR, 0)) < 0)
-        return errno == ENOENT ? MPI_SUCCESS : error_of_errno(file->shared_path);
-    return exchange(file, at, 0, &before);
-}
-
 int shared_set(struct file *file, int64_t at) {
+    int64_t before;
     pthread_mutex_lock(&file->sharing);
-    int code = set(file, at);
+    int code = exchange(file, at, 0, &before);
     pthread_mutex_unlock(&file->sharing);
     return code;
 }
+
+int uses_shared(const struct file *file) { return __atomic_load_n(&file->uses_shared, __ATOMIC_ACQUIRE); }
 
 int ordered_at(struct file *file, int64_t bytes, int64_t *at) {
     long long mine = bytes, before = 0, all = 0;

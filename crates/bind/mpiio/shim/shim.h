@@ -56,9 +56,9 @@ struct file {
     /* The individual pointer, in bytes of the view's stream; and who may move it. */
     int64_t position;
     pthread_mutex_t moving;
-    /* The file that keeps the shared pointer, -1 until it is used; and who of this rank may move it. */
+    /* The file that keeps the shared pointer, -1 until it is used; whether this rank may have made it; and who of this rank may move it. */
     char *shared_path;
-    int shared;
+    int shared, uses_shared;
     pthread_mutex_t sharing;
     /* Who of this rank moves bytes in atomic mode. */
     pthread_mutex_t excluding;
@@ -98,6 +98,8 @@ int error_of_errno(const char *what);
 int failed(struct file *file, int code);
 /* The first failure of any task, for all of them. */
 int agreed(struct file *file, int code);
+/* The same, and whether it is so on any of them. */
+int agreed_with(struct file *file, int code, int *any);
 
 /* types.c */
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown);
@@ -145,9 +147,11 @@ int transfer_start(struct file *file, enum direction direction, int64_t at, void
 int request_of(struct pending *pending, MPI_Request *request);
 void finish_all(struct file *file);
 
-/* shared.c: the shared pointer, in bytes of the view's stream; fetched, and moved on by `bytes`. */
+/* shared.c: the shared pointer, in bytes of the view's stream; fetched, and moved on by `bytes`. Where no rank uses it, it is at 0 and has
+ * no file: only what all ranks know of each other says that (`agreed_with`). */
 int shared_fetch_add(struct file *file, int64_t bytes, int64_t *at);
 int shared_set(struct file *file, int64_t at);
+int uses_shared(const struct file *file);
 int ordered_at(struct file *file, int64_t bytes, int64_t *at);
 
 /* together.c: `agree_on_way` is of all ranks, `wanted` -1 where a rank gives no hint. */

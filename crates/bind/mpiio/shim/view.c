@@ -121,10 +121,11 @@ DEFINE(set_view, MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, M
     if (!file) return REAL(set_view)(handle, displacement, etype, filetype, representation, info);
     enum data_representation wanted = NATIVE;
     finish_all(file);
-    /* Before the pointer is set back, everybody has looked at it. */
-    int code = agreed(file, checked(file, &displacement, etype, filetype, representation, &wanted));
+    int code = checked(file, &displacement, etype, filetype, representation, &wanted), is_shared = uses_shared(file);
+    /* Before the pointer is set back, everybody has looked at it; one that nobody uses is at 0. */
+    code = agreed_with(file, code, &is_shared);
     if (code == MPI_SUCCESS) code = set_view(file, displacement, etype, filetype, wanted);
-    if (code == MPI_SUCCESS && file->rank == 0) code = shared_set(file, 0);
+    if (code == MPI_SUCCESS && is_shared && file->rank == 0) code = shared_set(file, 0);
     take_hints(file, info, NULL);
     return failed(file, agreed(file, code));
 }

@@ -111,6 +111,24 @@ fn a_new_file_has_the_permissions_of_the_hint_where_it_is_a_mode() {
     mpi::need_one(ran);
 }
 
+/// Two ranks set 1000 views; who asked a server at each would have made as many calls.
+#[test]
+fn a_view_is_set_without_asking_a_server_and_sets_a_pointer_back_that_any_rank_used() {
+    let _alone = mpi::alone();
+    let cluster = Cluster::start(4);
+    let mut ran = 0;
+    for mpi in MPIS.iter().filter_map(Mpi::find) {
+        let before = (cluster.calls_of_mds(), cluster.calls());
+        let said = mpi.run(&cluster, "calls", 2, &["views", &format!("braid:/views-{}", mpi.name)]);
+        assert_eq!(said, "views ok\n", "{}", mpi.name);
+        let of_mds = cluster.calls_of_mds() - before.0;
+        let of_iods: u64 = cluster.calls().iter().zip(before.1).map(|(now, before)| now - before).sum();
+        assert!(of_mds < 500 && of_iods < 500, "{}: {of_mds} of the metadata server, {of_iods} of daemons", mpi.name);
+        ran += 1;
+    }
+    mpi::need_one(ran);
+}
+
 #[test]
 fn files_of_others_go_to_the_mpis_own() {
     run("others");

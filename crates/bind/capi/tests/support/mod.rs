@@ -77,6 +77,13 @@ impl Cluster {
         self.iods.iter().map(calls).collect()
     }
 
+    /// Calls that the metadata server was asked, of anybody.
+    pub fn calls_of_mds(&self) -> u64 {
+        let page = self.mds.core().prometheus();
+        let line = page.lines().find_map(|line| line.strip_prefix("braid_mds_calls_total "));
+        line.unwrap_or_else(|| panic!("no count of calls: {page}")).trim().parse().unwrap()
+    }
+
     /// Collective requests that the I/O daemons took up, and how often tasks joined them.
     pub fn collectives(&self) -> (u64, u64) {
         use std::sync::atomic::Ordering::Relaxed;

@@ -552,6 +552,24 @@ static void shared(void) {
     OK(MPI_File_close(&file));
 }
 
+/* The pointer that only the last rank used is set back for all; then as many views as the caller counts calls of servers against. */
+static void views(void) {
+    enum { VIEWS = 1000 };
+    MPI_File file = fresh();
+    MPI_Offset at;
+    int value = 7;
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    if (rank == size - 1) OK(MPI_File_write_shared(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(MPI_File_set_view(file, 4, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_get_position_shared(file, &at));
+    SAME(at, 0);
+    OK(MPI_File_close(&file));
+    file = fresh();
+    for (int n = 0; n < VIEWS; n++) OK(MPI_File_set_view(file, n, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    OK(MPI_File_close(&file));
+}
+
 static void ordered(void) {
     MPI_File file = fresh();
     for (int round = 0; round < 20; round++) {
@@ -878,7 +896,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } tests[] = {{"opening", opening},   {"sizes", sizes},       {"positions", positions}, {"twice", twice}, {"memory", memory},
                  {"header_and_array", header_and_array},
-                 {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"ordered", ordered},
+                 {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"views", views}, {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
                  {"together", together}, {"permissions", permissions}};
