@@ -8,13 +8,15 @@ enum {
     SMALL_BYTES = 128 << 10,
     /* A call costs as much as this many bytes more than it moves: so calls of unlike sizes can be compared. */
     CALL_BYTES = 64 << 10,
-    /* Calls of the way that is found slower, in a turn: two, where one is so short that a moment's load is all of it. */
+    /* Calls of the way that is found slower, in a turn: two, where one is so short that a moment's load is all of it, and the ways are close. */
     PROBE_CALLS = 2,
     LONG_BYTES = 512 << 10,
     /* Calls of the favoured way in a turn: at first, and at most. */
     FAVOURS_FIRST = 4,
     FAVOURS_LEAST = 16,
-    FAVOURS_MOST = 512,
+    FAVOURS_MOST = 4096,
+    /* So much slower is clear: one call shows it, and a turn grows to four times as many. */
+    CLEARLY = 2,
     /* What the slower way may cost more is a LOSSth of a turn. */
     LOSS = 50,
     /* So many calls in a row of another size end a turn. */
@@ -95,17 +97,21 @@ static int64_t favours_most(int64_t faster, int64_t slower, int64_t probe) {
     return most < FAVOURS_LEAST ? FAVOURS_LEAST : most > FAVOURS_MOST ? FAVOURS_MOST : most;
 }
 
-/* Which way is favoured in the turn that begins, and with how many calls: twice as many each time that it is the same again. */
-static void favour(struct of_size *size, int64_t bytes, int64_t probe) {
+/* Which way is favoured in the turn that begins, and with how many calls: more each time that it is the same again. */
+static void favour(struct rule *rule, struct of_size *size, int64_t bytes) {
     int64_t alone = usual_cost(size, ALONE), together = usual_cost(size, TOGETHER);
+    rule->probe = bytes < LONG_BYTES ? PROBE_CALLS : 1;
     if (alone == 0 || together == 0) {
         size->favoured = bytes < SMALL_BYTES ? ALONE : TOGETHER;
         size->favours = FAVOURS_FIRST;
         return;
     }
     enum who faster = alone <= together ? ALONE : TOGETHER;
-    int64_t favours = faster == size->favoured ? size->favours * 2 : size->favours / 4;
-    int64_t most = faster == ALONE ? favours_most(alone, together, probe) : favours_most(together, alone, probe);
+    int64_t cost = faster == ALONE ? alone : together, other = faster == ALONE ? together : alone;
+    int is_clear = other / CLEARLY >= cost;
+    if (is_clear) rule->probe = 1;
+    int64_t favours = faster == size->favoured ? size->favours * (is_clear ? 4 : 2) : size->favours / 4;
+    int64_t most = favours_most(cost, other, rule->probe);
     size->favoured = faster;
     size->favours = favours < FAVOURS_FIRST ? FAVOURS_FIRST : favours > most ? most : favours;
 }
@@ -113,9 +119,8 @@ static void favour(struct of_size *size, int64_t bytes, int64_t probe) {
 static void begin_turn(struct rule *rule, int64_t bytes) {
     rule->size = size_of(bytes);
     rule->strange = 0;
-    rule->probe = bytes < LONG_BYTES ? PROBE_CALLS : 1;
     struct of_size *size = &rule->sizes[rule->size];
-    favour(size, bytes, rule->probe);
+    favour(rule, size, bytes);
     rule->left[size->favoured] = size->favours;
     rule->left[!size->favoured] = rule->probe;
     memset(rule->mine, 0, sizeof rule->mine);

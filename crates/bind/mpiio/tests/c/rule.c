@@ -125,6 +125,11 @@ static void probes(void) {
         IS(made.by[ALONE] >= 15 && made.by[TOGETHER] >= 15);
         IS(made.nanoseconds * 100 <= best(&USUAL, bytes, 10000) * 103);
     }
+    /* Also where it is very slow: more ranks that poll than processors. */
+    static const struct world CROWDED = {.each = {50000, 1500000}, .move = {20000, 20000}};
+    begin();
+    calls(&CROWDED, 4096, 4000);
+    IS(calls(&CROWDED, 4096, 20000).nanoseconds * 100 <= best(&CROWDED, 4096, 20000) * 103);
 }
 
 static void sizes(void) {
