@@ -7,7 +7,9 @@ fn run(test: &str) {
     let (here, scratch) = (Path::new(env!("CARGO_MANIFEST_DIR")), tempfile::tempdir().unwrap());
     let program = scratch.path().join("rule");
     let mut compile = Command::new("cc");
-    compile.args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-o"]).arg(&program);
+    compile
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=undefined", "-o"])
+        .arg(&program);
     compile.args(["-fno-sanitize-recover=all"]).args(["tests/c/rule.c", "shim/rule.c"].map(|source| here.join(source)));
     assert!(compile.status().unwrap().success());
     let output = Command::new(program).arg(test).output().unwrap();
