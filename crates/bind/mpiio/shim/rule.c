@@ -53,15 +53,15 @@ void rule_spend(struct rule *rule, enum who who, int64_t bytes, int64_t nanoseco
     mine->nanoseconds += nanoseconds;
 }
 
-/* What all ranks' calls of a way took together. Alone it is what the slowest took. Together all are done when the last is, and who came
- * first has waited for who came last, which the program may have to do anyway: the last has waited least. */
+/* What all ranks' calls of a way took: as long as the slowest's. A rank that waits for others in an exchange counts, since it waits for those
+ * whom the exchange has kept from a processor: the least of all ranks hides that. */
 static struct spent of_all(const struct told *all, int ranks, enum who who) {
     struct spent sum = all[0].spent[who];
     for (int rank = 1; rank < ranks; rank++) {
         struct spent spent = all[rank].spent[who];
         sum.calls += spent.calls;
         sum.bytes += spent.bytes;
-        if ((spent.nanoseconds < sum.nanoseconds) == (who == TOGETHER)) sum.nanoseconds = spent.nanoseconds;
+        if (spent.nanoseconds > sum.nanoseconds) sum.nanoseconds = spent.nanoseconds;
     }
     return sum;
 }
@@ -92,10 +92,13 @@ static int64_t usual_cost(const struct of_size *size, enum who who) {
 }
 
 /* Invariant 3; where both cost the same a probe costs nothing, and turns stay short. */
-static int64_t favours_most(int64_t faster, int64_t slower, int64_t probe) {
-    int64_t most = (slower - faster) / (faster / (LOSS * probe) + 1);
+static int64_t favours_most(int64_t faster, int64_t slower, int64_t calls) {
+    int64_t most = (slower - faster) / (faster / (LOSS * calls) + 1);
     return most < FAVOURS_LEAST ? FAVOURS_LEAST : most > FAVOURS_MOST ? FAVOURS_MOST : most;
 }
+
+/* Ranks that went alone have drifted apart, and wait for each other in the first call together, which is not measured. */
+static int64_t calls_of_probe(const struct rule *rule, enum who who) { return rule->probe + (who == TOGETHER); }
 
 /* Which way is favoured in the turn that begins, and with how many calls: more each time that it is the same again. */
 static void favour(struct rule *rule, struct of_size *size, int64_t bytes) {
@@ -111,7 +114,7 @@ static void favour(struct rule *rule, struct of_size *size, int64_t bytes) {
     int is_clear = other / CLEARLY >= cost;
     if (is_clear) rule->probe = 1;
     int64_t favours = faster == size->favoured ? size->favours * (is_clear ? 4 : 2) : size->favours / 4;
-    int64_t most = favours_most(cost, other, rule->probe);
+    int64_t most = favours_most(cost, other, calls_of_probe(rule, !faster));
     size->favoured = faster;
     size->favours = favours < FAVOURS_FIRST ? FAVOURS_FIRST : favours > most ? most : favours;
 }
@@ -122,7 +125,7 @@ static void begin_turn(struct rule *rule, int64_t bytes) {
     struct of_size *size = &rule->sizes[rule->size];
     favour(rule, size, bytes);
     rule->left[size->favoured] = size->favours;
-    rule->left[!size->favoured] = rule->probe;
+    rule->left[!size->favoured] = calls_of_probe(rule, !size->favoured);
     memset(rule->mine, 0, sizeof rule->mine);
 }
 

@@ -48,7 +48,7 @@ fn a_stall_now_and_then_changes_nothing() {
 }
 
 #[test]
-fn a_rank_that_comes_late_is_not_what_meeting_costs() {
+fn a_rank_that_fell_behind_while_each_went_alone_is_not_what_meeting_costs() {
     run("waiting");
 }
 
