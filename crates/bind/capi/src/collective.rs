@@ -15,6 +15,7 @@ use crate::{
     border::{
         Failure, Outcome, call,
         pointers::{array, memory, position, text},
+        table,
     },
     file::{readable, writable},
     group::{braid_group, of},
@@ -30,7 +31,7 @@ pub const BRAID_COLLECTIVE_INDEPENDENT: c_int = 2;
 /// Added to one of these: a write in which tasks overlap is EINVAL. Without it the bytes of the highest rank are in the file after it.
 pub const BRAID_COLLECTIVE_NO_OVERLAP: c_int = 16;
 
-/// How long a task that refuses waits for the others to hear of it.
+/// How long a task that refuses, or asks, waits for the others.
 const REFUSAL_TIME: Duration = Duration::from_secs(60);
 
 /// As braid_pread, all tasks of the group together, each through its own view of the file; a task without bytes calls it with 0 bytes.
@@ -77,6 +78,19 @@ pub unsafe extern "C" fn braid_pwrite_all(
         };
         let (open, buffer, at, options) = ready().inspect_err(|failure| refuse(group, failure))?;
         Ok(open.file().write_all_vectored_at(group, &[buffer], at, &options)? as ssize_t)
+    })
+}
+
+/// Whether two tasks of the group see the same byte of the file in bytes bytes from a position of their views: 1 or 0, the same in all tasks,
+/// which all call it; or -1. Moves nothing, asks no daemon, and takes time for the pieces of all tasks.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn braid_overlap_all(file: c_int, group: *const braid_group, bytes: usize, at: i64) -> c_int {
+    call(|| {
+        // SAFETY: as above.
+        let group = unsafe { of(group) }?;
+        let ready = || Ok((table::file(file)?, position(at, "position")?));
+        let (open, at) = ready().inspect_err(|failure| refuse(group, failure))?;
+        Ok(open.file().overlap_all(group, at, bytes as u64, REFUSAL_TIME)?.into())
     })
 }
 

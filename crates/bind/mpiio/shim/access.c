@@ -3,18 +3,16 @@
  *   where      explicit offset | individual pointer | shared pointer | in the order of ranks
  *   how        blocking | nonblocking | split in two
  *
- * A collective call that blocks, or is split, is one of all ranks where the daemons do that faster (together.c); else each rank's independent
+ * A collective call that blocks, or is split, is one of all ranks where that is the faster way (together.c); else each rank's independent
  * one: what it sees of the file goes to each I/O daemon in one request. A nonblocking call goes on while the program computes
  * (background.c), each rank's by itself: it never waits for other ranks. */
 #include "shim.h"
 
 enum where { EXPLICIT, INDIVIDUAL, SHARED, ORDERED };
 
-enum who { ALONE, TOGETHER };
-
 struct access {
     enum direction direction;
-    enum who who;
+    enum who who; /* TOGETHER: a collective call, whichever way it is made then */
     enum where where;
     MPI_Offset offset;
     void *buffer;
@@ -26,6 +24,18 @@ static int refused(struct file *file, enum where where) {
     if (file->amode & MPI_MODE_SEQUENTIAL && where <= INDIVIDUAL)
         return error_of(MPI_ERR_UNSUPPORTED_OPERATION, file->path, "opened as a sequence: only the shared pointer may be used");
     return MPI_SUCCESS;
+}
+
+/* A collective call that blocks, or is split: made together, or each rank's own. A rank that has failed takes part in the former, and in
+ * finding out which of them it is. */
+static int collective(struct file *file, const struct access *access, int code, int64_t at, int64_t bytes, int64_t *moved) {
+    enum direction direction = access->direction;
+    enum who who = who_calls(file, direction, bytes);
+    int64_t begun = nanoseconds();
+    if (who == TOGETHER) code = transfer_together(file, direction, code, at, access->buffer, access->count, access->type, moved);
+    else if (code == MPI_SUCCESS) code = transfer(file, direction, at, access->buffer, access->count, access->type, moved);
+    learn_from(file, direction, who, bytes, nanoseconds() - begun);
+    return code;
 }
 
 /* Does it, or starts it where `started` is given: then the pointer moves by what was asked for, since nobody knows yet what comes
@@ -53,8 +63,7 @@ static int done(struct file *file, struct access access, struct pending **starte
         break;
     }
     }
-    if (access.who == TOGETHER && goes_together(file, access.direction))
-        code = transfer_together(file, access.direction, code, at, access.buffer, access.count, access.type, moved);
+    if (access.who == TOGETHER) code = collective(file, &access, code, at, bytes, moved);
     else if (code == MPI_SUCCESS && started)
         code = transfer_start(file, access.direction, at, access.buffer, access.count, access.type, started);
     else if (code == MPI_SUCCESS) code = transfer(file, access.direction, at, access.buffer, access.count, access.type, moved);
@@ -83,7 +92,7 @@ static int nonblocking(struct file *file, struct access access, MPI_Request *req
 static int begin(struct file *file, struct access access, enum split split) {
     if (file->split != NO_SPLIT) {
         int code = error_of(MPI_ERR_OTHER, file->path, "a split collective call is not ended");
-        if (access.who == TOGETHER && goes_together(file, access.direction)) refuse_together(file, code);
+        if (access.who == TOGETHER && who_calls(file, access.direction, 0) == TOGETHER) refuse_together(file, code);
         return failed(file, code);
     }
     int code = done(file, access, NULL, &file->split_bytes);

@@ -58,6 +58,7 @@ DEFINE(set_atomicity, MPI_File handle, int flag) {
     MPI_Allreduce(&flag, &all, 1, MPI_INT, MPI_LAND, file->comm);
     if (any != all) return failed(file, error_of(MPI_ERR_NOT_SAME, file->path, "the ranks want different atomicity"));
     file->atomic = flag;
+    forget_costs(file);
     return MPI_SUCCESS;
 }
 

@@ -11,6 +11,8 @@
 #ifndef BRAID_MPIIO_SHIM_H
 #define BRAID_MPIIO_SHIM_H
 
+#include "rule.h"
+
 #include <braid.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -32,12 +34,17 @@ enum split { NO_SPLIT, READ_AT_ALL, WRITE_AT_ALL, READ_ALL, WRITE_ALL, READ_ORDE
 enum way { BY_RULE, BY_SERVER, BY_LIST };
 
 /* What a file type shows: a view, or the list of a type that shows a byte twice, or nothing; how long its pieces are on average, and
- * how many entries its lists have; and of what lies at most one copy can be shown, how many bytes that is, else the most. */
+ * how many entries its lists have; and of what lies at most one copy can be shown, how many bytes that is, else the most. Where in the file the
+ * first copy of a view begins, how far apart copies are, and how many bytes each shows. */
 struct shown {
     struct braid_view *view;
     struct listed *listed;
     int64_t piece_bytes, entries, once;
+    int64_t first, extent, bytes;
 };
+
+/* Whether ranks can write the same byte through their views: nobody has looked, no, perhaps. */
+enum overlap { NOT_LOOKED_AT, APART, PERHAPS };
 
 /* An open file. */
 struct file {
@@ -68,7 +75,13 @@ struct file {
     /* What the ranks agree on for collective calls, and the group in which they meet. */
     enum way way;
     int pieces_are_short, lists_are_long;
+    enum overlap overlap;
+    /* Every view begins at or before it: from there on each copy of one is like the one before. */
+    int64_t all_begun;
     struct braid_group *group;
+    /* Of `auto`: what is known of reads and writes; in a call that is made together, whose rule hears of it, and what this rank asks for. */
+    struct rule rules[2], *hears;
+    int64_t asked;
     /* Whether this rank wrote since it last synced. */
     int dirty;
     /* Whether nonblocking calls are over when they are started; and who holds the file's memory: itself while it is open, requests. */
@@ -123,9 +136,10 @@ struct staged {
     int64_t bytes;
 };
 
+enum direction { READING, WRITING };
+
 /* transfer.c: `at` in bytes of the view's stream; `moved` gets bytes. No error handler is called. `transfer_together` is of all ranks:
  * also one that has failed, whose `code` says so, calls it. */
-enum direction { READING, WRITING };
 int transfer(struct file *file, enum direction direction, int64_t at, void *buffer, MPI_Count count, MPI_Datatype type,
              int64_t *moved);
 int transfer_together(struct file *file, enum direction direction, int code, int64_t at, void *buffer, MPI_Count count,
@@ -154,11 +168,15 @@ int shared_set(struct file *file, int64_t at);
 int uses_shared(const struct file *file);
 int ordered_at(struct file *file, int64_t bytes, int64_t *at);
 
-/* together.c: `agree_on_way` is of all ranks, `wanted` -1 where a rank gives no hint. */
+/* together.c: `agree_on_way` is of all ranks, `wanted` -1 where a rank gives no hint. `who_calls` once for each collective call, on all
+ * ranks; then, unless it fails before, what it took. */
 void agree_on_way(struct file *file, int wanted);
+void forget_costs(struct file *file);
 int way_of(const char *name);
 const char *name_of_way(enum way way);
-int goes_together(const struct file *file, enum direction direction);
+enum who who_calls(struct file *file, enum direction direction, int64_t bytes);
+int64_t nanoseconds(void);
+void learn_from(struct file *file, enum direction direction, enum who who, int64_t bytes, int64_t nanoseconds);
 int all_gather(void *file, const void *mine, size_t bytes, void *all);
 int move_together(struct file *file, enum direction direction, int64_t at, char *memory, int64_t bytes, int64_t *moved);
 void refuse_together(struct file *file, int code);

@@ -328,7 +328,7 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown) {
     struct shape shape = {0};
     MPI_Count first, extent;
-    *shown = (struct shown){NULL, NULL, INT64_MAX, 0, INT64_MAX};
+    *shown = (struct shown){.piece_bytes = INT64_MAX, .once = INT64_MAX};
     int code = shape_of(filetype, &shape);
     if (code != MPI_SUCCESS) return code;
     MPI_Type_get_extent_x(filetype, &first, &extent);
@@ -351,6 +351,9 @@ int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct sho
         /* Copies that follow each other without a gap are one piece. */
         if (shape.pattern || shape.bytes != extent) shown->piece_bytes = shape.bytes / runs_of(&shape);
         shown->entries = shape.listed;
+        shown->first = begin;
+        shown->extent = extent;
+        shown->bytes = shape.bytes;
     }
     drop(&shape);
     return code;

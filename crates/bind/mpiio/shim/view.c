@@ -50,7 +50,8 @@ int64_t bytes_below(const struct file *file, int64_t offset) {
 static int shown_of(struct file *file, MPI_Offset displacement, MPI_Datatype filetype, struct shown *shown) {
     int code = view_of(displacement, filetype, 0, shown);
     if (code != MPI_SUCCESS && file->amode & MPI_MODE_RDONLY) {
-        *shown = (struct shown){NULL, NULL, INT64_MAX, INT32_MAX, INT64_MAX}; /* too many entries for a call of all ranks */
+        /* Too many entries for a call of all ranks. */
+        *shown = (struct shown){.piece_bytes = INT64_MAX, .entries = INT32_MAX, .once = INT64_MAX};
         if (listed_of(displacement, filetype, &shown->listed) == MPI_SUCCESS) return MPI_SUCCESS;
     }
     /* Programs set types whose bounds are less than what they span (PnetCDF does), and never go past the first copy. */

@@ -80,6 +80,35 @@ fn the_environment_says_who_carries_collective_calls_out_where_no_hint_does() {
     run_with("info", Some("nonsense"));
 }
 
+/// The function's 60 writes and 60 reads with 2 ranks, and how often a rank joined the others at the daemon that has their bytes, of each MPI.
+fn joins_of(test: &str) -> Vec<u64> {
+    let _alone = mpi::alone();
+    let cluster = Cluster::start(1);
+    let of_mpi = |mpi: &Mpi| {
+        let before = cluster.collectives().1;
+        let said = mpi.run(&cluster, "calls", 2, &[test, &format!("braid:/{test}-{}", mpi.name)]);
+        assert_eq!(said, format!("{test} ok\n"), "{}", mpi.name);
+        cluster.collectives().1 - before
+    };
+    let joins: Vec<u64> = MPIS.iter().filter_map(Mpi::find).map(of_mpi).collect();
+    mpi::need_one(joins.len());
+    joins
+}
+
+#[test]
+fn short_pieces_that_no_two_ranks_share_go_both_ways() {
+    for joins in joins_of("short_apart") {
+        assert!((2..2 * 120 - 8).contains(&joins), "{joins} joins");
+    }
+}
+
+#[test]
+fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_stay() {
+    for joins in joins_of("short_overlapping") {
+        assert!((2 * 61..2 * 120 - 4).contains(&joins), "{joins} joins: 60 writes, and not all reads");
+    }
+}
+
 #[test]
 fn threads_of_a_rank_get_records_of_their_own_by_one_shared_pointer() {
     run_of("threads", "shared", None);

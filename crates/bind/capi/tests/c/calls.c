@@ -605,6 +605,10 @@ static void *one_task(void *argument) {
     FAILS(braid_pwrite_all(whole, group, out, EACH, TASKS * EACH, server | BRAID_COLLECTIVE_NO_OVERLAP), EINVAL);
     SAME(braid_pread(whole, in, 1, TASKS * EACH), 1);
     SAME(in[0], TASKS);
+    SAME(braid_overlap_all(f, group, EACH, 0), 0);
+    SAME(braid_overlap_all(f, group, EACH, rank == 2 ? PIECE : 0), 0);
+    SAME(braid_overlap_all(whole, group, EACH, rank * EACH - (rank == 2)), 1);
+    FAILS(braid_overlap_all(rank == 2 ? 77 : f, group, EACH, 0), rank == 2 ? EBADF : EINVAL);
     /* Lists: more than fits the first round. */
     struct braid_extent extents[EACH / 40];
     for (int n = 0; n < EACH / 40; n++) extents[n] = (struct braid_extent){n * 160 + rank * 40 + n % 3, 30};

@@ -890,6 +890,41 @@ static void large(void) {
 static void large(void) {}
 #endif
 
+/* 60 small writes and reads of short pieces, which each rank sees `apart` ints after the one before: with fewer than 8 both write some bytes. */
+static void short_calls(int apart) {
+    enum { CALLS = 60, PIECES = 100, EACH = 8, INTS = PIECES * EACH };
+    int out[INTS], in[INTS], other[INTS];
+    MPI_Datatype pieces, filetype;
+    MPI_Status status;
+    MPI_File file;
+    OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file));
+    OK(MPI_Type_vector(PIECES, EACH, EACH * size, MPI_INT, &pieces));
+    OK(MPI_Type_create_resized(pieces, 0, INTS * size * 4, &filetype));
+    OK(MPI_Type_commit(&filetype));
+    OK(MPI_File_set_view(file, rank * apart * 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
+    for (int call = 0; call < CALLS; call++) {
+        for (int i = 0; i < INTS; i++) {
+            out[i] = rank * INTS + i + call;
+            other[i] = (rank + 1) * INTS + i + call;
+        }
+        OK(MPI_File_write_at_all(file, call * INTS, out, INTS, MPI_INT, &status));
+        MPI_Barrier(MPI_COMM_WORLD);
+        OK(MPI_File_read_at_all(file, call * INTS, in, INTS, MPI_INT, &status));
+        SAME(ints(&status), INTS);
+        /* Where the next rank writes, too, its bytes are there. */
+        for (int i = 0; i < INTS; i++) {
+            int is_others = rank + 1 < size && i % EACH >= apart;
+            SAME(in[i], is_others ? other[i - apart] : out[i]);
+        }
+    }
+    OK(MPI_Type_free(&pieces));
+    OK(MPI_Type_free(&filetype));
+    OK(MPI_File_close(&file));
+}
+
+static void short_apart(void) { short_calls(8); }
+static void short_overlapping(void) { short_calls(4); }
+
 int main(int argc, char **argv) {
     static const struct {
         const char *name;
@@ -899,7 +934,7 @@ int main(int argc, char **argv) {
                  {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"views", views}, {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
-                 {"together", together}, {"permissions", permissions}};
+                 {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping}, {"permissions", permissions}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

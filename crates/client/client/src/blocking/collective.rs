@@ -9,7 +9,7 @@ use braid_net::Blocking;
 
 use super::{File, block_on};
 use crate::{
-    engine::{Collective, CollectiveOptions, Next, announce_refusal, refused_by},
+    engine::{Collective, CollectiveOptions, Next, announce_part, announce_refusal, parts_overlap, refused_by},
     error::{Error, Result},
     group::Group,
 };
@@ -86,6 +86,15 @@ impl File {
     ) -> Result<usize> {
         let begun = block_on(self.file.write_all_at(group.rank(), &self.view, position, buffers, options));
         self.meet(group, begun)
+    }
+
+    /// Whether two tasks of the group see the same byte of the file in `bytes` bytes from a position of their views; all tasks of the group
+    /// call it together. It moves nothing and asks no daemon: it takes time for the pieces of all tasks.
+    ///
+    /// # Errors
+    /// The tasks did not meet, or one has refused ([`refuse_all`]).
+    pub fn overlap_all(&self, group: &dyn Group, position: u64, bytes: u64, time_max: Duration) -> Result<bool> {
+        parts_overlap(&group.all_gather(&announce_part(self.view.request(position, bytes)), time_max)?)
     }
 
     /// Goes through the steps with the other tasks.

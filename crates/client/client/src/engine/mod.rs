@@ -75,7 +75,7 @@ use braid_types::{FileIndex, IodId, Status};
 use braid_wire::message::types::{At, Identity};
 
 pub use collective::{Collective, CollectiveMode, CollectiveOptions, Next, Overlap};
-pub(crate) use collective::{announce_refusal, refused_by};
+pub(crate) use collective::{announce_part, announce_refusal, parts_overlap, refused_by};
 pub use directory::Listing;
 pub use handles::Run;
 pub use list::{ReadPiece, WritePiece};

@@ -1,13 +1,13 @@
 //! Which tasks go together, and how: from what all have announced, the same in every task.
 
-use braid_layout::{Distribution, Layout, PartSet, Request, Swept};
+use braid_layout::Request;
 use braid_types::{
-    IodId, SessionId, Status,
-    limits::{COLLECTIVE_TASKS_MAX, FILE_BYTES_MAX, FRAME_BODY_BYTES_MAX},
+    SessionId, Status,
+    limits::{COLLECTIVE_TASKS_MAX, FRAME_BODY_BYTES_MAX},
 };
 use braid_wire::{Wire, message::collective::TaskFamily};
 
-use super::{CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome};
+use super::{CollectiveMode, Overlap, announcement::Announcement, outcome::Outcome, overlap::overlap};
 use crate::{
     engine::FileView,
     error::{Error, Result},
@@ -192,20 +192,6 @@ pub(super) fn sessions(circle: &Circle, all: &[Announcement]) -> Vec<(SessionId,
         }
     }
     sessions
-}
-
-/// Whether a byte of the file is wanted by two of these tasks.
-fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
-    let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
-    let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
-    let mut sweep = whole.sweep(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;
-    loop {
-        match sweep.next_within(u64::MAX, &mut usize::MAX.clone()) {
-            Swept::End => return Ok(sweep.take_overlaps()),
-            _ if sweep.take_overlaps() => return Ok(true),
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@
 mod announcement;
 mod decide;
 mod outcome;
+mod overlap;
 mod refusal;
 mod run;
 
@@ -36,6 +37,7 @@ use self::{
 use super::{FileView, OpenFile, transfer::Stop};
 use crate::error::{Error, Result};
 
+pub(crate) use overlap::{announce_part, parts_overlap};
 pub(crate) use refusal::{announce_refusal, refused_by};
 
 /// What the tasks wait for each other, in a call's times: each of them may first use its own up.

@@ -1,0 +1,67 @@
+//! Whether two tasks want the same byte of the file.
+
+use braid_layout::{Distribution, Layout, PartSet, Request, Swept};
+use braid_types::{FileIndex, IodId, limits::FILE_BYTES_MAX};
+
+use super::{
+    CollectiveOptions,
+    announcement::Announcement,
+    outcome::{Outcome, first_failure},
+};
+use crate::error::Result;
+
+/// What a task gives that only asks.
+pub(crate) fn announce_part(request: Request) -> Vec<u8> {
+    let part = Announcement {
+        verdict: Outcome::done(0),
+        id: [0; 16],
+        file: FileIndex(0),
+        session: 0,
+        is_write: false,
+        options: CollectiveOptions::default(),
+        request,
+    };
+    part.to_bytes()
+}
+
+/// The answer, with what all gave, by rank.
+///
+/// # Errors
+/// That of the lowest rank that has refused.
+pub(crate) fn parts_overlap(all: &[Vec<u8>]) -> Result<bool> {
+    let all = all.iter().map(|bytes| Announcement::from_bytes(bytes)).collect::<Result<Vec<_>>>()?;
+    first_failure(all.iter().map(|task| &task.verdict))?;
+    overlap(all.iter())
+}
+
+/// Whether a byte of the file is wanted by two of these tasks.
+pub(super) fn overlap<'t>(tasks: impl Iterator<Item = &'t Announcement>) -> Result<bool> {
+    let requests: Vec<Request> = tasks.map(|task| task.request.clone()).collect();
+    let whole = Layout::one(Distribution::Single, [IodId(1)]).map()?;
+    let mut sweep = whole.sweep(&requests, &PartSet::first(1), FILE_BYTES_MAX)?;
+    loop {
+        match sweep.next_within(u64::MAX, &mut usize::MAX.clone()) {
+            Swept::End => return Ok(sweep.take_overlaps()),
+            _ if sweep.take_overlaps() => return Ok(true),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_layout::View;
+    use braid_types::Status;
+
+    use super::{super::announce_refusal, *};
+    use crate::error::Error;
+
+    #[test]
+    fn parts_overlap_where_two_tasks_want_one_byte_and_a_refusal_is_everybodys() {
+        let part = |offset: u64| announce_part(Request { view: View::strided(offset, 8, 24), start: 0, bytes: 800 });
+        assert!(!parts_overlap(&[part(0), part(16), part(8)]).unwrap());
+        assert!(parts_overlap(&[part(0), part(16), part(15)]).unwrap());
+        let refusal = announce_refusal(&Error::new(Status::PermissionDenied, "not I"));
+        assert_eq!(parts_overlap(&[part(0), refusal]).unwrap_err().status(), Status::PermissionDenied);
+    }
+}
