@@ -1,7 +1,7 @@
 //! Tasks that share one file, and read and write it together: each has 4 KiB of every 16 KiB. Times each way.
 //!
 //! ```sh
-//! cargo run --release -p braid-client --example collective -- MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS] [MODE] [read]
+//! cargo run --release -p braid-client --example collective -- MDS_ADDRESS KEY_FILE [MIB] [PIECE_BYTES] [TASKS] [ROUNDS] [MODE] [read|write]
 //! ```
 //!
 //! The tasks are threads here, each with a session of its own, and meet in memory; processes meet over whatever they have (MPI, sockets): all
@@ -61,7 +61,9 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let group: Vec<Task<'_>> =
         (0..tasks as usize).map(|rank| Task { rank, given: &given, all_are_there: &all_are_there }).collect();
     let modes = [CollectiveMode::Independent, CollectiveMode::Server, CollectiveMode::Auto];
-    let (only, writes) = (arguments.get(6), arguments.get(7).is_none());
+    let only = arguments.get(6);
+    let does = |what| arguments.get(7).is_none_or(|only| only == what);
+    let (reads, writes) = (does("read"), does("write"));
     for round in 0..rounds {
         for mode in modes.into_iter().filter(|mode| only.is_none_or(|only| format!("{mode:?}") == *only)) {
             let options = CollectiveOptions { mode, ..CollectiveOptions::default() };
@@ -72,6 +74,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
                 file.write_all_vectored_at(task, &[IoSlice::new(buffer)], 0, &options)
             });
             let read = timed(&group, &files, &mut buffers, |task, file, buffer| {
+                let buffer = if reads { &mut buffer[..] } else { &mut [] };
                 buffer.fill(0xff);
                 file.read_all_vectored_at(task, &mut [IoSliceMut::new(buffer)], 0, &options)
             });
