@@ -508,7 +508,10 @@ ssize_t braid_pwrite_all(int file,
  * Whether two tasks of the group see the same byte of the file in bytes bytes from a position of their views: 1 or 0, the same in all tasks,
  * which all call it; or -1. Moves nothing, asks no daemon, and takes time for the pieces of all tasks.
  */
-int braid_overlap_all(int file, const struct braid_group *group, size_t bytes, int64_t at);
+int braid_overlap_all(int file,
+                      const struct braid_group *group,
+                      size_t bytes,
+                      int64_t at);
 
 /**
  * Takes part in the collective call that the other tasks make, with a failure: for a task that cannot make it. It fails in all tasks

@@ -93,6 +93,10 @@ struct Lane {
     windows: LaneWindows,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all are the large one, and a box for each would be an allocation a daemon and call"
+)]
 enum LaneWindows {
     Unfolded(Windows),
     Listed(Listed),
