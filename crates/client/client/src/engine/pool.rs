@@ -9,6 +9,7 @@
 
 use std::{
     collections::HashSet,
+    net::SocketAddr,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -16,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use braid_net::{Driver, Endpoint};
+use braid_net::{Driver, Endpoint, TlsPolicy};
 use braid_types::{IodId, SessionId, Status, WriteVerifier};
 use braid_wire::{NodeKind, Role};
 
@@ -97,6 +98,18 @@ impl<D: Driver> Pool<D> {
     pub(crate) fn server(&self) -> String {
         let addresses = lock(&self.addresses);
         format!("I/O daemon {} at {}", self.iod, addresses.first().map_or("no address", String::as_str))
+    }
+
+    /// Whether its connections are not encrypted, wherever they go.
+    pub(crate) fn is_plain(&self, tls: TlsPolicy) -> bool {
+        let is_loopback = |address: &String| {
+            address.parse().is_ok_and(|address: SocketAddr| address.ip().to_canonical().is_loopback())
+        };
+        match tls {
+            TlsPolicy::Never => true,
+            TlsPolicy::Always => false,
+            TlsPolicy::UnlessLoopback => lock(&self.addresses).iter().all(is_loopback),
+        }
     }
 
     pub(crate) fn set_addresses(&self, addresses: &[String]) {

@@ -180,7 +180,7 @@ fn tasks_may_be_threads_of_one_client_more_than_its_pool_has_connections() {
         let data = pattern(100_000, u64::from(task.rank()));
         assert_eq!(file.write_all_at(task, &data, 0).unwrap(), data.len());
         let mut back = vec![0; data.len()];
-        assert_eq!(file.read_all_at(task, &mut back, 0).unwrap(), data.len());
+        assert_eq!(file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap(), data.len());
         assert!(back == data);
     });
     assert_eq!(cluster.counted().collectives, 4, "one of each kind at each daemon");

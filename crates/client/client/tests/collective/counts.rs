@@ -54,6 +54,13 @@ fn what_several_tasks_want_is_read_once_and_sent_to_each() {
     assert_eq!((read.collectives, read.store_bytes), (2, data.len() as u64));
 }
 
+/// What `call` costs.
+fn counted<R>(cluster: &Cluster, call: impl FnOnce() -> R) -> Counted {
+    let before = cluster.counted();
+    call();
+    cluster.counted() - before
+}
+
 #[test]
 fn small_holes_are_read_over_and_large_ones_are_not() {
     let cluster = Cluster::start(1);
@@ -70,7 +77,7 @@ fn small_holes_are_read_over_and_large_ones_are_not() {
         let before = cluster.counted();
         as_tasks(&files, |task, file| {
             let mut back = vec![0; (8 << 20) / stride as usize * 2048];
-            file.read_all_at(task, &mut back, 0).unwrap();
+            file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut back)], 0, &SERVER).unwrap();
             let from = task.rank() as usize * 2048;
             let model: Vec<u8> =
                 data.chunks(stride as usize).flat_map(|row| &row[from..from + 2048]).copied().collect();
@@ -79,6 +86,28 @@ fn small_holes_are_read_over_and_large_ones_are_not() {
         let read = cluster.counted() - before;
         assert!(calls.contains(&read.store_calls), "every {stride} bytes: {read:?}");
     }
+}
+
+#[test]
+fn short_pieces_are_read_by_each_task_itself_where_they_come_unencrypted_and_written_together() {
+    let cluster = Cluster::start(2);
+    let files: Vec<_> = (0..2)
+        .map(|rank| {
+            let view = View::strided(rank * 512, 512, 1024);
+            cluster.client().open("/short", &striped(65536, 2)).unwrap().with_view(view).unwrap()
+        })
+        .collect();
+    let data = pattern(1 << 20, 1);
+    let written =
+        counted(&cluster, || as_tasks(&files, |task, file| file.write_all_at(task, &data, 0).map(drop).unwrap()));
+    let read = counted(&cluster, || {
+        as_tasks(&files, |task, file| {
+            let mut back = vec![0; data.len()];
+            file.read_all_at(task, &mut back, 0).unwrap();
+            assert!(back == data);
+        });
+    });
+    assert_eq!((written.collectives, read.collectives), (2, 0));
 }
 
 #[test]

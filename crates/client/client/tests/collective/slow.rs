@@ -1,9 +1,12 @@
 //! Daemons behind a slow wire, and behind one that is cut: what moves is waited for, however long it takes, and what does not is given
 //! up in a call's time (I8).
 
-use std::time::{Duration, Instant};
+use std::{
+    io::IoSliceMut,
+    time::{Duration, Instant},
+};
 
-use braid_client::{Client, File, Status, View};
+use braid_client::{Client, CollectiveMode, CollectiveOptions, File, Overlap, Status, View};
 
 use super::{
     cluster::{Cluster, as_tasks, pattern, striped},
@@ -15,6 +18,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const SLOW_BYTES_PER_SECOND: u64 = 3 << 20;
 /// On each daemon: more than the slow wire passes on in a call's time.
 const EACH: usize = 32 << 20;
+const SERVER: CollectiveOptions = CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::HighestRank };
 /// Far beyond any bound.
 const LONG: Duration = Duration::from_secs(120);
 
@@ -65,7 +69,7 @@ fn a_collective_call_over_a_slow_wire_takes_as_long_as_it_moves() {
     let before = cluster.counted();
     as_tasks(&files, |task, file| {
         let mut buffer = vec![0; EACH];
-        assert_eq!(file.read_all_at(task, &mut buffer, 0).unwrap(), EACH);
+        assert_eq!(file.read_all_vectored_at(task, &mut [IoSliceMut::new(&mut buffer)], 0, &SERVER).unwrap(), EACH);
         let rank = braid_client::Group::rank(task) as usize;
         let mine: Vec<u8> = data.chunks(PIECE).skip(rank).step_by(2).flatten().copied().collect();
         assert!(buffer == mine, "task {rank}");

@@ -11,7 +11,7 @@ use super::{
 use crate::error::Result;
 
 /// Begins every announcement, so that another version's is not taken for one.
-const VERSION: u32 = 0x4252_4301;
+const VERSION: u32 = 0x4252_4302;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Announcement {
@@ -22,6 +22,8 @@ pub(super) struct Announcement {
     pub(super) file: FileIndex,
     pub(super) session: u64,
     pub(super) is_write: bool,
+    /// What it reads comes unencrypted.
+    pub(super) is_plain: bool,
     pub(super) options: CollectiveOptions,
     pub(super) request: Request,
 }
@@ -40,6 +42,7 @@ impl Announcement {
         self.file.encode(&mut out);
         self.session.encode(&mut out);
         self.is_write.encode(&mut out);
+        self.is_plain.encode(&mut out);
         (self.options.mode as u8).encode(&mut out);
         (self.options.overlap as u8).encode(&mut out);
         self.request.encode(&mut out);
@@ -62,6 +65,7 @@ impl Announcement {
             file: Wire::decode(from)?,
             session: Wire::decode(from)?,
             is_write: Wire::decode(from)?,
+            is_plain: Wire::decode(from)?,
             options: CollectiveOptions { mode: mode(u8::decode(from)?)?, overlap: overlap(u8::decode(from)?)? },
             request: Wire::decode(from)?,
         })
@@ -92,6 +96,7 @@ mod tests {
             file: FileIndex(9),
             session: 3,
             is_write: true,
+            is_plain: false,
             options: CollectiveOptions { mode: CollectiveMode::Server, overlap: Overlap::Refuse },
             request: Request { view: View::strided(0, 4096, 16384), start: 0, bytes: 4096 * blocks },
         };

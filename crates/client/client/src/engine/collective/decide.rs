@@ -17,6 +17,8 @@ use crate::{
 /// Pieces of this length on average and longer are left to independent calls: the kernel moves pages, so that a daemon saves work where many
 /// pieces are in one, and none where a piece is a page (`docs/adr/0015-collective-requests.md`, Numbers).
 const PIECE_BYTES_MIN: u64 = 4096;
+/// The same of what is read over plain connections, which daemons send from a mapping (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+const MAPPED_PIECE_BYTES_MIN: u64 = 256;
 /// How many pieces of a request are looked at for their length.
 const PIECES_LOOKED_AT: usize = 64;
 /// What a `Collect` has besides its formulas and sessions, at most: the capability of a wide layout.
@@ -147,7 +149,10 @@ fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
 
 fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
     let options = &all[circle.members[0]].options;
-    let is_short = |rank: &usize| all[*rank].pieces() < PIECE_BYTES_MIN;
+    let is_short = |rank: &usize| match &all[*rank] {
+        task if task.is_plain && !task.is_write => task.pieces() < MAPPED_PIECE_BYTES_MIN,
+        task => task.pieces() < PIECE_BYTES_MIN,
+    };
     let is_worth_it = match options.mode {
         CollectiveMode::Auto => circle.members.iter().any(is_short),
         CollectiveMode::Server => true,
@@ -203,7 +208,7 @@ mod tests {
 
     fn task(request: Request, pieces: u64, is_write: bool, options: CollectiveOptions) -> Announcement {
         let (verdict, id, file) = (Outcome::done(pieces), [0; 16], FileIndex(1));
-        Announcement { verdict, id, file, session: 1, is_write, options, request }
+        Announcement { verdict, id, file, session: 1, is_write, is_plain: false, options, request }
     }
 
     fn ways(requests: &[Request], pieces: u64, is_write: bool, options: CollectiveOptions) -> Vec<(Vec<usize>, Way)> {
@@ -225,6 +230,21 @@ mod tests {
         assert_eq!(ways(&interleaved(2, 65536), 65536, true, server), [(vec![0, 1], Way::Server)]);
         let independent = CollectiveOptions { mode: CollectiveMode::Independent, ..auto };
         assert_eq!(ways(&interleaved(2, 4096), 4096, true, independent), [(vec![0, 1], Way::Independent)]);
+    }
+
+    #[test]
+    fn what_is_read_over_plain_connections_goes_through_the_daemons_in_very_short_pieces_alone() {
+        let of = |is_write, pieces, is_plain: [bool; 2]| {
+            let tasks = interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| Announcement {
+                is_plain,
+                ..task(request, pieces, is_write, CollectiveOptions::default())
+            });
+            plan(&tasks.collect::<Vec<_>>()).unwrap().circles[0].way
+        };
+        assert_eq!(of(false, 255, [true; 2]), Way::Server);
+        assert_eq!(of(false, 256, [true; 2]), Way::Independent);
+        assert_eq!(of(false, 256, [true, false]), Way::Server, "one of them is sent what was read into a buffer");
+        assert_eq!(of(true, 256, [true; 2]), Way::Server, "written");
     }
 
     #[test]

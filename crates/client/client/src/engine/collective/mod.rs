@@ -172,6 +172,7 @@ impl<D: Driver> OpenFile<D> {
             file: self.file(),
             session: ready.as_ref().map_or(0, |ready| ready.session),
             is_write: collective.is_write(),
+            is_plain: ready.as_ref().is_ok_and(|ready| ready.is_plain),
             options: *options,
             request: collective.request.clone(),
         };
@@ -185,6 +186,7 @@ struct Ready {
     session: u64,
     /// How long its pieces are on average, in bytes.
     pieces: u64,
+    is_plain: bool,
 }
 
 impl<D: Driver> Collective<'_, '_, D> {
@@ -217,7 +219,8 @@ impl<D: Driver> Collective<'_, '_, D> {
             file.reach(&grant, self.view.file_end(&self.request)?, deadline).await?;
         }
         let session = file.engine().session(deadline).await?.id.0;
-        Ok(Ready { session, pieces: decide::piece_bytes(&grant.map, &self.request)? })
+        let is_plain = grant.pools.iter().all(|pool| pool.is_plain(file.engine().config.tls));
+        Ok(Ready { session, pieces: decide::piece_bytes(&grant.map, &self.request)?, is_plain })
     }
 
     /// How long this task may wait for what the others give next: not for ever for one that hangs, and long enough for those that do

@@ -18,6 +18,7 @@ pub(crate) fn announce_refusal(error: &Error) -> Vec<u8> {
         file: FileIndex(0),
         session: 0,
         is_write: false,
+        is_plain: false,
         options: CollectiveOptions::default(),
         request: Request::contiguous(FileOffset(0), 0),
     };

@@ -311,6 +311,7 @@ mod tests {
             file: FileIndex(1),
             session: 1,
             is_write: false,
+            is_plain: false,
             options: CollectiveOptions::default(),
             request: Request { view: View::strided(displacement, group, 1 << 20), start: 3, bytes },
         };
