@@ -74,7 +74,8 @@ struct file {
     MPI_Info info;
     /* What the ranks agree on for collective calls, and the group in which they meet. */
     enum way way;
-    int pieces_are_short, lists_are_long;
+    int64_t piece_bytes;
+    int lists_are_long;
     enum overlap overlap;
     /* Every view begins at or before it: from there on each copy of one is like the one before. */
     int64_t all_begun;

@@ -13,8 +13,9 @@
 #include <time.h>
 
 enum {
-    /* The engine's own rule: daemons save work where pieces are shorter than a page (ADR 0015, Numbers). */
-    SHORT_BYTES = 4096,
+    /* The engine's own rule, at most: daemons save work where pieces are shorter (ADR 0015, Numbers). */
+    SHORT_READ_BYTES = 4096,
+    SHORT_WRITTEN_BYTES = 16 << 10,
     /* Entries of all ranks' lists: half of what one message to a daemon holds. More go as each rank's own. */
     LISTED_MAX = 16384,
     /* Pieces in one copy of all ranks' views that are looked at for an overlap: some 10 ms. */
@@ -49,7 +50,7 @@ void agree_on_way(struct file *file, int wanted) {
     MPI_Allreduce(mine, all, AGREED, MPI_LONG_LONG, MPI_MIN, file->comm);
     /* A hint that not all ranks give is none. */
     if (all[WANTED] >= 0 && all[WANTED] == -all[WANTED_MOST]) file->way = (enum way)all[WANTED];
-    file->pieces_are_short = all[PIECE] < SHORT_BYTES;
+    file->piece_bytes = all[PIECE];
     file->lists_are_long = -all[ENTRIES_MOST] > LISTED_MAX / file->size;
     int can_be_looked_at = all[EXTENT] == -all[EXTENT_MOST] && all[ONCE] == INT64_MAX && -all[PIECES_MOST] <= LOOKED_AT_MAX / file->size;
     file->overlap = can_be_looked_at ? NOT_LOOKED_AT : PERHAPS;
@@ -67,7 +68,7 @@ static int may_go_together(const struct file *file, enum direction direction) {
     int not_opened_for_it = file->amode & (direction == READING ? MPI_MODE_WRONLY : MPI_MODE_RDONLY);
     if (file->size == 1 || file->atomic || file->amode & MPI_MODE_SEQUENTIAL || not_opened_for_it) return 0;
     if (file->way == BY_LIST || file->lists_are_long) return 0;
-    return file->way == BY_SERVER || file->pieces_are_short;
+    return file->way == BY_SERVER || file->piece_bytes < (direction == READING ? SHORT_READ_BYTES : SHORT_WRITTEN_BYTES);
 }
 
 /* Of all ranks, once for a view: whether two of them see one byte. All copies after where the last view begins are alike, and so are the

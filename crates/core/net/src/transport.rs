@@ -171,6 +171,18 @@ impl Transport {
         }
     }
 
+    /// Waits until there is something to receive, or the connection has ended; `false`: not within this time.
+    pub(crate) fn wait_for_bytes(&self, time: Duration) -> io::Result<bool> {
+        if self.has_received() {
+            return Ok(true);
+        }
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&timespec(time))) {
+            Ok(ready) => Ok(ready > 0),
+            Err(Errno::INTR) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Receives into one buffer.
     pub(crate) fn recv_into(&self, buffer: &mut [u8], wait: Wait) -> io::Result<usize> {
         self.recv(&mut [IoSliceMut::new(buffer)], wait)

@@ -25,7 +25,7 @@ pub mod registration;
 mod room;
 mod sink;
 
-pub use collective::{JoinJob, Step};
+pub use collective::{Given, Gone, JoinJob, Source, Step};
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};

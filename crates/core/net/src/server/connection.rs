@@ -1,7 +1,7 @@
 //! The receiving half of one authenticated connection.
 
 use std::{
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, IoSliceMut},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -136,9 +136,7 @@ impl ServerConnection {
     pub fn payload(&mut self, into: &mut [u8]) -> Result<(), End> {
         assert!(into.len() <= self.payload_left, "more payload asked for than the frame has");
         self.skip_body()?;
-        let buffered = self.buffer.take(into.len());
-        let mut done = buffered.len();
-        into[..done].copy_from_slice(buffered);
+        let mut done = self.take_buffered(into);
         if done < into.len()
             && let Some(inflow) = &mut self.inflow
         {
@@ -159,6 +157,58 @@ impl ServerConnection {
         }
         self.payload_left -= done;
         Ok(())
+    }
+
+    /// Receives the next bytes of the payload into `pieces`, in order, as many as come without a pause; how many, 0 when none came for
+    /// so long. The body must have been taken. For whoever receives from many connections one after the other: it waits for no turn.
+    ///
+    /// # Errors
+    /// As [`ServerConnection::next_header`].
+    ///
+    /// # Panics
+    /// When `pieces` are longer than [`ServerConnection::payload_left`].
+    pub fn payload_within(&mut self, pieces: &mut [IoSliceMut<'_>], patience: Duration) -> Result<usize, End> {
+        let wanted: usize = pieces.iter().map(|piece| piece.len()).sum();
+        assert!(wanted <= self.payload_left, "more payload asked for than the frame has");
+        self.skip_body()?;
+        let received = if self.buffer.is_empty() {
+            self.receive_within(pieces, patience)
+        } else {
+            Ok(pieces.iter_mut().map(|piece| self.take_buffered(piece)).sum())
+        };
+        self.payload_left -= *received.as_ref().unwrap_or(&0);
+        received
+    }
+
+    fn receive_within(&mut self, pieces: &mut [IoSliceMut<'_>], patience: Duration) -> Result<usize, End> {
+        if let Some(inflow) = &mut self.inflow {
+            inflow.begin_at_once();
+        }
+        let mut received = self.transport.recv(pieces, Wait::No);
+        if matches!(&received, Err(error) if error.kind() == ErrorKind::WouldBlock) {
+            received = match self.transport.wait_for_bytes(patience) {
+                Ok(true) => self.transport.recv(pieces, Wait::No),
+                Ok(false) => Err(ErrorKind::WouldBlock.into()),
+                Err(error) => Err(error),
+            };
+        }
+        if let Some(inflow) = &mut self.inflow {
+            inflow.add(*received.as_ref().unwrap_or(&0));
+            inflow.end();
+        }
+        match received {
+            Ok(0) => Err(End::Lost(ErrorKind::UnexpectedEof.into())),
+            Ok(bytes) => Ok(bytes),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            Err(error) => Err(End::Lost(error)),
+        }
+    }
+
+    /// Takes what was read ahead; how much that was.
+    fn take_buffered(&mut self, into: &mut [u8]) -> usize {
+        let buffered = self.buffer.take(into.len());
+        into[..buffered.len()].copy_from_slice(buffered);
+        buffered.len()
     }
 
     /// Lets others receive: for a thread that waits for something else in the middle of a payload.
@@ -192,12 +242,6 @@ impl ServerConnection {
             self.buffer.filled(bytes);
         }
         !self.buffer.is_empty()
-    }
-
-    /// Whether the peer has ended the connection, also when not everything that it sent before has been received. For a thread
-    /// that waits for something else; where the system cannot tell, it is found out at the next send.
-    pub fn is_over(&self) -> bool {
-        self.sender.is_broken() || self.transport.is_hung_up()
     }
 
     /// What a [`super::CallHandler`] reads by itself.

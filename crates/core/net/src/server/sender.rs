@@ -159,6 +159,12 @@ impl FrameSender {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).broken
     }
 
+    /// Whether the peer has ended the connection, also when not everything that it sent before has been received. Where the system
+    /// cannot tell, it is found out at the next send.
+    pub fn is_over(&self) -> bool {
+        self.is_broken() || self.transport.is_hung_up()
+    }
+
     /// Ends the connection: its thread's next read says so.
     pub fn shutdown(&self) {
         self.transport.shutdown();

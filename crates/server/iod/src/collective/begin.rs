@@ -19,7 +19,7 @@ use braid_wire::{
     },
 };
 
-use super::{Collective, chunk::bytes_for, cursor::Cursor, progress::Progress};
+use super::{Collective, chunk::{read_bytes_for, write_bytes_for}, cursor::Cursor, progress::Progress};
 use crate::{
     connection::ConnectionState,
     grant::Grant,
@@ -68,8 +68,9 @@ fn make<S: ObjectStore>(
         Ok(sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end))))
     };
     let cursors = requests.iter().enumerate().map(cursor).collect::<Result<Vec<_>, Failure>>()?;
-    let chunk_bytes = bytes_for(cursors.iter().flatten().count());
-    let progress = Progress::new(sweep, cursors, collect.kind == CollectiveKind::Write);
+    let (writes, with_bytes) = (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
+    let chunk_bytes = if writes { write_bytes_for(with_bytes) } else { read_bytes_for(with_bytes) };
+    let progress = Progress::new(sweep, cursors, writes);
     Ok(Collective {
         id: collect.collective,
         kind: collect.kind,

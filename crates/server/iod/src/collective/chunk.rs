@@ -1,14 +1,14 @@
 //! A chunk: the next stretch of what all tasks want together, as runs of the objects and bytes in memory.
 
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use braid_layout::{Access, Sweep, Swept};
 use braid_types::limits::{
-    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES, COLLECTIVE_RUNS_MAX,
-    JOB_SLICE_ACCESSES_MAX,
+    COLLECTIVE_CHUNK_BYTES_MAX, COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_FRAME_BYTES, COLLECTIVE_RING,
+    COLLECTIVE_RUNS_MAX, JOB_SLICE_ACCESSES_MAX,
 };
 
-use crate::{callers::Caller, grant::Grant};
+use crate::grant::Grant;
 
 /// Contiguous bytes of one object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,17 +28,14 @@ pub(super) struct Plan {
     /// Of the file: what any task wants before it, and was in no chunk before, is in this one.
     pub(super) end: u64,
     pub(super) bytes: u64,
-    /// Whether tasks may overlap in it.
-    pub(super) overlaps: bool,
 }
 
-/// A chunk that was made.
+/// A chunk that was read.
 #[derive(Debug)]
 pub(super) struct Chunk {
     pub(super) plan: Plan,
-    pub(super) memory: RwLock<Vec<u8>>,
-    /// Who has put bytes into it.
-    writers: Mutex<Vec<(Arc<Grant>, Arc<Caller>)>>,
+    /// May be longer than the plan.
+    pub(super) memory: Vec<u8>,
 }
 
 /// What planning came to.
@@ -74,6 +71,20 @@ impl Plan {
         }
     }
 
+    /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
+    pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
+        let offset = access.object_offset.0;
+        let has =
+            |extent: &Extent| extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset);
+        if !self.extents.get(*hint).is_some_and(has) {
+            let after = self.extents.partition_point(|extent| (extent.slot, extent.offset) <= (slot, offset));
+            *hint = after.saturating_sub(1);
+        }
+        let extent = &self.extents[*hint];
+        assert!(has(extent), "a chunk has every byte that a task wants before its end");
+        extent.at + (offset - extent.offset) as usize
+    }
+
     fn take(&mut self, slot: u16, offset: u64, bytes: u64, hole_bytes: u64) {
         // Of few parts the last extent of this one is near the end.
         let last = self.extents.iter_mut().rev().take(LOOK_BACK).find(|extent| extent.slot == slot);
@@ -92,7 +103,6 @@ impl Plan {
 
     fn whole(&mut self, sweep: &mut Sweep) -> Planned {
         self.end = sweep.position();
-        self.overlaps = sweep.take_overlaps();
         self.extents.sort_unstable_by_key(|extent| (extent.slot, extent.offset));
         let mut at = 0;
         for extent in &mut self.extents {
@@ -103,49 +113,31 @@ impl Plan {
     }
 }
 
-/// How much a chunk holds for so many tasks, in bytes.
-pub(super) fn bytes_for(tasks: usize) -> u64 {
+/// How much a chunk of a read holds for so many tasks, in bytes.
+pub(super) fn read_bytes_for(tasks: usize) -> u64 {
     (tasks as u64 * COLLECTIVE_FRAME_BYTES).clamp(COLLECTIVE_CHUNK_BYTES_MIN, COLLECTIVE_CHUNK_BYTES_MAX)
 }
+
+/// The same of a write, of which one chunk at a time is in memory.
+pub(super) fn write_bytes_for(tasks: usize) -> u64 {
+    let least = COLLECTIVE_CHUNK_BYTES_MIN;
+    (tasks as u64 * RECEIVED_BYTES_MAX as u64).clamp(least, COLLECTIVE_RING as u64 * COLLECTIVE_CHUNK_BYTES_MAX)
+}
+
+/// What is received of one task of a write at a time, in bytes: with less the kernel's copies take longer, more leaves the processor's
+/// cache before it is written (`docs/adr/0015-collective-requests.md`).
+pub(super) const RECEIVED_BYTES_MAX: usize = 256 * 1024;
 
 /// How many extents are looked at for one to grow: a daemon that keeps more parts of one file only has more runs.
 const LOOK_BACK: usize = 8;
 
 impl Chunk {
     pub(super) fn new(plan: Plan, memory: Vec<u8>) -> Arc<Self> {
-        Arc::new(Self { plan, memory: RwLock::new(memory), writers: Mutex::default() })
-    }
-
-    /// Where the first bytes of an access are in its memory; `hint` is the extent that was found last.
-    pub(super) fn locate(&self, slot: u16, access: &Access, hint: &mut usize) -> usize {
-        let offset = access.object_offset.0;
-        let has =
-            |extent: &Extent| extent.slot == slot && (extent.offset..extent.offset + extent.bytes).contains(&offset);
-        if !self.plan.extents.get(*hint).is_some_and(has) {
-            let after = self.plan.extents.partition_point(|extent| (extent.slot, extent.offset) <= (slot, offset));
-            *hint = after.saturating_sub(1);
-        }
-        let extent = &self.plan.extents[*hint];
-        assert!(has(extent), "a chunk has every byte that a task wants before its end");
-        extent.at + (offset - extent.offset) as usize
-    }
-
-    /// Somebody has put bytes into it.
-    pub(super) fn written_by(&self, grant: &Arc<Grant>, caller: &Arc<Caller>) {
-        let mut writers = self.writers.lock().unwrap_or_else(PoisonError::into_inner);
-        if !writers.iter().any(|(_, known)| Arc::ptr_eq(known, caller)) {
-            writers.push((grant.clone(), caller.clone()));
-        }
-    }
-
-    /// Everybody who has.
-    pub(super) fn writers(&self) -> Vec<(Arc<Grant>, Arc<Caller>)> {
-        self.writers.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        Arc::new(Self { plan, memory })
     }
 
     /// Its memory, to be used again, unless somebody still holds the chunk.
     pub(super) fn into_memory(self: Arc<Self>) -> Option<Vec<u8>> {
-        let chunk = Arc::try_unwrap(self).ok()?;
-        Some(chunk.memory.into_inner().unwrap_or_else(PoisonError::into_inner))
+        Arc::try_unwrap(self).ok().map(|chunk| chunk.memory)
     }
 }

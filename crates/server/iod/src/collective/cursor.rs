@@ -3,7 +3,7 @@
 use braid_layout::{Access, Unfold, Unfolded};
 use braid_types::{FileOffset, ObjectOffset};
 
-use super::chunk::Chunk;
+use super::chunk::Plan;
 use crate::grant::Grant;
 
 /// The accesses of a task that it has not had yet.
@@ -37,15 +37,15 @@ impl Cursor {
     }
 
     /// The next piece of the chunk, of at most `bytes_max` bytes; [`Cursor::take`] it.
-    pub(super) fn peek(&mut self, chunk: &Chunk, grant: &Grant, bytes_max: u64, steps: &mut usize) -> Next {
+    pub(super) fn peek(&mut self, plan: &Plan, grant: &Grant, bytes_max: u64, steps: &mut usize) -> Next {
         let access = match self.look(steps) {
             Ok(Some(access)) => access,
             Ok(None) => return Next::Over,
             Err(Paused) => return Next::Paused,
         };
-        let left = chunk.plan.end.saturating_sub(access.file_offset.0);
+        let left = plan.end.saturating_sub(access.file_offset.0);
         let Some(slot) = grant.slot(access.part).filter(|_| left > 0) else { return Next::Past };
-        let at = chunk.locate(slot as u16, &access, &mut self.hint);
+        let at = plan.locate(slot as u16, &access, &mut self.hint);
         Next::Piece(at, access.bytes.min(left).min(bytes_max))
     }
 

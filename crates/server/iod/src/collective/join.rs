@@ -21,6 +21,8 @@ use super::{
     chunk::{Chunk, Plan, Planned},
     cursor::Cursor,
     progress::{Turn, Want},
+    source::{Given, Source},
+    write::Writing,
 };
 use crate::{
     callers::Caller,
@@ -50,8 +52,7 @@ pub struct JoinJob {
     pub(super) had: u64,
     /// Of a read: the final frame was sent.
     pub(super) answered: bool,
-    /// Of a write: why the rest of the payload is dropped.
-    pub(super) refused: Option<Failure>,
+    pub(super) writing: Writing,
     /// Pieces of the next frame in the chunk's memory.
     pub(super) pieces: Vec<(usize, usize)>,
 }
@@ -60,7 +61,9 @@ pub struct JoinJob {
 #[derive(Debug)]
 pub(super) struct Entered {
     pub(super) collective: Arc<Collective>,
-    /// `None`: the task has had everything before this call.
+    /// It is the task's call now; if not, the task has had everything before it.
+    is_in_turn: bool,
+    /// Of a read; `None`: the task has had everything before this call.
     pub(super) cursor: Option<Box<Cursor>>,
     pub(super) chunk: Option<Arc<Chunk>>,
     /// The chunk that this job is making.
@@ -179,13 +182,13 @@ fn begin<S: ObjectStore>(
         waiting: None,
         had: 0,
         answered: false,
-        refused: None,
+        writing: Writing::default(),
         pieces: Vec::new(),
     }))
 }
 
 impl JoinJob {
-    /// Whether it takes a payload: [`JoinJob::push`] and [`JoinJob::finish`]; else [`JoinJob::step`].
+    /// Whether it takes a payload: [`JoinJob::write`]; else [`JoinJob::step`].
     pub fn writes(&self) -> bool {
         self.kind == CollectiveKind::Write
     }
@@ -217,20 +220,23 @@ impl JoinJob {
                 }
             }
         }
-        let mut rest = payload;
-        while !rest.is_empty() {
-            match self.push(core, now, rest) {
-                (0, Step::Waits) => self.refused = Some(self.failed(&would_wait(), now)),
-                (taken, _) => rest = &rest[taken..],
-            }
-        }
+        let source: Arc<dyn Source> = Given::new(payload, usize::MAX / 2);
         loop {
-            match self.finish(core, now) {
+            match self.write(core, now, &source) {
                 Ok(answer) => return out.finish_memory(&answer.body, &[]),
-                Err(Step::Waits) => self.refused = Some(self.failed(&would_wait(), now)),
+                Err(Step::Waits) => self.refuse(would_wait(), now),
                 Err(_) => {}
             }
         }
+    }
+
+    pub(super) fn collective(&self) -> Option<Arc<Collective>> {
+        self.entered.as_ref().map(|entered| entered.collective.clone())
+    }
+
+    /// Whether the task has not had everything before this call.
+    pub(super) fn is_in_turn(&self) -> bool {
+        self.entered.as_ref().is_some_and(|entered| entered.is_in_turn)
     }
 
     /// Gets in, once the `Collect` is here and it is the call's turn.
@@ -253,11 +259,12 @@ impl JoinJob {
             (Turn::Go(cursor), _) => {
                 self.waiting = None;
                 self.keep_membership(&collective);
-                self.entered = Some(Entered { collective, cursor: Some(cursor), chunk: None, making: None });
+                self.entered = Some(Entered { collective, is_in_turn: true, cursor, chunk: None, making: None });
                 Ok(())
             }
             (Turn::Nothing, _) => {
-                self.entered = Some(Entered { collective, cursor: None, chunk: None, making: None });
+                self.entered =
+                    Some(Entered { collective, is_in_turn: false, cursor: None, chunk: None, making: None });
                 Ok(())
             }
             (Turn::Failed(failure), _) => Err(failure.into()),
@@ -349,17 +356,14 @@ impl JoinJob {
     fn make<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
         let Some(Entered { collective, making, .. }) = &mut self.entered else { return Ok(true) };
         let Some((sweep, plan, _)) = making else { return Ok(true) };
-        let hole_bytes = if collective.writes() { 0 } else { COLLECTIVE_HOLE_BYTES };
-        let planned = plan.more(sweep, &collective.grant, collective.chunk_bytes, hole_bytes);
+        let planned = plan.more(sweep, &collective.grant, collective.chunk_bytes, COLLECTIVE_HOLE_BYTES);
         if planned == Planned::Paused {
             return Ok(false);
         }
         let Some((sweep, plan, mut memory)) = making.take() else { return Ok(true) };
         let chunk = if planned == Planned::Whole {
             fit(&mut memory, plan.bytes as usize);
-            if !collective.writes() {
-                collective.fill(core, &plan, &mut memory)?;
-            }
+            collective.fill(core, &plan, &mut memory)?;
             Some(Chunk::new(plan, memory))
         } else {
             None
@@ -372,7 +376,9 @@ impl JoinJob {
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
         let Some(Entered { collective, .. }) = self.entered.take() else { return failure.clone() };
         collective.fail(failure, now);
-        let kept = collective.progress().failure().cloned();
+        let mut progress = collective.progress();
+        progress.withdraw(self.rank);
+        let kept = progress.failure().cloned();
         kept.unwrap_or_else(|| failure.clone())
     }
 
@@ -386,10 +392,10 @@ impl JoinJob {
 
     /// The call ends well.
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
-        let Some(Entered { collective, cursor, .. }) = self.entered.take() else { return };
+        let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else { return };
         let had = self.had;
         let is_over = collective.advance(now, |progress| {
-            if cursor.is_some() {
+            if is_in_turn {
                 progress.end(self.rank, cursor, had);
             }
             progress.is_over()
@@ -413,7 +419,7 @@ impl Drop for JoinJob {
     }
 }
 
-/// Makes the memory as long as the chunk. What it held before is overwritten: all of it is read, or put in by the tasks.
+/// Makes the memory as long as the chunk. What it held before is overwritten.
 fn fit(memory: &mut Vec<u8>, bytes: usize) {
     if memory.len() < bytes {
         memory.resize(bytes, 0);

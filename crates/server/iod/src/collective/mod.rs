@@ -1,35 +1,45 @@
 //! Collective requests: one job for the requests of all tasks of a program (1996 paper, 2.3.1; `docs/adr/0015-collective-requests.md`).
 //!
 //! ```text
-//!   Collect (master) ──> Collectives: id ─> Collective ── Progress: who is where, which chunks there are   (progress.rs)
+//!   Collect (master) ──> Collectives: id ─> Collective ── Progress: who is where, which chunks there are   (progress.rs, desk.rs)
 //!                                              ^    └──── Sweep: what comes next of the disk               (braid_layout)
-//!   JoinRead, JoinWrite (each task, own connection) ── JoinJob: makes chunks, sends from them, fills them  (join.rs)
+//!   JoinRead (each task, own connection)  ── JoinJob: makes chunks, sends from them                        (join.rs, read.rs)
+//!   JoinWrite (each task, own connection) ── JoinJob: lends its payload; one of them receives all          (write.rs, writer.rs)
 //! ```
 //!
-//! | a chunk is | while | next |
+//! | a chunk of a read is | while | next |
 //! |---|---|---|
 //! | making | one task, the leader, plans and reads it | ready |
-//! | ready | tasks send their pieces out of it, or put theirs into it | the last task has passed it: gone; a write: landing |
-//! | landing | whoever passed it last writes it to the objects | gone |
+//! | ready | tasks send their pieces out of it | the last task has passed it: gone |
+//!
+//! | a chunk of a write is | by whichever task's thread has the writer | next |
+//! |---|---|---|
+//! | planned | in slices | filled |
+//! | filled | of each task in order of rank, from the payload that its thread has lent | landing, when the last has given its bytes |
+//! | landing | one call for each run of an object | the next one is planned |
 //!
 //! Invariants:
-//! 1. Chunks are numbered in file order; each task passes every chunk up to its last byte, in order, also those where it has none.
-//! 2. At most [`COLLECTIVE_RING`](braid_types::limits::COLLECTIVE_RING) chunks are in memory.
+//! 1. Chunks are numbered in file order; each task that reads passes every chunk up to its last byte, in order, also those where it has none.
+//! 2. At most [`COLLECTIVE_RING`](braid_types::limits::COLLECTIVE_RING) chunks are in memory; of a write one, of as many bytes at most.
 //! 3. A collective request fails once and for all its tasks; nothing of a chunk is written after that but what is being written.
 //! 4. A chunk is written under the passes of every task that has bytes in it: what was fenced or abandoned does not land (I4).
-//! 5. In a write's chunk where tasks overlap, a task puts its bytes after all tasks of lower rank: the highest rank wins.
-//! 6. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
+//! 5. A task's bytes come into a write's chunk after those of all tasks of lower rank: where they overlap, the highest rank wins.
+//! 6. A payload that is lent is received by the writer alone, and its thread has it back before it answers, whatever happened.
+//! 7. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
 
 mod begin;
 mod chunk;
 mod cursor;
+mod desk;
 mod join;
 mod membership;
 mod progress;
 mod read;
+mod source;
 #[cfg(test)]
 mod tests;
 mod write;
+mod writer;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -52,6 +62,7 @@ pub use join::{JoinJob, Step};
 pub(crate) use join::{join_read, join_write};
 pub(crate) use membership::Membership;
 use progress::Progress;
+pub use source::{Given, Gone, Source};
 
 use crate::grant::Grant;
 
@@ -222,9 +233,5 @@ impl Collective {
 
     fn touched(&self) -> Duration {
         Duration::from_nanos(self.touched.load(Relaxed))
-    }
-
-    fn writes(&self) -> bool {
-        self.kind == CollectiveKind::Write
     }
 }

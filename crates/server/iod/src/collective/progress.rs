@@ -1,8 +1,9 @@
-//! Who of a collective request is where, and which chunks there are: the state machine, without threads.
+//! Who of a collective request is where, and, of a read, which chunks there are: the state machine, without threads. What is only of
+//! a write is in `desk.rs`.
 //!
 //! ```text
 //!   ring:   | ready | ready | making |        numbers base, base + 1, base + 2
-//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each stands at one chunk; base is where the last one stands, or what has not landed
+//!   tasks:     ^ 2     ^ 0     ^ 1, 3         each stands at one chunk; base is where the last one stands
 //! ```
 
 use std::{collections::VecDeque, sync::Arc};
@@ -10,11 +11,11 @@ use std::{collections::VecDeque, sync::Arc};
 use braid_layout::Sweep;
 use braid_types::{Failure, Status, limits::COLLECTIVE_RING};
 
-use super::{chunk::Chunk, cursor::Cursor};
+use super::{chunk::Chunk, cursor::Cursor, desk::Desk, writer::Writer};
 
 #[derive(Debug)]
 pub(super) struct Progress {
-    tasks: Vec<Standing>,
+    pub(super) tasks: Vec<Standing>,
     ring: VecDeque<Slot>,
     /// Number of the first chunk in the ring.
     base: u64,
@@ -22,28 +23,29 @@ pub(super) struct Progress {
     sweep: Option<Box<Sweep>>,
     /// Nothing is left for another chunk.
     is_swept: bool,
-    failed: Option<Failure>,
-    unfinished: usize,
-    writes: bool,
+    pub(super) failed: Option<Failure>,
+    pub(super) unfinished: usize,
+    /// Of a write.
+    pub(super) desk: Desk,
     /// Memory of chunks that are gone.
     spare: Vec<Vec<u8>>,
-    version: u64,
-    moves: u64,
+    pub(super) version: u64,
+    pub(super) moves: u64,
 }
 
 /// One task.
 #[derive(Debug, Default)]
-struct Standing {
-    /// The chunk that it has not passed.
+pub(super) struct Standing {
+    /// Of a read: the chunk that it has not passed.
     chunk: u64,
-    /// Just past the last chunk that has bytes of it.
-    put_until: u64,
     /// It wants nothing more.
-    finished: bool,
-    /// Payload bytes that it has had.
+    pub(super) finished: bool,
+    /// Payload bytes that calls of it which have ended have had.
     position: u64,
     joined: bool,
-    /// Where it is in its request; `None` while a call has it.
+    /// A call of it is under way.
+    pub(super) busy: bool,
+    /// Of a read: where it is in its request; `None` while a call has it.
     cursor: Option<Box<Cursor>>,
 }
 
@@ -58,14 +60,13 @@ struct Slot {
 enum Stage {
     Making,
     Ready(Arc<Chunk>),
-    Landing,
     Gone,
 }
 
 /// What a task that wants its next bytes does.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// Takes them from this chunk, or puts them into it.
+    /// Takes them from this chunk.
     Chunk(Arc<Chunk>),
     /// Makes the chunk; this memory may be used.
     Make(Box<Sweep>, Vec<u8>),
@@ -80,8 +81,8 @@ pub(super) enum Want {
 /// What a task that joins does.
 #[derive(Debug)]
 pub(super) enum Turn {
-    /// Goes on.
-    Go(Box<Cursor>),
+    /// Goes on; a read from here.
+    Go(Option<Box<Cursor>>),
     /// Waits until its earlier call has ended.
     Wait,
     /// Has had everything that it asks for.
@@ -92,23 +93,27 @@ pub(super) enum Turn {
     Failed(Failure),
 }
 
-/// A chunk that everybody has passed, and its number.
-pub(super) type Full = (u64, Arc<Chunk>);
-
 impl Progress {
     /// `cursors` of the tasks, by rank; `None` for a task that has no bytes here.
-    pub(super) fn new(sweep: Sweep, cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
-        let standing = |cursor: Option<_>| Standing { finished: cursor.is_none(), cursor, ..Standing::default() };
-        let tasks: Vec<Standing> = cursors.into_iter().map(standing).collect();
+    pub(super) fn new(sweep: Sweep, mut cursors: Vec<Option<Box<Cursor>>>, writes: bool) -> Self {
+        let mut tasks: Vec<Standing> =
+            cursors.iter().map(|cursor| Standing { finished: cursor.is_none(), ..Standing::default() }).collect();
+        let unfinished = cursors.iter().flatten().count();
+        let (sweep, desk) = if writes {
+            (None, Desk::new(Writer::new(sweep, cursors)))
+        } else {
+            tasks.iter_mut().zip(&mut cursors).for_each(|(task, cursor)| task.cursor = cursor.take());
+            (Some(Box::new(sweep)), Desk::default())
+        };
         Self {
-            unfinished: tasks.iter().filter(|task| !task.finished).count(),
+            unfinished,
             tasks,
             ring: VecDeque::with_capacity(COLLECTIVE_RING),
             base: 0,
-            sweep: Some(Box::new(sweep)),
+            sweep,
             is_swept: false,
             failed: None,
-            writes,
+            desk,
             spare: Vec::new(),
             version: 0,
             moves: 0,
@@ -126,19 +131,24 @@ impl Progress {
     }
 
     /// Something has happened that somebody may wait for.
-    fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         self.version += 1;
         self.moves += 1;
     }
 
     /// Nobody wants anything any more, and everything has landed.
+    fn is_done(&self) -> bool {
+        self.unfinished == 0 && self.ring.is_empty() && !self.desk.is_filling()
+    }
+
+    /// And all calls have ended.
     pub(super) fn is_over(&self) -> bool {
-        self.unfinished == 0 && self.ring.is_empty()
+        self.is_done() && !self.tasks.iter().any(|task| task.busy)
     }
 
     /// Gives up what a collective request that is over needs no more.
     pub(super) fn release(&mut self) {
-        (self.sweep, self.spare) = (None, Vec::new());
+        (self.sweep, self.spare, self.desk) = (None, Vec::new(), Desk::default());
         self.tasks.iter_mut().for_each(|task| task.cursor = None);
     }
 
@@ -159,9 +169,13 @@ impl Progress {
             return Turn::Misplaced;
         }
         // An earlier call of the same connection may be under way, or in line before this one.
-        let Some(cursor) = task.cursor.take_if(|_| task.position == skip) else { return Turn::Wait };
+        if task.busy || task.position != skip {
+            return Turn::Wait;
+        }
+        task.busy = true;
+        let cursor = task.cursor.take();
         if !std::mem::replace(&mut task.joined, true) {
-            self.wake();
+            self.moves += 1;
         }
         Turn::Go(cursor)
     }
@@ -171,6 +185,7 @@ impl Progress {
         let task = &mut self.tasks[rank];
         task.cursor = cursor.filter(|_| !task.finished);
         task.position += bytes;
+        task.busy = false;
         self.wake();
     }
 
@@ -182,14 +197,7 @@ impl Progress {
         let number = self.tasks[rank].chunk;
         let at = (number - self.base) as usize;
         match self.ring.get(at).map(|slot| &slot.stage) {
-            Some(Stage::Ready(chunk)) => {
-                let chunk = chunk.clone();
-                if self.writes && chunk.plan.overlaps && self.is_behind(rank, number) {
-                    Want::Wait
-                } else {
-                    Want::Chunk(chunk)
-                }
-            }
+            Some(Stage::Ready(chunk)) => Want::Chunk(chunk.clone()),
             Some(_) => Want::Wait,
             None if self.is_swept => Want::Nothing,
             None if self.ring.len() >= COLLECTIVE_RING => Want::Wait,
@@ -201,17 +209,6 @@ impl Progress {
                 }
             },
         }
-    }
-
-    /// Whether tasks of higher rank wait at the chunk for those of lower rank.
-    fn is_ordered(&self, number: u64) -> bool {
-        let stage = self.ring.get((number - self.base) as usize).map(|slot| &slot.stage);
-        self.writes && matches!(stage, Some(Stage::Ready(chunk)) if chunk.plan.overlaps)
-    }
-
-    /// Whether a task of lower rank has not passed the chunk.
-    fn is_behind(&self, rank: usize, number: u64) -> bool {
-        self.tasks[..rank].iter().any(|task| !task.finished && task.chunk <= number)
     }
 
     /// A chunk was made; `None`: there was nothing left for one.
@@ -230,77 +227,38 @@ impl Progress {
         }
     }
 
-    /// The task has bytes in its chunk.
-    pub(super) fn put(&mut self, rank: usize) {
-        let task = &mut self.tasks[rank];
-        task.put_until = task.put_until.max(task.chunk + 1);
-    }
-
-    /// The task has passed its chunk; if that makes it full, whoever passes it writes it.
-    pub(super) fn pass(&mut self, rank: usize) -> Option<Full> {
+    /// The task has had its bytes of its chunk.
+    pub(super) fn pass(&mut self, rank: usize) {
         if self.failed.is_some() {
-            return None;
+            return;
         }
         let number = self.tasks[rank].chunk;
         self.tasks[rank].chunk += 1;
         self.moves += 1;
-        if self.is_ordered(number) {
-            self.version += 1;
-        }
-        let full = self.passed_by_one(number);
+        self.passed_by_one(number);
         self.drop_gone();
-        full
     }
 
-    /// The task wants nothing more: it need not pass the chunks that follow. Those that this makes full are to be written.
-    pub(super) fn finish(&mut self, rank: usize) -> Vec<Full> {
+    /// The task wants nothing more: it need not pass the chunks that follow.
+    pub(super) fn finish(&mut self, rank: usize) {
         if self.failed.is_some() || std::mem::replace(&mut self.tasks[rank].finished, true) {
-            return Vec::new();
+            return;
         }
         self.unfinished -= 1;
         self.wake();
         let end = self.base + self.ring.len() as u64;
-        let full = (self.tasks[rank].chunk..end).filter_map(|number| self.passed_by_one(number)).collect();
+        (self.tasks[rank].chunk..end).for_each(|number| self.passed_by_one(number));
         self.drop_gone();
-        full
     }
 
-    fn passed_by_one(&mut self, number: u64) -> Option<Full> {
-        let slot = self.ring.get_mut((number - self.base) as usize)?;
+    fn passed_by_one(&mut self, number: u64) {
+        let Some(slot) = self.ring.get_mut((number - self.base) as usize) else { return };
         slot.left = slot.left.saturating_sub(1);
         if slot.left > 0 || !matches!(slot.stage, Stage::Ready(_)) {
-            return None;
-        }
-        let after = if self.writes { Stage::Landing } else { Stage::Gone };
-        let Stage::Ready(chunk) = std::mem::replace(&mut slot.stage, after) else { return None };
-        if self.writes {
-            return Some((number, chunk));
-        }
-        self.spare.extend(chunk.into_memory());
-        None
-    }
-
-    /// The chunk is in the objects.
-    pub(super) fn landed(&mut self, number: u64, memory: Option<Vec<u8>>) {
-        if self.failed.is_some() {
             return;
         }
-        if let Some(slot) = self.ring.get_mut((number - self.base) as usize) {
-            slot.stage = Stage::Gone;
-        }
-        self.spare.extend(memory);
-        self.wake();
-        self.drop_gone();
-    }
-
-    /// Whether every chunk with bytes of the task is in the objects.
-    ///
-    /// # Errors
-    /// The failure.
-    pub(super) fn has_landed(&self, rank: usize) -> Result<bool, Failure> {
-        match &self.failed {
-            Some(failure) => Err(failure.clone()),
-            None => Ok(self.base >= self.tasks[rank].put_until),
+        if let Stage::Ready(chunk) = std::mem::replace(&mut slot.stage, Stage::Gone) {
+            self.spare.extend(chunk.into_memory());
         }
     }
 
@@ -314,7 +272,7 @@ impl Progress {
 
     /// It fails for everybody, if it has not failed before and is not over.
     pub(super) fn fail(&mut self, failure: Failure) {
-        if self.failed.is_some() || self.is_over() {
+        if self.failed.is_some() || self.is_done() {
             return;
         }
         self.failed = Some(failure);
@@ -322,6 +280,7 @@ impl Progress {
         self.ring.clear();
         self.spare.clear();
         self.sweep = None;
+        self.desk.fail();
     }
 
     pub(super) fn failure(&self) -> Option<&Failure> {
@@ -334,9 +293,10 @@ impl Progress {
         let mut tasks = self.tasks.iter().enumerate();
         let missing = tasks.clone().find(|task| waiting(&task) && !task.1.joined);
         let slowest = tasks.by_ref().filter(|task| waiting(&task)).min_by_key(|(_, task)| task.chunk);
+        let slowest = self.desk.at().or(slowest.map(|(rank, _)| rank));
         let detail = match (missing, slowest) {
             (Some((rank, _)), _) => format!("task {rank} did not join the collective request within {waited_ms} ms"),
-            (None, Some((rank, _))) => {
+            (None, Some(rank)) => {
                 format!("task {rank} of the collective request did not go on for {waited_ms} ms")
             }
             (None, None) => format!("nothing moved in the collective request for {waited_ms} ms"),

@@ -107,7 +107,7 @@ impl JoinJob {
             if room == 0 || self.pieces.len() >= JOB_SLICE_ACCESSES_MAX {
                 return Because::Full;
             }
-            match cursor.peek(chunk, &self.grant, room, &mut steps) {
+            match cursor.peek(&chunk.plan, &self.grant, room, &mut steps) {
                 Next::Piece(at, bytes) => {
                     cursor.take(bytes);
                     planned += bytes as usize;
@@ -132,12 +132,14 @@ impl JoinJob {
         if self.pieces.is_empty() {
             return Ok(());
         }
-        let memory = chunk.memory.read().unwrap_or_else(PoisonError::into_inner);
-        let pieces: Vec<IoSlice<'_>> =
-            self.pieces.iter().map(|(at, bytes)| IoSlice::new(&memory[*at..at + bytes])).collect();
+        let pieces = self.planned(chunk);
         sink.memory(&pieces)?;
         self.sent(core);
         Ok(())
+    }
+
+    fn planned<'c>(&self, chunk: &'c Chunk) -> Vec<IoSlice<'c>> {
+        self.pieces.iter().map(|(at, bytes)| IoSlice::new(&chunk.memory[*at..at + bytes])).collect()
     }
 
     /// What was planned is on its way.
@@ -159,12 +161,7 @@ impl JoinJob {
         let ends = self.entered.as_ref().map_or_else(Vec::new, |entered| entered.collective.ends.clone());
         let answer = Answer::from_outcome(Ok(ReadReply { bytes: ByteCount(self.had + planned as u64), ends }));
         match chunk {
-            Some(chunk) => {
-                let memory = chunk.memory.read().unwrap_or_else(PoisonError::into_inner);
-                let pieces: Vec<IoSlice<'_>> =
-                    self.pieces.iter().map(|(at, bytes)| IoSlice::new(&memory[*at..at + bytes])).collect();
-                sink.finish_memory(&answer.body, &pieces)?;
-            }
+            Some(chunk) => sink.finish_memory(&answer.body, &self.planned(chunk))?,
             None => sink.finish_memory(&answer.body, &[])?,
         }
         self.sent(core);

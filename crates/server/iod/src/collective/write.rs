@@ -1,183 +1,153 @@
-//! Writing: tasks put their payload into the chunk, and whoever passes it last writes it to the objects.
+//! A task's call that writes: its thread lends the payload, and receives for all tasks when nobody else does.
 
 use std::{
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
-use braid_store::{Object, ObjectStore};
-use braid_types::{ByteCount, Failure, ObjectOffset, Status, limits::JOB_SLICE_ACCESSES_MAX};
+use braid_store::ObjectStore;
+use braid_types::{ByteCount, Failure};
 use braid_wire::message::iod::WriteReply;
 
 use super::{
     Collective,
-    chunk::{Chunk, Extent},
-    cursor::Next,
-    join::{At, JoinJob, Step, Stop},
-    progress::Full,
+    desk::{Lent, Loan},
+    join::{JoinJob, Step, Stop},
+    source::Source,
+    writer::{Slice, Writer, mismatch},
 };
-use crate::{iod_core::IodCore, ops::is_there, room::Cost, sink::Answer};
+use crate::{iod_core::IodCore, sink::Answer};
+
+/// What a call that writes has of the collective request.
+#[derive(Debug, Default)]
+pub(super) struct Writing {
+    /// It has lent its payload.
+    has_lent: bool,
+    /// It receives for all tasks.
+    writer: Option<Box<Writer>>,
+    /// Why it fails, once it has its payload back.
+    refused: Option<Failure>,
+}
 
 impl JoinJob {
-    /// One slice of a write: takes the next bytes of the payload; how many, and what to do then. After a failure the rest is
-    /// taken and dropped, so that the connection lives on.
-    pub fn push<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, data: &[u8]) -> (usize, Step) {
-        if self.refused.is_some() {
-            return (data.len(), Step::Again);
-        }
-        let before = self.had;
-        let outcome = self.write_slice(core, now, data);
-        let taken = (self.had - before) as usize;
-        match outcome {
-            Ok(()) => (taken, Step::Again),
-            Err(Stop::Waits) => (taken, Step::Waits),
-            Err(Stop::Failed(failure)) => {
-                self.refused = Some(self.failed(&failure, now));
-                (data.len(), Step::Again)
-            }
-            Err(Stop::Closed) => (data.len(), Step::Again),
-        }
-    }
-
-    /// After the whole payload: the answer, or what to do before it is there.
+    /// One slice of a write, whose payload is `source`: the answer, or what to do before it is there. While it is not, the
+    /// source is lent: leave it alone. What a failure leaves of it is to be dropped.
     ///
     /// # Errors
     /// [`Step::Again`] or [`Step::Waits`].
-    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Answer, Step> {
-        if let Some(failure) = self.refused.take() {
-            return Ok(self.fail(core, &failure, now));
-        }
-        match self.settle(core, now) {
-            Ok(Some(answer)) => Ok(answer),
-            Ok(None) => Err(Step::Again),
-            Err(Stop::Waits) => Err(Step::Waits),
-            Err(Stop::Failed(failure)) => Ok(self.fail(core, &failure, now)),
-            Err(Stop::Closed) => Err(Step::Again),
-        }
-    }
-
-    fn write_slice<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, mut data: &[u8]) -> Result<(), Stop> {
-        self.enter(core, now)?;
-        let chunk = match self.chunk(core, now)? {
-            At::Chunk(chunk) => chunk,
-            At::Making => return Ok(()),
-            At::Nothing => return Err(self.mismatch().into()),
-        };
-        let (grant, caller, rank) = (&self.grant, &self.caller, self.rank);
-        let mut steps = JOB_SLICE_ACCESSES_MAX;
-        let mut memory = None;
-        let next = loop {
-            let Some(entered) = &mut self.entered else { break Next::Over };
-            let Some(cursor) = &mut entered.cursor else { break Next::Over };
-            match cursor.peek(&chunk, grant, (data.len() as u64).max(1), &mut steps) {
-                Next::Piece(at, bytes) if !data.is_empty() => {
-                    let memory = memory.get_or_insert_with(|| {
-                        chunk.written_by(grant, caller);
-                        entered.collective.advance(now, |progress| progress.put(rank));
-                        chunk.memory.write().unwrap_or_else(PoisonError::into_inner)
-                    });
-                    let (these, later) = data.split_at(bytes as usize);
-                    memory[at..at + these.len()].copy_from_slice(these);
-                    cursor.take(bytes);
-                    self.had += bytes;
-                    data = later;
-                }
-                next => break next,
-            }
-        };
-        drop(memory);
-        match next {
-            Next::Past => Ok(self.pass_written(core, chunk, now)?),
-            Next::Over if !data.is_empty() => Err(self.mismatch().into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// The task has put its bytes into the chunk; when all have, it is written.
-    fn pass_written<S: ObjectStore>(
+    pub fn write<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,
-        chunk: Arc<Chunk>,
         now: Duration,
-    ) -> Result<(), Failure> {
-        drop(chunk);
-        let Some(entered) = &mut self.entered else { return Ok(()) };
-        entered.chunk = None;
-        let collective = entered.collective.clone();
-        let full = collective.advance(now, |progress| progress.pass(self.rank));
-        full.into_iter().try_for_each(|full| collective.land(core, full, now))
-    }
-
-    /// Whether the call may be answered: its bytes are taken; when they are the task's last, written.
-    fn settle<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Option<Answer>, Stop> {
-        self.enter(core, now)?;
-        let Some(entered) = &mut self.entered else { return Err(Failure::from(Status::Internal).into()) };
-        let collective = entered.collective.clone();
-        let Some(cursor) = &mut entered.cursor else { return Err(self.mismatch().into()) };
-        let Some(is_over) = cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) else { return Ok(None) };
-        if is_over {
-            entered.chunk = None;
-            let full = collective.advance(now, |progress| progress.finish(self.rank));
-            for full in full {
-                collective.land(core, full, now)?;
-            }
-            let (landed, seen) = {
-                let progress = collective.progress();
-                (progress.has_landed(self.rank)?, (progress.version(), progress.moves()))
-            };
-            if !landed {
-                return Err(self.waits(seen, now));
+        source: &Arc<dyn Source>,
+    ) -> Result<Answer, Step> {
+        if self.writing.refused.is_none() {
+            match self.write_slice(core, now, source) {
+                Ok(Some(answer)) => return Ok(answer),
+                Ok(None) | Err(Stop::Closed) => return Err(Step::Again),
+                Err(Stop::Waits) => return Err(Step::Waits),
+                Err(Stop::Failed(failure)) => self.refuse(failure, now),
             }
         }
+        self.give_up(core, now)
+    }
+
+    fn write_slice<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        now: Duration,
+        source: &Arc<dyn Source>,
+    ) -> Result<Option<Answer>, Stop> {
+        self.enter(core, now)?;
+        let Some(collective) = self.collective() else { return Ok(None) };
+        if !self.is_in_turn() {
+            return Err(mismatch(self.rank, source.left()).into());
+        }
+        if self.bytes == 0 {
+            return Ok(Some(self.written(core, &collective, now)));
+        }
+        if !std::mem::replace(&mut self.writing.has_lent, true) {
+            let loan = Loan::new(source.clone(), &self.grant, &self.caller);
+            collective.advance(now, |progress| progress.lend(self.rank, loan));
+        }
+        let slice = self.receive_for_all(core, &collective, now)?;
+        let (lent, seen) = collective
+            .advance(now, |progress| (progress.lent(self.rank), (progress.version(), progress.moves())));
+        match (lent?, slice) {
+            // Its thread is needed for its next call when the writer is, which comes back here then.
+            (Lent::Taken(had), None) => {
+                self.had = had;
+                Ok(Some(self.written(core, &collective, now)))
+            }
+            (Lent::Taken(had), Some(_)) if collective.progress().is_finished(self.rank) => {
+                self.had = had;
+                Ok(Some(self.written(core, &collective, now)))
+            }
+            (_, Some(Slice::Idle)) => match self.waits(seen, now) {
+                Stop::Waits => Ok(None),
+                stop => Err(stop),
+            },
+            (_, Some(_)) => Ok(None),
+            (_, None) => Err(self.waits(seen, now)),
+        }
+    }
+
+    /// Takes the writer up if nobody has it, and does a slice of its work; `None`: there is none for this thread.
+    fn receive_for_all<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        collective: &Collective,
+        now: Duration,
+    ) -> Result<Option<Slice>, Failure> {
+        let taken = self.writing.writer.take().or_else(|| collective.advance(now, |progress| progress.take_writer()));
+        let Some(mut writer) = taken else { return Ok(None) };
+        let slice = writer.slice(core, collective, now)?;
+        match slice {
+            Slice::Again | Slice::Idle => {
+                self.writing.writer = Some(writer);
+                Ok(Some(slice))
+            }
+            Slice::Needs => {
+                collective.advance(now, |progress| progress.park_writer(writer));
+                Ok(None)
+            }
+            Slice::Over => Ok(None),
+        }
+    }
+
+    /// The answer: the payload was taken; if it was the task's last, it is written.
+    fn written<S: ObjectStore>(&mut self, core: &IodCore<S>, collective: &Collective, now: Duration) -> Answer {
+        collective.advance(now, |progress| {
+            progress.withdraw(self.rank);
+            if let Some(writer) = self.writing.writer.take() {
+                progress.park_writer(writer);
+            }
+        });
         self.leave(core, now);
         core.counters().bytes_written.fetch_add(self.had, Relaxed);
-        let reply = WriteReply { bytes: ByteCount(self.had), verifier: collective.verifier };
-        Ok(Some(Answer::from_outcome(Ok(reply))))
+        Answer::from_outcome(Ok(WriteReply { bytes: ByteCount(self.had), verifier: collective.verifier }))
     }
 
-    fn mismatch(&self) -> Failure {
-        let detail = format!("a payload of {} bytes is not what task {} wants written here", self.bytes, self.rank);
-        Failure::new(Status::Malformed, detail)
+    pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
+        self.writing.writer = None;
+        let kept = self.collective().and_then(|collective| {
+            collective.fail(&failure, now);
+            collective.progress().failure().cloned()
+        });
+        self.writing.refused = Some(kept.unwrap_or(failure));
     }
-}
 
-impl Collective {
-    /// Writes a chunk that all tasks have filled, under the passes of all who have put bytes into it.
-    fn land<S: ObjectStore>(&self, core: &IodCore<S>, (number, chunk): Full, now: Duration) -> Result<(), Failure> {
-        let writers = chunk.writers();
-        let landed = core.pass_together(&writers, now).and_then(|_pass| self.put_in_place(core, &chunk, now));
-        match landed {
-            Ok(()) => self.advance(now, |progress| progress.landed(number, chunk.into_memory())),
-            Err(failure) => {
-                self.fail(&failure, now);
-                return Err(failure);
+    /// Ends with a failure, once the thread has back what it has lent.
+    fn give_up<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Answer, Step> {
+        if let Some(collective) = self.collective().filter(|_| self.writing.has_lent) {
+            let (is_back, seen) = collective
+                .advance(now, |progress| (progress.take_back(self.rank), (progress.version(), progress.moves())));
+            if !is_back {
+                let _ = self.waits(seen, now); // it is given back in a moment
+                return Err(Step::Waits);
             }
         }
-        Ok(())
-    }
-
-    fn put_in_place<S: ObjectStore>(&self, core: &IodCore<S>, chunk: &Chunk, now: Duration) -> Result<(), Failure> {
-        let memory = chunk.memory.read().unwrap_or_else(PoisonError::into_inner);
-        for Extent { slot, offset, bytes, at } in &chunk.plan.extents {
-            let (object, first) = self.object(core, usize::from(*slot))?;
-            let in_place = || is_there(&*object, *offset, *bytes);
-            let cost = Cost::of(*offset, *bytes, first);
-            let _charge = core.room().begin(cost, false, now, || core.measured(), in_place)?;
-            let data = &memory[*at..at + *bytes as usize];
-            core.warned(object.write_at(data, ObjectOffset(*offset), self.grant.size_generation))?;
-            core.counters().collective_store_calls.fetch_add(1, Relaxed);
-            core.counters().collective_store_bytes.fetch_add(*bytes, Relaxed);
-        }
-        Ok(())
-    }
-
-    /// The object of a slot, opened or made when it is the first time; whether it is.
-    fn object<S: ObjectStore>(&self, core: &IodCore<S>, slot: usize) -> Result<(Arc<dyn Object>, bool), Failure> {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(object) = &objects[slot] {
-            return Ok((object.clone(), false));
-        }
-        let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
-        Ok((objects[slot].insert(object).clone(), true))
+        let failure = self.writing.refused.take().unwrap_or_else(|| braid_types::Status::Internal.into());
+        Ok(self.fail(core, &failure, now))
     }
 }

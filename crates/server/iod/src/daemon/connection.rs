@@ -11,12 +11,13 @@
 //! 1. Between two slices of a job everything that has arrived gets a turn: a 4 KiB reply overtakes a 1 GiB one (I9).
 //! 2. Requests in flight never exceed the credits; a peer that has more is told so and disconnected.
 //! 3. A payload is received into one reused buffer, a chunk at a time, and is in its objects before the next chunk is
-//!    received. While a payload is on its way nothing is sent: a peer that is busy sending need not be able to receive.
+//!    received; that of a collective write by one thread for all tasks. While a payload is on its way nothing is sent: a peer that is busy sending need not be able to receive.
 
 use std::{
     collections::VecDeque,
+    io::IoSliceMut,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
     },
     time::Duration,
@@ -35,9 +36,9 @@ use braid_wire::{
 
 use super::{Daemon, socket_sink::SocketSink};
 use crate::{
-    collective::{JoinJob, Step},
+    collective::{Gone, JoinJob, Source, Step},
     connection::{ConnectionState, Peer},
-    iod_core::{Begun, IodCore, Progress},
+    iod_core::{Begun, Progress},
     ops::{ReadJob, Work, WriteJob},
     sink::Answer,
 };
@@ -94,7 +95,10 @@ impl Drop for Counted<'_> {
 
 struct Serving<'a> {
     daemon: &'a Daemon,
-    connection: ServerConnection,
+    /// Others than its thread have it only while the payload of a collective write is lent.
+    connection: Arc<Mutex<ServerConnection>>,
+    role: Role,
+    credits: u32,
     sender: Arc<FrameSender>,
     state: ConnectionState,
     /// Jobs under way, the next first.
@@ -123,7 +127,9 @@ impl<'a> Serving<'a> {
         Self {
             daemon,
             sender: connection.sender().clone(),
-            connection,
+            role: connection.peer().role,
+            credits: connection.credits(),
+            connection: Arc::new(Mutex::new(connection)),
             state,
             jobs: VecDeque::new(),
             waiting: 0,
@@ -143,8 +149,12 @@ impl<'a> Serving<'a> {
     }
 
     fn turn(&mut self) -> Result<(), End> {
-        let arrived = self.jobs.is_empty() || self.connection.pending();
-        if arrived && let Some(header) = self.connection.next_header(None)? {
+        let header = {
+            let mut connection = lock(&self.connection);
+            let arrived = self.jobs.is_empty() || connection.pending();
+            if arrived { connection.next_header(None)? } else { None }
+        };
+        if let Some(header) = header {
             if self.state.is_abandoned() {
                 return Err(End::Closed); // what its client sent before it gave up need not even be received
             }
@@ -162,14 +172,18 @@ impl<'a> Serving<'a> {
         let core = &self.daemon.core;
         let (op, request_id, payload_bytes) = (header.op, header.request_id, header.payload_bytes);
         let now = self.daemon.clock.now();
-        let body = self.connection.body()?;
+        let mut connection = lock(&self.connection);
+        let body = connection.body()?;
         if op == Cancel::OP
             && let Ok(cancel) = Cancel::from_bytes(body)
         {
+            drop(connection);
             self.cancel(cancel.request_id)?;
             return self.answer(op, request_id, &Answer::from_outcome(Ok(())));
         }
-        match core.begin(&mut self.state, now, op, body, payload_bytes) {
+        let begun = core.begin(&mut self.state, now, op, body, payload_bytes);
+        drop(connection);
+        match begun {
             Begun::Answer(answer) => self.answer(op, request_id, &answer),
             Begun::Read(job) => self.slice(Reading { op, request_id, job: Job::Read(job) }),
             Begun::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
@@ -183,7 +197,7 @@ impl<'a> Serving<'a> {
     }
 
     fn check_credits(&mut self, header: &FrameHeader) -> Result<(), End> {
-        let credits = self.connection.credits();
+        let credits = self.credits;
         let in_flight = self.jobs.len() + self.working.load(Ordering::Acquire) as usize;
         if in_flight < credits as usize {
             return Ok(());
@@ -217,10 +231,10 @@ impl<'a> Serving<'a> {
     /// All jobs wait for other tasks: so does the thread, and looks at its connection now and then.
     fn wait_for_others(&mut self) -> Result<(), End> {
         self.waiting = 0;
-        if self.connection.pending() {
+        if lock(&self.connection).pending() {
             return Ok(());
         }
-        if self.connection.is_over() {
+        if self.sender.is_over() {
             return Err(End::Closed);
         }
         if let Some(Reading { job: Job::Join(job), .. }) = self.jobs.front() {
@@ -229,30 +243,47 @@ impl<'a> Serving<'a> {
         Ok(())
     }
 
-    /// Receives the payload of a task's part in a collective write, as far as the other tasks let it go on.
+    /// Lends the payload of a task's part in a collective write, and perhaps receives those of all tasks.
     fn join_write(&mut self, header: &FrameHeader, mut job: Box<JoinJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
-        self.receive(|connection, rest| {
-            let (taken, step) = job.push(core, clock.now(), rest);
-            if step == Step::Waits {
-                wait_watching(connection, core, &job)?;
-            }
-            Ok(taken)
-        })?;
+        let source: Arc<dyn Source> = Arc::new(Payload(Arc::clone(&self.connection)));
+        let mut watched = clock.now();
         let answer = loop {
-            match job.finish(core, clock.now()) {
+            let now = clock.now();
+            let step = match job.write(core, now, &source) {
                 Ok(answer) => break answer,
-                Err(Step::Waits) => wait_watching(&mut self.connection, core, &job)?,
-                Err(_) => {}
+                Err(step) => step,
+            };
+            if step == Step::Waits || now.saturating_sub(watched) >= WATCH {
+                watched = now;
+                if self.sender.is_over() {
+                    return Err(End::Closed);
+                }
+            }
+            if step == Step::Waits {
+                job.wait(core, WATCH);
             }
         };
+        lock(&self.connection).drain()?;
         self.answer(header.op, header.request_id, &answer)
     }
 
-    /// Receives the payload of a write and puts it where it belongs.
+    /// Receives the payload of a write, a chunk at a time, and puts it where it belongs.
     fn write(&mut self, header: &FrameHeader, mut job: Box<WriteJob>) -> Result<(), End> {
         let (core, clock) = (&self.daemon.core, self.daemon.clock);
-        self.receive(|_, rest| Ok(job.push(core, clock.now(), rest)))?;
+        let mut connection = lock(&self.connection);
+        while connection.payload_left() > 0 {
+            let bytes = connection.payload_left().min(WRITE_CHUNK_BYTES);
+            if self.chunk.len() < bytes {
+                self.chunk.resize(bytes, 0);
+            }
+            connection.payload(&mut self.chunk[..bytes])?;
+            let mut rest = &self.chunk[..bytes];
+            while !rest.is_empty() {
+                rest = &rest[job.push(core, clock.now(), rest)..];
+            }
+        }
+        drop(connection);
         let answer = loop {
             if let Some(answer) = job.finish(core) {
                 break answer;
@@ -261,25 +292,9 @@ impl<'a> Serving<'a> {
         self.answer(header.op, header.request_id, &answer)
     }
 
-    /// Receives a payload, a chunk at a time; `put` takes some of what it is shown, and says how much.
-    fn receive(&mut self, mut put: impl FnMut(&mut ServerConnection, &[u8]) -> Result<usize, End>) -> Result<(), End> {
-        while self.connection.payload_left() > 0 {
-            let bytes = self.connection.payload_left().min(WRITE_CHUNK_BYTES);
-            if self.chunk.len() < bytes {
-                self.chunk.resize(bytes, 0);
-            }
-            self.connection.payload(&mut self.chunk[..bytes])?;
-            let mut rest = &self.chunk[..bytes];
-            while !rest.is_empty() {
-                rest = &rest[put(&mut self.connection, rest)?..];
-            }
-        }
-        Ok(())
-    }
-
     /// Hands what waits for the disk to the workers, who answer by themselves.
     fn work(&mut self, op: u16, request_id: u64, work: Work<LocalStore>) {
-        let workers = match self.connection.peer().role {
+        let workers = match self.role {
             _ if work.is_apart() => &self.daemon.flusher,
             Role::Mds | Role::Admin => &self.daemon.mds_workers,
             _ => &self.daemon.client_workers,
@@ -312,12 +327,20 @@ impl<'a> Serving<'a> {
     }
 }
 
-/// Waits for other tasks; ends when the connection does.
-fn wait_watching(connection: &mut ServerConnection, core: &IodCore<LocalStore>, job: &JoinJob) -> Result<(), End> {
-    if connection.is_over() {
-        return Err(End::Closed);
+/// The payload of one call, for whoever receives it.
+#[derive(Debug)]
+struct Payload(Arc<Mutex<ServerConnection>>);
+
+impl Source for Payload {
+    fn left(&self) -> usize {
+        lock(&self.0).payload_left()
     }
-    connection.pause();
-    job.wait(core, WATCH);
-    Ok(())
+
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
+        lock(&self.0).payload_within(pieces, WATCH).map_err(|_| Gone)
+    }
+}
+
+fn lock(connection: &Mutex<ServerConnection>) -> MutexGuard<'_, ServerConnection> {
+    connection.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,8 @@
 //! Collective requests through the core: who may join, what is refused, what does not land.
 
-use braid_iod::{Begun, JoinJob, Step};
+use std::sync::Arc;
+
+use braid_iod::{Begun, Given, JoinJob, Source, Step};
 use braid_layout::{Distribution, Layout, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
@@ -23,6 +25,8 @@ use super::{
 
 const OTHER: SessionId = SessionId(6);
 const ID: [u8; 16] = [3; 16];
+/// A payload that is there at once.
+const WHOLE: usize = 1 << 30;
 
 fn whole() -> Capability {
     capability(Layout::one(Distribution::Single, [IodId(1)]))
@@ -53,23 +57,23 @@ fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
     JoinWrite { handle: 1, present, collective: ID, rank, skip: ByteCount(0), wait_ms: 1000 }
 }
 
-/// A write's job, that has taken all of this payload.
-fn pushed(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8]) -> Box<JoinJob> {
+/// A task's write under way, with its payload.
+struct Write {
+    job: Box<JoinJob>,
+    payload: Arc<dyn Source>,
+}
+
+/// A write that has gone as far as it can without others; it comes by this many bytes at a time.
+fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_max: usize) -> Write {
     let begun = client.core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), payload.len() as u32);
-    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
-    let mut rest = payload;
-    while !rest.is_empty() {
-        let (taken, step) = job.push(client.core, NOW, rest);
-        assert_ne!((taken, step), (0, Step::Waits), "it need not wait");
-        rest = &rest[taken..];
-    }
-    job
+    let Begun::Join(job) = begun else { panic!("{begun:?}") };
+    Write { job, payload: Given::new(payload, bytes_max) }
 }
 
 /// How a write ends; `None` while it waits for others.
-fn ended(client: &Client<'_>, job: &mut JoinJob) -> Option<Result<WriteReply, Failure>> {
+fn ended(client: &Client<'_>, write: &mut Write) -> Option<Result<WriteReply, Failure>> {
     loop {
-        match job.finish(client.core, NOW) {
+        match write.job.write(client.core, NOW, &write.payload) {
             Ok(answer) => return Some(decode_outcome(&answer.body).unwrap()),
             Err(Step::Waits) => return None,
             Err(_) => {}
@@ -152,10 +156,10 @@ fn a_write_lands_when_all_tasks_have_given_theirs_in_one_call_of_the_store() {
     let core = daemon(1);
     let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
-    let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc");
+    let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc", WHOLE);
     assert_eq!(ended(&first, &mut one), None, "the other's bytes are missing");
     assert_eq!(first.read(&whole(), contiguous(0, 32)).unwrap().payload, b"", "nothing is written");
-    let mut two = pushed(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd");
+    let mut two = begun(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd", WHOLE);
     assert_eq!(ended(&second, &mut two).unwrap().unwrap().bytes, ByteCount(16));
     assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(16));
     assert_eq!(first.read(&whole(), contiguous(0, 32)).unwrap().payload, b"aaaaaaaabbbbbbbbccccccccdddddddd");
@@ -170,7 +174,7 @@ fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
         let id = ConnectionId([5; 16]);
         let (mut first, mut second) = (Client::over(&core, SESSION, id), Client::of_session(&core, OTHER));
         first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
-        let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc");
+        let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaacccccccc", WHOLE);
         assert_eq!(ended(&first, &mut one), None);
         let status = if abandoned {
             let mut again = Client::over(&core, SESSION, ConnectionId([6; 16]));
@@ -181,7 +185,7 @@ fn what_a_fenced_session_or_an_abandoned_connection_has_given_does_not_land() {
             Client::mds(&core).call(&fence).unwrap();
             Status::Fenced
         };
-        let mut two = pushed(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd");
+        let mut two = begun(&mut second, &join_write(&of(OTHER), 1), b"bbbbbbbbdddddddd", WHOLE);
         assert_eq!(ended(&second, &mut two).unwrap().unwrap_err().status, status, "the same for all");
         assert_eq!(ended(&first, &mut one).unwrap().unwrap_err().status, status);
         assert_eq!(second.read(&of(OTHER), contiguous(0, 32)).unwrap().payload, b"");
@@ -242,7 +246,7 @@ fn the_end_of_a_connection_ends_what_its_task_is_in() {
     let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
     first.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     // The first half of its bytes: answered, and nothing of the call is under way.
-    let mut one = pushed(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaa");
+    let mut one = begun(&mut first, &join_write(&of(SESSION), 0), b"aaaaaaaa", WHOLE);
     assert_eq!(ended(&first, &mut one).unwrap().unwrap().bytes, ByteCount(8));
     drop(one);
     drop(first);

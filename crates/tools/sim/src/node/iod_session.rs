@@ -11,7 +11,7 @@ use std::{
 };
 
 use braid_iod::{
-    Begun, ConnectionState, FrameSink, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Step, WriteJob,
+    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Source, Step, WriteJob,
 };
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};
@@ -114,15 +114,9 @@ impl Shared {
     }
 
     async fn join_write(&self, mut job: Box<JoinJob>, payload: &[u8]) -> braid_iod::Answer {
-        for mut slice in payload.chunks(WRITE_SLICE_BYTES) {
-            while !slice.is_empty() {
-                let (taken, step) = job.push(&self.core, self.world.now(), slice);
-                slice = &slice[taken..];
-                self.pause(pause_after(step)).await;
-            }
-        }
+        let source: Arc<dyn Source> = Given::new(payload, WRITE_SLICE_BYTES);
         loop {
-            match job.finish(&self.core, self.world.now()) {
+            match job.write(&self.core, self.world.now(), &source) {
                 Ok(answer) => return answer,
                 Err(step) => self.pause(pause_after(step)).await,
             }

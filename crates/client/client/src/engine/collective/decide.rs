@@ -14,11 +14,13 @@ use crate::{
     plan::FileMap,
 };
 
-/// Pieces of this length on average and longer are left to independent calls: the kernel moves pages, so that a daemon saves work where many
-/// pieces are in one, and none where a piece is a page (`docs/adr/0015-collective-requests.md`, Numbers).
+/// Pieces of this length on average and longer are left to independent calls: a daemon's work on each piece is little against what
+/// it costs to go together (`docs/adr/0015-collective-requests.md`, Numbers).
 const PIECE_BYTES_MIN: u64 = 4096;
 /// The same of what is read over plain connections, which daemons send from a mapping (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
-const MAPPED_PIECE_BYTES_MIN: u64 = 256;
+const READ_PIECE_BYTES_MIN: u64 = 256;
+/// The same of what is written over plain connections: one thread of a daemon receives it, but need not decrypt it.
+const WRITTEN_PIECE_BYTES_MIN: u64 = 16 * 1024;
 /// How many pieces of a request are looked at for their length.
 const PIECES_LOOKED_AT: usize = 64;
 /// What a `Collect` has besides its formulas and sessions, at most: the capability of a wide layout.
@@ -149,9 +151,14 @@ fn circles(all: &[Announcement]) -> Result<Vec<Circle>> {
 
 fn way(circle: &Circle, all: &[Announcement]) -> Result<Way> {
     let options = &all[circle.members[0]].options;
-    let is_short = |rank: &usize| match &all[*rank] {
-        task if task.is_plain && !task.is_write => task.pieces() < MAPPED_PIECE_BYTES_MIN,
-        task => task.pieces() < PIECE_BYTES_MIN,
+    let is_short = |rank: &usize| {
+        let task = &all[*rank];
+        let pieces_min = match (task.is_plain, task.is_write) {
+            (true, true) => WRITTEN_PIECE_BYTES_MIN,
+            (true, false) => READ_PIECE_BYTES_MIN,
+            (false, _) => PIECE_BYTES_MIN,
+        };
+        task.pieces() < pieces_min
     };
     let is_worth_it = match options.mode {
         CollectiveMode::Auto => circle.members.iter().any(is_short),
@@ -233,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_over_plain_connections_goes_through_the_daemons_in_very_short_pieces_alone() {
+    fn over_plain_connections_only_very_short_pieces_are_read_through_the_daemons_and_longer_ones_written() {
         let of = |is_write, pieces, is_plain: [bool; 2]| {
             let tasks = interleaved(2, pieces).into_iter().zip(is_plain).map(|(request, is_plain)| Announcement {
                 is_plain,
@@ -244,7 +251,9 @@ mod tests {
         assert_eq!(of(false, 255, [true; 2]), Way::Server);
         assert_eq!(of(false, 256, [true; 2]), Way::Independent);
         assert_eq!(of(false, 256, [true, false]), Way::Server, "one of them is sent what was read into a buffer");
-        assert_eq!(of(true, 256, [true; 2]), Way::Server, "written");
+        assert_eq!(of(true, 16383, [true; 2]), Way::Server);
+        assert_eq!(of(true, 16384, [true; 2]), Way::Independent);
+        assert_eq!(of(true, 4096, [false; 2]), Way::Independent);
     }
 
     #[test]

@@ -1,0 +1,58 @@
+//! Where the payload of a task's write is received from, by whichever thread receives for all tasks.
+
+use std::{
+    fmt::Debug,
+    io::IoSliceMut,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+/// The payload of one call.
+pub trait Source: Debug + Send + Sync {
+    /// Payload bytes that were not received yet.
+    fn left(&self) -> usize;
+
+    /// Receives the next bytes into `pieces`, in order, which want some and no more than are left; how many. 0: none came in a while,
+    /// which is short enough to look at other things in between.
+    ///
+    /// # Errors
+    /// [`Gone`].
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone>;
+}
+
+/// The connection ended before the payload did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Gone;
+
+/// A payload that is in memory: for simulated networks and tests.
+#[derive(Debug)]
+pub struct Given {
+    /// The payload, and how much of it was received.
+    state: Mutex<(Vec<u8>, usize)>,
+    bytes_max: usize,
+}
+
+impl Given {
+    /// All of it, of which so much comes at a time.
+    pub fn new(payload: &[u8], bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::new((payload.to_vec(), 0)), bytes_max })
+    }
+}
+
+impl Source for Given {
+    fn left(&self) -> usize {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.0.len() - state.1
+    }
+
+    fn receive(&self, pieces: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (payload, at) = &mut *state;
+        let before = *at;
+        for piece in pieces {
+            let bytes = piece.len().min(payload.len() - *at).min(self.bytes_max + before - *at);
+            piece[..bytes].copy_from_slice(&payload[*at..*at + bytes]);
+            *at += bytes;
+        }
+        Ok(*at - before)
+    }
+}

@@ -1,0 +1,352 @@
+//! Receives what the tasks of a collective write have lent, chunk after chunk and in each chunk task after task, and writes it.
+//!
+//! ```text
+//!   plan the next chunk ──> of each task in order of rank: receive its pieces into their places ──> write: one call for each run ──┐
+//!        ^────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Whichever task's thread has time has the writer; it goes on until it needs bytes that are not lent (`desk.rs`). One thread for
+//! all: what it receives is still in its processor's cache when it writes it, and no chunk goes through the hands of several threads.
+//! Where pieces overlap, those of a higher rank come later: they win.
+
+use std::{
+    io::IoSliceMut,
+    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    time::Duration,
+};
+
+use braid_layout::Sweep;
+use braid_store::{Object, ObjectStore};
+use braid_types::{Failure, ObjectOffset, Status, limits::JOB_SLICE_ACCESSES_MAX};
+
+use super::{
+    Collective,
+    chunk::{Extent, Plan, Planned, RECEIVED_BYTES_MAX},
+    cursor::{Cursor, Next},
+    desk::Loan,
+    source::Gone,
+};
+use crate::{callers::Caller, grant::Grant, iod_core::IodCore, ops::is_there, room::Cost};
+
+/// Pieces that are shorter on average are received together and copied to their places: the kernel takes longer over each than a copy does.
+const PIECE_BYTES_MIN: usize = 1024;
+/// What one call of the store writes, as in other writes: with more the page cache takes larger folios for a new file, and pieces of a page
+/// that are written into these later cost twice as much (`docs/adr/0015-collective-requests.md`).
+const WRITTEN_BYTES_MAX: usize = 256 * 1024;
+/// Pieces that one system call takes.
+const PIECES_MAX: usize = 1024;
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Writer {
+    sweep: Box<Sweep>,
+    /// Where each task is in its request; `None` for one that wants nothing more.
+    cursors: Vec<Option<Box<Cursor>>>,
+    stage: Stage,
+    plan: Plan,
+    /// Of the chunk; may be longer.
+    memory: Vec<u8>,
+    /// Whose bytes are received.
+    rank: usize,
+    /// The next of them: where in the memory, how many.
+    pieces: Vec<(usize, usize)>,
+    /// Short pieces on their way.
+    short: Vec<u8>,
+    /// Who has bytes in the chunk.
+    givers: Vec<(Arc<Grant>, Arc<Caller>)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Planning,
+    Filling,
+    Landing,
+    Over,
+}
+
+/// What a slice came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slice {
+    /// Call again.
+    Again,
+    /// The same; nothing came in a while.
+    Idle,
+    /// Bytes of the task whose turn it is are not lent.
+    Needs,
+    /// Everything is written.
+    Over,
+}
+
+impl Writer {
+    pub(super) fn new(sweep: Sweep, cursors: Vec<Option<Box<Cursor>>>) -> Self {
+        Self {
+            sweep: Box::new(sweep),
+            cursors,
+            stage: Stage::Planning,
+            plan: Plan::default(),
+            memory: Vec::new(),
+            rank: 0,
+            pieces: Vec::new(),
+            short: Vec::new(),
+            givers: Vec::new(),
+        }
+    }
+
+    pub(super) fn tasks(&self) -> usize {
+        self.cursors.len()
+    }
+
+    /// One slice: plans, receives from one task, or writes a chunk.
+    ///
+    /// # Errors
+    /// What ends the collective request.
+    pub(super) fn slice<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        collective: &Collective,
+        now: Duration,
+    ) -> Result<Slice, Failure> {
+        match self.stage {
+            Stage::Planning => {
+                match self.plan.more(&mut self.sweep, &collective.grant, collective.chunk_bytes, 0) {
+                    Planned::Paused => return Ok(Slice::Again),
+                    Planned::Nothing => self.stage = Stage::Over,
+                    Planned::Whole => self.begin(collective, now),
+                }
+                Ok(Slice::Again)
+            }
+            Stage::Filling => self.fill(collective, now),
+            Stage::Landing => {
+                self.land(core, collective, now)?;
+                Ok(Slice::Again)
+            }
+            Stage::Over => Ok(Slice::Over),
+        }
+    }
+
+    fn begin(&mut self, collective: &Collective, now: Duration) {
+        let bytes = self.plan.bytes as usize;
+        if self.memory.len() < bytes {
+            self.memory.resize(bytes, 0);
+        }
+        (self.stage, self.rank) = (Stage::Filling, 0);
+        collective.advance(now, |progress| progress.began());
+    }
+
+    fn fill(&mut self, collective: &Collective, now: Duration) -> Result<Slice, Failure> {
+        let mut borrowed = None;
+        let mut steps = JOB_SLICE_ACCESSES_MAX;
+        while let Some(cursor) = self.cursors.get_mut(self.rank) {
+            let rank = self.rank;
+            let next = match cursor {
+                _ if !self.pieces.is_empty() => Next::Piece(0, 0),
+                Some(cursor) => cursor.peek(&self.plan, &collective.grant, 1, &mut steps),
+                None => Next::Past,
+            };
+            match next {
+                Next::Paused => return Ok(Slice::Again),
+                Next::Piece(..) => {
+                    if borrowed.is_some() {
+                        return Ok(Slice::Again);
+                    }
+                    let Some(mut loan) = Borrowed::of(collective, rank, now) else { return Ok(Slice::Needs) };
+                    if loan.left() == 0 {
+                        loan.give_back();
+                        return Ok(Slice::Needs);
+                    }
+                    if self.receive(&mut loan, collective, now)? == 0 {
+                        return Ok(Slice::Idle);
+                    }
+                    borrowed = Some(loan);
+                }
+                Next::Past | Next::Over => {
+                    let wanted = self.cursors[rank].is_some();
+                    let loan = borrowed.take().or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
+                    if next == Next::Over {
+                        self.cursors[rank] = None;
+                        collective.advance(now, |progress| progress.finish(rank));
+                    }
+                    match loan {
+                        Some(mut loan) if loan.left() == 0 => loan.give_back(),
+                        Some(loan) if next == Next::Over => return Err(mismatch(rank, loan.left())),
+                        _ => {}
+                    }
+                    self.rank += 1;
+                }
+            }
+        }
+        self.stage = Stage::Landing;
+        Ok(Slice::Again)
+    }
+
+    /// Receives pieces of the task whose turn it is; how many bytes.
+    fn receive(&mut self, loan: &mut Borrowed<'_>, collective: &Collective, now: Duration) -> Result<usize, Failure> {
+        self.look(loan.left(), &collective.grant);
+        let bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
+        let is_long = bytes >= self.pieces.len() * PIECE_BYTES_MIN;
+        let rooms = if is_long { rooms(&mut self.memory, &self.pieces) } else { None };
+        let (received, in_place) = match rooms {
+            Some(mut rooms) => (loan.receive(&mut rooms), true),
+            None => {
+                if self.short.len() < bytes {
+                    self.short.resize(bytes, 0);
+                }
+                (loan.receive(&mut [IoSliceMut::new(&mut self.short[..bytes])]), false)
+            }
+        };
+        let received = received.map_err(|Gone| {
+            let detail = format!("the connection of task {} of the collective request ended", self.rank);
+            Failure::new(Status::TryAgain, detail)
+        })?;
+        if received > 0 {
+            loan.has_given(&mut self.givers);
+            collective.advance(now, |progress| progress.put(self.rank));
+            self.took(received, in_place);
+        }
+        Ok(received)
+    }
+
+    /// Looks at what comes next of the task, until that is as much as is received at a time, or as is left.
+    fn look(&mut self, left: usize, grant: &Grant) {
+        let Some(cursor) = &mut self.cursors[self.rank] else { return };
+        let room = left.min(RECEIVED_BYTES_MAX);
+        let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
+        let mut steps = JOB_SLICE_ACCESSES_MAX;
+        while bytes < room && self.pieces.len() < PIECES_MAX {
+            let Next::Piece(at, more) = cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps) else { break };
+            cursor.take(more);
+            bytes += more as usize;
+            match self.pieces.last_mut() {
+                Some((last, length)) if *last + *length == at => *length += more as usize,
+                _ => self.pieces.push((at, more as usize)),
+            }
+        }
+    }
+
+    /// The first so many bytes of the pieces have come; what is not in its place yet is put there.
+    fn took(&mut self, received: usize, in_place: bool) {
+        let (mut done, mut whole) = (0, 0);
+        for (at, bytes) in &mut self.pieces {
+            let these = (*bytes).min(received - done);
+            if !in_place {
+                self.memory[*at..*at + these].copy_from_slice(&self.short[done..done + these]);
+            }
+            done += these;
+            (*at, *bytes) = (*at + these, *bytes - these);
+            if *bytes > 0 {
+                break;
+            }
+            whole += 1;
+        }
+        self.pieces.drain(..whole);
+    }
+
+    /// Writes the chunk, under the passes of all who have bytes in it (I4).
+    fn land<S: ObjectStore>(
+        &mut self,
+        core: &IodCore<S>,
+        collective: &Collective,
+        now: Duration,
+    ) -> Result<(), Failure> {
+        let failed = collective.progress().failure().cloned();
+        failed.map_or(Ok(()), Err)?;
+        let pass = core.pass_together(&self.givers, now)?;
+        for Extent { slot, offset, bytes, at } in &self.plan.extents {
+            let (object, first) = collective.object(core, usize::from(*slot))?;
+            let in_place = || is_there(&*object, *offset, *bytes);
+            let cost = Cost::of(*offset, *bytes, first);
+            let _charge = core.room().begin(cost, false, now, || core.measured(), in_place)?;
+            let mut offset = ObjectOffset(*offset);
+            for data in self.memory[*at..at + *bytes as usize].chunks(WRITTEN_BYTES_MAX) {
+                core.warned(object.write_at(data, offset, collective.grant.size_generation))?;
+                offset.0 += data.len() as u64;
+                core.counters().collective_store_calls.fetch_add(1, Relaxed);
+            }
+            core.counters().collective_store_bytes.fetch_add(*bytes, Relaxed);
+        }
+        drop(pass);
+        self.givers.clear();
+        (self.stage, self.plan) = (Stage::Planning, Plan::default());
+        collective.advance(now, |progress| progress.landed());
+        Ok(())
+    }
+}
+
+/// Room for the pieces in the memory; `None` where they are not one after the other there.
+fn rooms<'m>(memory: &'m mut [u8], pieces: &[(usize, usize)]) -> Option<Vec<IoSliceMut<'m>>> {
+    let (mut rest, mut from) = (memory, 0);
+    let mut rooms = Vec::with_capacity(pieces.len());
+    for (at, bytes) in pieces {
+        let (_, behind) = rest.split_at_mut(at.checked_sub(from)?);
+        let (room, behind) = behind.split_at_mut(*bytes);
+        rooms.push(IoSliceMut::new(room));
+        (rest, from) = (behind, at + bytes);
+    }
+    Some(rooms)
+}
+
+pub(super) fn mismatch(rank: usize, left: usize) -> Failure {
+    let detail = format!("{left} bytes of a payload are more than task {rank} wants written here");
+    Failure::new(Status::Malformed, detail)
+}
+
+/// A loan, which goes back whatever happens.
+struct Borrowed<'c> {
+    collective: &'c Collective,
+    rank: usize,
+    now: Duration,
+    loan: Option<Loan>,
+}
+
+impl<'c> Borrowed<'c> {
+    fn of(collective: &'c Collective, rank: usize, now: Duration) -> Option<Self> {
+        let loan = collective.advance(now, |progress| progress.borrow(rank))?;
+        Some(Self { collective, rank, now, loan: Some(loan) })
+    }
+
+    fn left(&self) -> usize {
+        self.loan.as_ref().map_or(0, |loan| loan.source.left())
+    }
+
+    fn receive(&mut self, rooms: &mut [IoSliceMut<'_>]) -> Result<usize, Gone> {
+        let Some(loan) = &mut self.loan else { return Err(Gone) };
+        let received = loan.source.receive(rooms)?;
+        loan.had += received as u64;
+        Ok(received)
+    }
+
+    /// Whoever lent it is one of the givers.
+    fn has_given(&self, givers: &mut Vec<(Arc<Grant>, Arc<Caller>)>) {
+        let Some(loan) = &self.loan else { return };
+        if !givers.iter().any(|(_, known)| Arc::ptr_eq(known, &loan.caller)) {
+            givers.push((loan.grant.clone(), loan.caller.clone()));
+        }
+    }
+
+    /// Nothing is left of it.
+    fn give_back(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            self.collective.advance(self.now, |progress| progress.give_back(self.rank, loan));
+        }
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if let Some(loan) = self.loan.take() {
+            self.collective.advance(self.now, |progress| progress.put_back(self.rank, loan));
+        }
+    }
+}
+
+impl Collective {
+    /// The object of a slot, opened or made when it is the first time; whether it is.
+    fn object<S: ObjectStore>(&self, core: &IodCore<S>, slot: usize) -> Result<(Arc<dyn Object>, bool), Failure> {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(object) = &objects[slot] {
+            return Ok((object.clone(), false));
+        }
+        let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+        Ok((objects[slot].insert(object).clone(), true))
+    }
+}
