@@ -74,6 +74,7 @@ struct file {
     MPI_Info info;
     /* What the ranks agree on for collective calls, and the group in which they meet. */
     enum way way;
+    /* The least of all ranks, on average in a view. */
     int64_t piece_bytes;
     int lists_are_long;
     enum overlap overlap;

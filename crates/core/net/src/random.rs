@@ -1,6 +1,7 @@
 //! Random bytes of the system.
-
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+//!
+//! Not by way of aws-lc: the first time in a process it draws from a source of its own too, which takes 30 ms of the processor, and most
+//! processes that connect live no longer (`braid ls`, each rank of a parallel program).
 
 /// Fresh random bytes, good enough for keys.
 ///
@@ -8,6 +9,6 @@ use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 /// When the system has none.
 pub fn random_bytes<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).expect("the system has random bytes");
+    getrandom::fill(&mut bytes).expect("the system has random bytes");
     bytes
 }

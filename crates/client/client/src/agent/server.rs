@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use braid_net::random_bytes;
 use braid_types::{ClusterUuid, Failure, Status};
 use braid_wire::{
     Secret, Ticket,
@@ -178,10 +178,7 @@ impl Voucher {
             Failure::new(Status::Internal, format!("the kernel does not say who is asking: {error}"))
         })?;
         let check = (self.check)().map_err(|error| Failure::new(error.status(), error.why()))?;
-        let mut nonce = [0; 16];
-        let random = SystemRandom::new().fill(&mut nonce);
-        random.map_err(|_| Failure::new(Status::Internal, "the system gives no random bytes"))?;
-        let ticket = ticket(identity, &check, nonce);
+        let ticket = ticket(identity, &check, random_bytes());
         let secret = ticket.secret(&self.secret).to_bytes();
         Ok(((ticket, secret), (self.mds.clone(), self.cluster)))
     }

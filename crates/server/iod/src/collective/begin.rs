@@ -19,7 +19,12 @@ use braid_wire::{
     },
 };
 
-use super::{Collective, chunk::{read_bytes_for, write_bytes_for}, cursor::Cursor, progress::Progress};
+use super::{
+    Collective,
+    chunk::{read_bytes_for, write_bytes_for},
+    cursor::Cursor,
+    progress::Progress,
+};
 use crate::{
     connection::ConnectionState,
     grant::Grant,

@@ -263,8 +263,7 @@ impl JoinJob {
                 Ok(())
             }
             (Turn::Nothing, _) => {
-                self.entered =
-                    Some(Entered { collective, is_in_turn: false, cursor: None, chunk: None, making: None });
+                self.entered = Some(Entered { collective, is_in_turn: false, cursor: None, chunk: None, making: None });
                 Ok(())
             }
             (Turn::Failed(failure), _) => Err(failure.into()),

@@ -71,8 +71,8 @@ impl JoinJob {
             collective.advance(now, |progress| progress.lend(self.rank, loan));
         }
         let slice = self.receive_for_all(core, &collective, now)?;
-        let (lent, seen) = collective
-            .advance(now, |progress| (progress.lent(self.rank), (progress.version(), progress.moves())));
+        let (lent, seen) =
+            collective.advance(now, |progress| (progress.lent(self.rank), (progress.version(), progress.moves())));
         match (lent?, slice) {
             // Its thread is needed for its next call when the writer is, which comes back here then.
             (Lent::Taken(had), None) => {

@@ -161,7 +161,8 @@ impl Writer {
                 }
                 Next::Past | Next::Over => {
                     let wanted = self.cursors[rank].is_some();
-                    let loan = borrowed.take().or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
+                    let loan =
+                        borrowed.take().or_else(|| wanted.then(|| Borrowed::of(collective, rank, now)).flatten());
                     if next == Next::Over {
                         self.cursors[rank] = None;
                         collective.advance(now, |progress| progress.finish(rank));
@@ -213,7 +214,9 @@ impl Writer {
         let mut bytes: usize = self.pieces.iter().map(|(_, bytes)| bytes).sum();
         let mut steps = JOB_SLICE_ACCESSES_MAX;
         while bytes < room && self.pieces.len() < PIECES_MAX {
-            let Next::Piece(at, more) = cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps) else { break };
+            let Next::Piece(at, more) = cursor.peek(&self.plan, grant, (room - bytes) as u64, &mut steps) else {
+                break;
+            };
             cursor.take(more);
             bytes += more as usize;
             match self.pieces.last_mut() {

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use braid_net::random_bytes;
 
 const FILE: &str = "directory-id";
 
@@ -27,8 +27,7 @@ pub(super) fn read_or_make(dir: &Path) -> io::Result<[u8; 16]> {
 }
 
 fn make(dir: &Path) -> io::Result<[u8; 16]> {
-    let mut id = [0; 16];
-    SystemRandom::new().fill(&mut id).map_err(|_| io::Error::other("the system gives no random bytes"))?;
+    let id = random_bytes();
     let temporary = dir.join(format!("{FILE}.new"));
     let write = || {
         let mut file = File::create(&temporary)?;

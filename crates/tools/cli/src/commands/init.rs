@@ -6,12 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use braid_client::{
     KeyFile,
     settings::{ClientSection, ClusterSection, Document, IodSection, MdsSection},
 };
 use braid_mds::Mds;
+use braid_net::random_bytes;
 use braid_types::{ClusterUuid, KeyId, limits::SHARDS_DEFAULT};
 use braid_wire::Secret;
 use serde_json::json;
@@ -68,7 +68,7 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
         return Err(Fault::usage(doing(), "the directory is not empty, and nothing in it is touched")
             .hint("an empty or new directory"));
     }
-    let new = NewCluster { uuid: ClusterUuid(random()?), server_key: Secret::from_bytes(random()?) };
+    let new = NewCluster { uuid: ClusterUuid(random_bytes()), server_key: Secret::from_bytes(random_bytes()) };
     std::fs::create_dir(dir.join("keys")).map_err(fail)?;
     let key = KeyFile { id: KeyId(0), name: "server".into(), admin: true, secret: new.server_key.clone() };
     key.save(&dir.join("keys/server.key"))?;
@@ -116,12 +116,6 @@ pub fn replace(dir: &Path, name: &str, text: &str) -> std::io::Result<()> {
     file.sync_all()?;
     std::fs::rename(&new, dir.join(name))?;
     sync_directory(dir)
-}
-
-fn random<const N: usize>() -> Result<[u8; N], Fault> {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| Fault::failed("drawing random bytes", "the system has none"))?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

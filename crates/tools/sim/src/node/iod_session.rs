@@ -11,7 +11,8 @@ use std::{
 };
 
 use braid_iod::{
-    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Source, Step, WriteJob,
+    Begun, ConnectionState, FrameSink, Given, IodCore, JoinJob, Payload, Peer, Progress, SinkError, Source, Step,
+    WriteJob,
 };
 use braid_store::MemStore;
 use braid_wire::{Call, FrameHeader, encode_success, message::iod::Abandon};

@@ -9,13 +9,14 @@ use std::{
     time::{Duration, Instant},
 };
 
+use braid_net::random_bytes;
 use braid_types::Status;
 use braid_wire::Secret;
 
 use super::{
     frame::{Direction, Kind},
     member::failed_body,
-    proof::{ANSWER_BYTES, HELLO_BYTES, Hello, Keys, NONCE_BYTES, PROOF_BYTES, Transcript, nonce},
+    proof::{ANSWER_BYTES, HELLO_BYTES, Hello, Keys, NONCE_BYTES, PROOF_BYTES, Transcript},
 };
 use crate::{
     Error, Result,
@@ -143,7 +144,7 @@ impl Newcomer {
                 Step::Hello => {
                     let Some(hello) = self.next::<HELLO_BYTES>()? else { return Ok(None) };
                     let said = Hello::from_bytes(&hello).ok_or(io::ErrorKind::InvalidData)?;
-                    let nonce = nonce()?;
+                    let nonce = random_bytes();
                     let transcript = Transcript::new(&hello, &nonce);
                     let mut answer = [0; ANSWER_BYTES];
                     answer[..NONCE_BYTES].copy_from_slice(&nonce);

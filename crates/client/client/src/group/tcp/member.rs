@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use braid_net::random_bytes;
 use braid_types::Status;
 use braid_wire::{Decoder, Secret, Wire};
 
@@ -15,7 +16,7 @@ use super::{
     ALL_BYTES_MAX, VERDICT_TIME, check_given,
     frame::{Direction, Kind, Timed, garbage},
     join::HELLO_TIME,
-    proof::{ANSWER_BYTES, Hello, NONCE_BYTES, Transcript, nonce},
+    proof::{ANSWER_BYTES, Hello, NONCE_BYTES, Transcript},
     why,
 };
 use crate::{
@@ -66,7 +67,7 @@ impl Member {
         deadline: Instant,
     ) -> Result<Self> {
         loop {
-            let why = match attempt(&address, Hello { size, rank, nonce: random()? }, secret, deadline) {
+            let why = match attempt(&address, Hello { size, rank, nonce: random_bytes() }, secret, deadline) {
                 Ok(line) => return Ok(Self { size, line: Mutex::new(line) }),
                 Err(Attempt::Over(error)) => return Err(error),
                 Err(Attempt::Again(why)) => why,
@@ -128,10 +129,6 @@ impl Line {
             (Ok(()), Ok(_)) => Err(lost(0, "it sent what the first task does not send here")),
         }
     }
-}
-
-fn random() -> Result<[u8; NONCE_BYTES]> {
-    nonce().map_err(|error| meeting(Error::new(Status::Internal, error.to_string())))
 }
 
 fn attempt(address: &impl ToSocketAddrs, hello: Hello, secret: &Secret, deadline: Instant) -> Result<Line, Attempt> {

@@ -1,8 +1,5 @@
 //! The proofs of the secret, in both directions, and the keys that follow from them. No I/O.
 
-use std::io;
-
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use braid_wire::Secret;
 
 /// What a hello begins with: which protocol, which version (I10).
@@ -79,12 +76,6 @@ impl Transcript {
     pub(super) fn keys(&self, secret: &Secret) -> Keys {
         Keys { to_root: secret.derive("group to root", &self.0), to_member: secret.derive("group to member", &self.0) }
     }
-}
-
-pub(super) fn nonce() -> io::Result<[u8; NONCE_BYTES]> {
-    let mut nonce = [0; NONCE_BYTES];
-    SystemRandom::new().fill(&mut nonce).map_err(|_| io::Error::other("the system gives no random bytes"))?;
-    Ok(nonce)
 }
 
 #[cfg(test)]
