@@ -149,13 +149,20 @@ impl Window {
 
 /// Connects within `left`. The first answers find a small window, unless the peer is on loopback.
 pub(crate) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
-    if is_loopback(address) { TcpStream::connect_timeout(address, left) } else { sys::connect(address, left) }
+    sys::connect(address, left)
+}
+
+/// Nothing is lost on loopback: BBR, where it is the system's choice, costs both ends a tenth to a fifth more CPU there than Reno
+/// (docs/performance.md, Parallel programs), and timers for the life of a connection that began with it.
+pub(crate) fn without_pacing(socket: &TcpStream) {
+    sys::without_pacing(socket);
 }
 
 /// Who connects to `listener` from now on finds a small window.
 pub(crate) fn accept_small(listener: &TcpListener) {
-    if listener.local_addr().is_ok_and(|address| !is_loopback(&address)) {
-        sys::accept_small(listener); // an older system has the window as it has it
+    match listener.local_addr() {
+        Ok(address) if is_loopback(&address) => sys::without_pacing(listener),
+        _ => sys::accept_small(listener), // an older system has the window as it has it
     }
 }
 
@@ -177,12 +184,15 @@ mod sys {
     use rustix::{
         event::{PollFd, PollFlags, poll},
         io::{Errno, ioctl_fionread},
-        net::{AddressFamily, SocketFlags, SocketType, connect as begin_connect, socket_with, sockopt::socket_error},
+        net::{
+            AddressFamily, SocketFlags, SocketType, connect as begin_connect, socket_with,
+            sockopt::{set_tcp_congestion, socket_error},
+        },
     };
 
     pub(super) use super::SHARE_BYTES_MAX;
     use super::{FIRST_BYTES, Seen, USUAL_BYTES};
-    use crate::transport::timespec;
+    use crate::transport::{is_loopback, timespec};
 
     /// `SO_BUF_LOCK`'s value for buffers whose size is the system's affair; since Linux 5.14.
     const UNLOCKED: i32 = 0;
@@ -221,8 +231,11 @@ mod sys {
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
         let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK, None)?;
-        // An older system has the window as it has it.
-        let _ = begin_with(socket.as_fd(), FIRST_BYTES);
+        if is_loopback(address) {
+            without_pacing(&socket);
+        } else {
+            let _ = begin_with(socket.as_fd(), FIRST_BYTES); // an older system has the window as it has it
+        }
         match begin_connect(&socket, address) {
             Ok(()) => {}
             Err(Errno::INPROGRESS) => wait_connected(&socket, left)?,
@@ -231,6 +244,10 @@ mod sys {
         let stream = TcpStream::from(socket);
         stream.set_nonblocking(false)?;
         Ok(stream)
+    }
+
+    pub(super) fn without_pacing(socket: &impl AsFd) {
+        let _ = set_tcp_congestion(socket, "reno"); // what cannot be set leaves the system's own way
     }
 
     fn wait_connected(socket: &OwnedFd, left: Duration) -> io::Result<()> {
@@ -305,6 +322,8 @@ mod sys {
     pub(super) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStream> {
         TcpStream::connect_timeout(address, left)
     }
+
+    pub(super) fn without_pacing<T>(_: &T) {}
 
     pub(super) fn accept_small(_: &TcpListener) {}
 

@@ -23,7 +23,10 @@ use rustix::{
     io::Errno,
 };
 
-use crate::tls::{Channel, Handshake};
+use crate::{
+    tcp,
+    tls::{Channel, Handshake},
+};
 
 /// The longest single wait in the kernel of a call that has a deadline.
 const WAIT_SLICE: Duration = Duration::from_secs(1);
@@ -57,11 +60,8 @@ impl Transport {
     /// Takes a connected socket.
     pub(crate) fn new(socket: TcpStream) -> io::Result<Self> {
         socket.set_nodelay(true)?; // every frame is written whole; waiting for more only costs latency
-        // Nothing is lost on loopback: BBR, where it is the system's choice, costs both ends a tenth to a fifth more CPU there than Reno
-        // (docs/performance.md, Parallel programs). What cannot be set leaves the system's own way.
-        #[cfg(target_os = "linux")]
         if socket.peer_addr().is_ok_and(|address| is_loopback(&address)) {
-            let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "reno");
+            tcp::without_pacing(&socket);
         }
         Ok(Self { socket, tls: OnceLock::new(), receive_timeout: Timeout::default(), send_timeout: Timeout::default() })
     }
