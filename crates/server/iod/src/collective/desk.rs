@@ -37,13 +37,15 @@ pub(super) struct Loan {
     pub(super) caller: Arc<Caller>,
     /// Payload bytes that were received.
     pub(super) had: u64,
+    /// Of them, those that were counted as a move.
+    counted: u64,
     /// Nothing is left of it.
     returned: bool,
 }
 
 impl Loan {
     pub(super) fn new(source: Arc<dyn Source>, grant: &Arc<Grant>, caller: &Arc<Caller>) -> Self {
-        Self { source, grant: grant.clone(), caller: caller.clone(), had: 0, returned: false }
+        Self { source, grant: grant.clone(), caller: caller.clone(), had: 0, counted: 0, returned: false }
     }
 }
 
@@ -120,8 +122,11 @@ impl Progress {
     }
 
     /// It goes back to where it was.
-    pub(super) fn put_back(&mut self, rank: usize, loan: Loan) {
+    pub(super) fn put_back(&mut self, rank: usize, mut loan: Loan) {
         self.desk.borrowed = None;
+        if std::mem::replace(&mut loan.counted, loan.had) != loan.had {
+            self.moves += 1;
+        }
         // Not if its thread is gone meanwhile: the connection would not end.
         if self.tasks[rank].busy {
             self.desk.loans[rank] = Some(loan);
@@ -129,7 +134,6 @@ impl Progress {
         if self.failed.is_some() {
             self.wake();
         }
-        self.moves += 1;
     }
 
     /// Nothing is left of it: its thread goes on.

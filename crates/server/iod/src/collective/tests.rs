@@ -1,12 +1,16 @@
 //! The state machine by itself.
 
+use std::sync::Arc;
+
 use braid_layout::{Distribution, Layout, LayoutMap, PartSet, Request, View};
 use braid_types::{Failure, IodId, Status, limits::COLLECTIVE_RING};
 
 use super::{
     chunk::{Chunk, Plan, Planned},
     cursor::Cursor,
+    desk::{Lent, Loan},
     progress::{Progress, Turn, Want},
+    source::Given,
 };
 use crate::grant::Grant;
 
@@ -110,6 +114,88 @@ fn a_task_that_wants_nothing_more_holds_nobody_up() {
         assert!(make(&mut progress, 0));
         progress.pass(0);
     }
+}
+
+fn loan(bytes: usize) -> Loan {
+    use braid_types::ConnectionId;
+    let caller = crate::callers::Callers::default().add(ConnectionId::default(), None);
+    Loan::new(Given::new(&vec![0; bytes], bytes), &Arc::new(grant()), &caller)
+}
+
+/// Both tasks' calls under way, their payloads lent.
+fn lent() -> Progress {
+    let mut progress = progress(&interleaved(2, CHUNK), true);
+    for rank in 0..2 {
+        assert!(matches!(progress.begin(rank, 0), Turn::Go(None)));
+        progress.lend(rank, loan(100));
+    }
+    progress
+}
+
+#[test]
+fn one_thread_has_the_writer_and_another_takes_it_up_when_what_it_needs_is_lent() {
+    let mut progress = progress(&interleaved(2, CHUNK), true);
+    assert!(matches!(progress.begin(0, 0), Turn::Go(None)));
+    progress.lend(0, loan(100));
+    let writer = progress.take_writer().expect("nobody has it");
+    assert!(progress.take_writer().is_none(), "somebody has it");
+    assert!(progress.borrow(1).is_none(), "it has lent nothing");
+    progress.park_writer(writer);
+    assert!(progress.take_writer().is_none(), "it waits for the other task");
+    progress.begin(1, 0);
+    let version = progress.version();
+    progress.lend(1, loan(100));
+    let writer = progress.take_writer().expect("it is there");
+    assert_eq!(progress.version(), version, "nobody else is woken for it");
+    progress.park_writer(writer);
+    assert_ne!(progress.version(), version, "whoever leaves it wakes the others");
+}
+
+#[test]
+fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
+    let mut progress = lent();
+    let borrowed = progress.borrow(1).expect("it is lent");
+    assert!(matches!(progress.lent(1), Ok(Lent::Wanted)));
+    progress.fail(Failure::new(Status::NoSpace, "the disk is full"));
+    assert!(!progress.take_back(1), "it is being received from");
+    assert!(progress.take_back(0), "nobody receives from it");
+    let version = progress.version();
+    progress.put_back(1, borrowed);
+    assert_ne!(progress.version(), version, "its thread is woken");
+    assert!(progress.take_back(1));
+    assert!(progress.borrow(1).is_none() && progress.take_writer().is_none(), "nothing is received any more");
+}
+
+#[test]
+fn what_a_thread_that_is_gone_has_lent_goes_with_it() {
+    let mut progress = lent();
+    let borrowed = progress.borrow(0).expect("it is lent");
+    progress.withdraw(0);
+    let source = Arc::downgrade(&borrowed.source);
+    progress.put_back(0, borrowed);
+    assert!(source.upgrade().is_none(), "else its connection would not end");
+}
+
+#[test]
+fn a_call_is_over_when_its_payload_was_taken_and_the_last_one_when_that_is_written() {
+    let mut progress = lent();
+    progress.began();
+    let borrowed = progress.borrow(0).expect("it is lent");
+    progress.put(0);
+    progress.give_back(0, borrowed);
+    assert!(matches!(progress.lent(0), Ok(Lent::Taken(0))), "the task has another call to make");
+    progress.finish(0);
+    assert!(matches!(progress.lent(0), Ok(Lent::Landing)));
+    let version = progress.version();
+    progress.landed();
+    assert_ne!(progress.version(), version, "its thread waits for that");
+    assert!(matches!(progress.lent(0), Ok(Lent::Taken(0))));
+    assert!(!progress.is_over(), "the other task wants more");
+    progress.finish(1);
+    assert!(!progress.is_over(), "calls are under way");
+    progress.withdraw(0);
+    progress.withdraw(1);
+    assert!(progress.is_over());
 }
 
 #[test]

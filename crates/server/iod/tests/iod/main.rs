@@ -3,6 +3,7 @@
 mod capabilities;
 mod cluster;
 mod collective;
+mod collective_writes;
 mod copy;
 mod data;
 mod faults;

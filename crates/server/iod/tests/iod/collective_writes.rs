@@ -1,0 +1,275 @@
+//! Collective writes, as their payloads come in: whatever is lent when, and in what pieces, the file has every task's bytes.
+
+use std::sync::Arc;
+
+use braid_iod::{Begun, Given, JoinJob, Source, Step};
+use braid_layout::{Request, View};
+use braid_types::{ByteCount, ConnectionId, Failure, Status};
+use braid_wire::{
+    Call, Capability, Wire, decode_outcome,
+    message::{
+        collective::{CollectiveKind, TaskFamily},
+        iod::{Collect, JoinWrite, WriteReply},
+    },
+};
+use proptest::prelude::*;
+
+use super::harness::*;
+
+const ID: [u8; 16] = [9; 16];
+
+/// One task with all its calls.
+struct Task<'c> {
+    client: Client<'c>,
+    rank: u32,
+    /// Payloads of its calls that have not begun.
+    calls: Vec<Vec<u8>>,
+    /// The call under way.
+    call: Option<(Box<JoinJob>, Arc<dyn Source>)>,
+    skip: u64,
+    bytes_max: usize,
+}
+
+impl Task<'_> {
+    /// A slice of its work; how a call has ended, if one has.
+    fn step(&mut self, capability: &Capability) -> Option<Result<WriteReply, Failure>> {
+        let (job, source) = match &mut self.call {
+            Some(call) => call,
+            None if self.calls.is_empty() => return None,
+            None => {
+                let payload = self.calls.remove(0);
+                let (present, skip) = (capability.sign(&server_key()), ByteCount(self.skip));
+                let join = JoinWrite { handle: 1, present, collective: ID, rank: self.rank, skip, wait_ms: 1000 };
+                let (body, bytes) = (join.to_bytes(), payload.len() as u32);
+                let begun = self.client.core.begin(&mut self.client.state, NOW, JoinWrite::OP, &body, bytes);
+                let Begun::Join(job) = begun else { panic!("{begun:?}") };
+                self.skip += payload.len() as u64;
+                self.call.insert((job, Given::new(&payload, self.bytes_max)))
+            }
+        };
+        let answer = job.write(self.client.core, NOW, source).ok()?;
+        self.call = None;
+        Some(decode_outcome(&answer.body).unwrap())
+    }
+
+    fn is_done(&self) -> bool {
+        self.calls.is_empty() && self.call.is_none()
+    }
+}
+
+/// What a task wants: strided pieces.
+#[derive(Clone, Debug)]
+struct Wish {
+    from: u64,
+    group: u64,
+    stride: u64,
+    bytes: u64,
+}
+
+impl Wish {
+    fn request(&self) -> Request {
+        Request { view: View::strided(self.from, self.group, self.stride), start: 0, bytes: self.bytes }
+    }
+
+    fn put(&self, payload: &[u8], file: &mut Vec<u8>) {
+        for (at, piece) in payload.chunks(self.group as usize).enumerate() {
+            let from = (self.from + at as u64 * self.stride) as usize;
+            if file.len() < from + piece.len() {
+                file.resize(from + piece.len(), 0);
+            }
+            file[from..from + piece.len()].copy_from_slice(piece);
+        }
+    }
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let group = prop_oneof![1..40u64, 1000..6000u64];
+    (0..30_000u64, group, 0..12_000u64, 1..60_000u64).prop_map(|(from, group, hole, bytes)| {
+        // Not so many pieces that a case takes long.
+        Wish { from, group, stride: group + hole, bytes: bytes.min(group * 400) }
+    })
+}
+
+fn capability_of(parts: usize) -> Capability {
+    capability(striped(vec![1; parts]))
+}
+
+fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request]) {
+    let (tasks, present) = (TaskFamily::of(requests), capability.sign(&server_key()));
+    let sessions = vec![(SESSION, requests.len() as u32)];
+    let collect = Collect { handle: 1, present, collective: ID, kind: CollectiveKind::Write, tasks, sessions };
+    client.call(&collect).unwrap();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn the_file_has_what_each_task_gave_and_of_what_overlaps_the_highest_ranks(
+        wishes in prop::collection::vec(wish(), 1..5),
+        parts in 1..4usize,
+        call_bytes in prop_oneof![1..3000usize, 20_000..100_000usize],
+        bytes_max in prop_oneof![1..300usize, 2000..9000usize, Just(1usize << 20)],
+        order in prop::collection::vec(any::<prop::sample::Index>(), 16),
+    ) {
+        let call_bytes = call_bytes.max(wishes.iter().map(|wish| wish.bytes as usize).max().unwrap() / 40 + 1);
+        let core = daemon(1);
+        let capability = capability_of(parts);
+        let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
+        let payloads: Vec<Vec<u8>> =
+            wishes.iter().zip(0..).map(|(wish, rank)| pattern(wish.bytes as usize, rank)).collect();
+        let mut file = Vec::new();
+        wishes.iter().zip(&payloads).for_each(|(wish, payload)| wish.put(payload, &mut file));
+        collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
+        let mut tasks: Vec<Task<'_>> = payloads.iter().zip(0..).map(|(payload, rank)| Task {
+            client: Client::over(&core, SESSION, ConnectionId([rank as u8 + 1; 16])),
+            rank,
+            calls: payload.chunks(call_bytes).map(<[u8]>::to_vec).collect(),
+            call: None,
+            skip: 0,
+            bytes_max,
+        }).collect();
+        let mut turns = order.iter().cycle();
+        for turn in 0.. {
+            let waiting: Vec<usize> = (0..tasks.len()).filter(|task| !tasks[*task].is_done()).collect();
+            if waiting.is_empty() {
+                break;
+            }
+            prop_assert!(turn < 1_000_000, "it comes to no end");
+            // Each has a turn now and then, however they are drawn.
+            let at = turns.next().expect("endless").index(waiting.len());
+            let task = waiting[if turn % 3 == 0 { turn / 3 % waiting.len() } else { at }];
+            if let Some(outcome) = tasks[task].step(&capability) {
+                prop_assert!(outcome.is_ok(), "{outcome:?}");
+            }
+        }
+        drop(tasks);
+        let back = Client::of_session(&core, SESSION).read(&capability, contiguous(0, file.len() as u64)).unwrap();
+        let mut read = back.payload;
+        read.resize(file.len(), 0);
+        prop_assert!(read == file);
+    }
+}
+
+/// Two tasks, 16 bytes each in turns of 8, of which the first has lent 8 bytes that come by 2, and both have done what they can.
+fn two_tasks<'c>(core: &'c braid_iod::IodCore<braid_store::MemStore>, capability: &Capability) -> [Task<'c>; 2] {
+    let wish = |rank: u64| Wish { from: rank * 8, group: 8, stride: 16, bytes: 16 };
+    collect(&mut Client::of_session(core, SESSION), capability, &[wish(0).request(), wish(1).request()]);
+    [0u32, 1].map(|rank| Task {
+        client: Client::over(core, SESSION, ConnectionId([rank as u8 + 1; 16])),
+        rank,
+        calls: vec![vec![b'a' + rank as u8; 8]; 2],
+        call: None,
+        skip: 0,
+        bytes_max: 2,
+    })
+}
+
+#[test]
+fn one_task_receives_for_all_as_far_as_it_can_and_another_goes_on() {
+    let (core, capability) = (daemon(1), capability_of(1));
+    let [mut first, mut second] = two_tasks(&core, &capability);
+    let until_it_waits = |task: &mut Task<'_>| (0..50).find_map(|_| task.step(&capability));
+    assert!(until_it_waits(&mut second).is_none(), "the first has lent nothing, whose bytes come first");
+    assert_eq!(until_it_waits(&mut first).unwrap().unwrap().bytes, ByteCount(8), "its first call is over");
+    assert!(until_it_waits(&mut second).is_none(), "more of the first come before its own");
+    assert!(until_it_waits(&mut first).is_none(), "it has received its own, and of the second what was lent");
+    assert_eq!(until_it_waits(&mut second).unwrap().unwrap().bytes, ByteCount(8));
+    assert_eq!(
+        until_it_waits(&mut second).unwrap().unwrap().bytes,
+        ByteCount(8),
+        "it has received the rest, and written all"
+    );
+    assert_eq!(until_it_waits(&mut first).unwrap().unwrap().bytes, ByteCount(8));
+    let read = first.client.read(&capability, contiguous(0, 32)).unwrap();
+    assert_eq!(read.payload, b"aaaaaaaabbbbbbbbaaaaaaaabbbbbbbb");
+}
+
+#[test]
+fn a_task_that_goes_while_it_receives_for_all_ends_it_for_all_and_nobody_waits() {
+    let (core, capability) = (daemon(1), capability_of(1));
+    let [mut first, mut second] = two_tasks(&core, &capability);
+    for _ in 0..10 {
+        assert!(second.step(&capability).is_none());
+    }
+    for _ in 0..3 {
+        assert!(first.step(&capability).is_none());
+    }
+    drop(first);
+    let ended = (0..3).find_map(|_| second.step(&capability)).expect("at once");
+    assert_eq!(refusal(ended), Status::Cancelled);
+    assert_eq!(second.client.read(&capability, contiguous(0, 32)).unwrap().payload, b"", "nothing is written");
+}
+
+/// A connection that ends in the middle.
+#[derive(Debug)]
+struct Broken;
+
+impl Source for Broken {
+    fn left(&self) -> usize {
+        16
+    }
+
+    fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::Gone> {
+        Err(braid_iod::Gone)
+    }
+}
+
+#[test]
+fn a_payload_that_does_not_come_ends_it_for_all_and_names_the_task() {
+    let (core, capability) = (daemon(1), capability_of(1));
+    let [mut first, mut second] = two_tasks(&core, &capability);
+    let join = JoinWrite {
+        handle: 1,
+        present: capability.sign(&server_key()),
+        collective: ID,
+        rank: 0,
+        skip: ByteCount(0),
+        wait_ms: 1000,
+    };
+    let begun = first.client.core.begin(&mut first.client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
+    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
+    let broken: Arc<dyn Source> = Arc::new(Broken);
+    assert!((0..5).all(|_| second.step(&capability).is_none()));
+    let answer = (0..5).find_map(|_| job.write(&core, NOW, &broken).ok()).expect("at once");
+    let failure = decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err();
+    assert_eq!(failure.detail, "the connection of task 0 of the collective request ended");
+    let others = (0..3).find_map(|_| second.step(&capability)).expect("at once").unwrap_err();
+    assert_eq!(others, failure);
+}
+
+#[test]
+fn a_task_whose_bytes_do_not_come_is_named_after_the_time_that_the_callers_wait() {
+    /// Nothing comes.
+    #[derive(Debug)]
+    struct Silent;
+    impl Source for Silent {
+        fn left(&self) -> usize {
+            16
+        }
+        fn receive(&self, _: &mut [std::io::IoSliceMut<'_>]) -> Result<usize, braid_iod::Gone> {
+            Ok(0)
+        }
+    }
+    let (core, capability) = (daemon(1), capability_of(1));
+    let wish = Wish { from: 0, group: 8, stride: 16, bytes: 16 };
+    let mut client = Client::of_session(&core, SESSION);
+    collect(&mut client, &capability, &[wish.request()]);
+    let present = capability.sign(&server_key());
+    let join = JoinWrite { handle: 1, present, collective: ID, rank: 0, skip: ByteCount(0), wait_ms: 1000 };
+    let begun = core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), 16);
+    let Begun::Join(mut job) = begun else { panic!("{begun:?}") };
+    let silent: Arc<dyn Source> = Arc::new(Silent);
+    let mut at = |millis| {
+        (0..5).find_map(|_| match job.write(&core, NOW + std::time::Duration::from_millis(millis), &silent) {
+            Ok(answer) => Some(decode_outcome::<WriteReply>(&answer.body).unwrap().unwrap_err()),
+            Err(step) => {
+                assert_eq!(step, Step::Again, "it waits in its source");
+                None
+            }
+        })
+    };
+    assert!(at(0).is_none() && at(999).is_none());
+    let failure = at(1000).expect("the time is up");
+    assert_eq!(failure.detail, "task 0 of the collective request did not go on for 1000 ms");
+}
