@@ -126,6 +126,19 @@ impl Transport {
         self.receive_timeout.apply(wait, set, || sys::splice_into(&self.socket, pipe, bytes))
     }
 
+    /// Moves a beginning of `bytes` that are in a pipe to a plain connection; how many. `more`: further bytes follow at once.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn splice_from(
+        &self,
+        pipe: &std::os::fd::OwnedFd,
+        bytes: usize,
+        more: bool,
+        wait: Wait,
+    ) -> io::Result<usize> {
+        let set = |time| self.socket.set_write_timeout(time);
+        self.send_timeout.apply(wait, set, || sys::splice_from(pipe, &self.socket, bytes, more))
+    }
+
     /// Whether there may be bytes to receive that `poll` does not tell of.
     pub(crate) fn has_received(&self) -> bool {
         self.tls.get().is_some_and(Channel::has_received)
@@ -391,6 +404,12 @@ mod sys {
             Err(Errno::AGAIN) if !has_room(pipe)? => Err(io::ErrorKind::StorageFull.into()),
             done => Ok(done?),
         }
+    }
+
+    /// Waits for the socket as long as its timeout says.
+    pub(super) fn splice_from(pipe: &OwnedFd, socket: &TcpStream, bytes: usize, more: bool) -> io::Result<usize> {
+        let flags = if more { SpliceFlags::MORE } else { SpliceFlags::empty() };
+        Ok(splice(pipe, None, socket, None, bytes, flags)?)
     }
 
     fn has_room(pipe: &OwnedFd) -> io::Result<bool> {

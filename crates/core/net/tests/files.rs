@@ -121,7 +121,9 @@ fn a_file_that_cannot_be_read_is_an_error_on_a_connection_that_lives_on() {
 #[test]
 fn pieces_of_a_mapped_file_come_in_their_order_whatever_their_number() {
     let all = content(1_000_000);
-    for (pieces, bytes, stride) in [(2, 1, 7), (60, 4096, 16_384 - 1), (1023, 100, 300), (5000, 24, 190)] {
+    let shapes =
+        [(2, 1, 7), (60, 4096, 16_384 - 1), (4, 65_000, 70_001), (128, 2048, 4096), (1023, 100, 300), (5000, 24, 190)];
+    for (pieces, bytes, stride) in shapes {
         // From the end to the beginning, so that no two can be taken for one.
         let offsets: Vec<u64> = (0..pieces).rev().map(|piece| piece * stride).collect();
         let want: Vec<u8> = offsets.iter().flat_map(|at| &all[*at as usize..][..bytes]).copied().collect();

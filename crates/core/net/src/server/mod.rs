@@ -15,6 +15,7 @@ mod call;
 mod connection;
 mod inflow;
 mod listener;
+mod pages;
 mod pieces;
 mod sender;
 

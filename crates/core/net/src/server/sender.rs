@@ -9,7 +9,7 @@ use std::{
 
 use braid_wire::FrameHeader;
 
-use super::pieces::MappedPiece;
+use super::{pages::Pages, pieces::MappedPiece};
 use crate::transport::{Transport, Wait};
 
 /// What is read at once where the kernel cannot send a file by itself.
@@ -44,6 +44,8 @@ struct State {
     broken: bool,
     /// For files that the kernel cannot send by itself; made when first needed.
     copy: Vec<u8>,
+    /// For pieces of a mapping.
+    pages: Pages,
 }
 
 impl FrameSender {
@@ -111,10 +113,10 @@ impl FrameSender {
     ) -> Result<(), SendError> {
         check_lengths(header, body.len(), length);
         let header = header.to_bytes();
-        self.whole(|copy, wait| {
+        self.whole(|state, wait| {
             let mut head = [IoSlice::new(&header), IoSlice::new(body)];
             self.transport.send_all(&mut head, length > 0, wait).map_err(SendError::Connection)?;
-            let (sent, outcome) = self.send_file(file, offset, length, copy, wait);
+            let (sent, outcome) = self.send_file(file, offset, length, &mut state.copy, wait);
             if !matches!(outcome, Err(SendError::Connection(_))) {
                 self.send_zeros(length - sent, wait)?;
             }
@@ -139,18 +141,20 @@ impl FrameSender {
         check_lengths(header, 0, payload.iter().map(|piece| piece.bytes).sum());
         assert!(self.is_plain(), "pieces of a mapping are for the kernel alone");
         let header = header.to_bytes();
-        let mut pieces = Vec::with_capacity(1 + payload.len());
-        pieces.push(IoSlice::new(&header));
-        pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
-        self.whole(|copy, wait| match self.send_counted(&mut pieces, wait) {
-            (_, Ok(())) => Ok(()),
-            (sent, Err(error)) if is_fault(&error) => {
-                // The kernel may have taken nothing for what it could not copy in one go with the header.
-                let mut rest_of_header = [IoSlice::new(&header[sent.min(header.len())..])];
-                self.transport.send_all(&mut rest_of_header, true, wait).map_err(SendError::Connection)?;
-                self.send_rest(payload, sent.saturating_sub(header.len()), copy, wait)
+        self.whole(|state, wait| {
+            let mut pieces = Vec::with_capacity(1 + payload.len());
+            pieces.push(IoSlice::new(&header));
+            pieces.extend(payload.iter().map(MappedPiece::for_the_kernel));
+            match self.send_pieces(&mut pieces, &mut state.pages, wait) {
+                (_, Ok(())) => Ok(()),
+                (sent, Err(error)) if is_fault(&error) => {
+                    // The kernel may have taken nothing for what it could not copy in one go with the header.
+                    let mut rest_of_header = [IoSlice::new(&header[sent.min(header.len())..])];
+                    self.transport.send_all(&mut rest_of_header, true, wait).map_err(SendError::Connection)?;
+                    self.send_rest(payload, sent.saturating_sub(header.len()), &mut state.copy, wait)
+                }
+                (_, Err(error)) => Err(SendError::Connection(error)),
             }
-            (_, Err(error)) => Err(SendError::Connection(error)),
         })
     }
 
@@ -170,17 +174,34 @@ impl FrameSender {
         self.transport.shutdown();
     }
 
-    fn whole(&self, send: impl FnOnce(&mut Vec<u8>, Wait) -> Result<(), SendError>) -> Result<(), SendError> {
+    fn whole(&self, send: impl FnOnce(&mut State, Wait) -> Result<(), SendError>) -> Result<(), SendError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.broken {
             return Err(SendError::Connection(io::ErrorKind::BrokenPipe.into()));
         }
-        let sent = send(&mut state.copy, Wait::Until(Instant::now() + self.timeout));
+        let sent = send(&mut state, Wait::Until(Instant::now() + self.timeout));
         if matches!(sent, Err(SendError::Connection(_))) {
             state.broken = true;
             self.transport.shutdown();
         }
         sent
+    }
+
+    /// Sends a header and pieces of a mapping; how many bytes, and whether all were.
+    fn send_pieces(&self, pieces: &mut [IoSlice<'_>], pages: &mut Pages, wait: Wait) -> (usize, io::Result<()>) {
+        let bytes: usize = pieces[1..].iter().map(|piece| piece.len()).sum();
+        if !Pages::are_worth_it(pieces.len() - 1, bytes) {
+            return self.send_counted(pieces, wait);
+        }
+        let header_bytes = pieces[0].len();
+        if let Err(error) = self.transport.send_all(&mut [pieces[0]], true, wait) {
+            return (0, Err(error));
+        }
+        let (sent, outcome) = match pages.send(&self.transport, &mut pieces[1..], wait) {
+            Some(sent) => sent,
+            None => self.send_counted(&mut pieces[1..], wait),
+        };
+        (header_bytes + sent, outcome)
     }
 
     /// Sends pieces; how many bytes, and whether all were.
