@@ -15,7 +15,7 @@ use crate::transport::{Transport, Wait};
 /// Pieces that are shorter on average are copied by `sendmsg`: a place in the pipe and in a segment costs as much as copying 2 KiB
 /// (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
 const PIECE_BYTES_MIN: usize = 2048;
-/// Two frames' pages, or one's whose pieces do not begin with them; an ordinary user may have 256 of them.
+/// A frame's pages, if its pieces begin with pages; an ordinary user may have 256 pipes of so many.
 #[cfg(target_os = "linux")]
 const PIPE_BYTES: usize = 256 * 1024;
 
