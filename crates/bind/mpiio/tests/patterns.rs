@@ -11,30 +11,23 @@ use std::fs;
 use mpi::{MPIS, Mpi};
 use support::Cluster;
 
-/// Whether the pieces of a pattern are short enough for the I/O daemons to carry collective calls out by themselves.
-#[derive(PartialEq)]
-enum Pieces {
-    Short,
-    Long,
-}
-
 /// On every MPI that is installed, each way of collective calls; the file as the client library reads it is the reference.
-fn run(pattern: &str, pieces: Pieces) {
-    run_of("patterns", pattern, pieces);
+fn run(pattern: &str) {
+    run_of("patterns", pattern);
 }
 
 /// The same with sizes as programs have them: `cargo xtask test --full`.
-fn run_large(pattern: &str, pieces: Pieces) {
+fn run_large(pattern: &str) {
     if std::env::var_os("BRAID_TEST_FULL").is_none() {
         println!(
             "skipped: tens of megabytes by every way of every MPI; try: BRAID_TEST_FULL=1, or cargo xtask test --full"
         );
         return;
     }
-    run_of("patterns-large", pattern, pieces);
+    run_of("patterns-large", pattern);
 }
 
-fn run_of(program: &str, pattern: &str, pieces: Pieces) {
+fn run_of(program: &str, pattern: &str) {
     let _alone = mpi::alone();
     let cluster = Cluster::start(4);
     let mut ran = 0;
@@ -46,7 +39,8 @@ fn run_of(program: &str, pattern: &str, pieces: Pieces) {
         let before = cluster.collectives();
         let said = mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
         assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
-        let by_daemons = way == "server" || way == "auto" && pieces == Pieces::Short;
+        // All of them write pieces that are short enough for the daemons to carry it out by themselves.
+        let by_daemons = way != "list";
         assert_eq!(cluster.collectives() != before, by_daemons, "{} {way}: the daemons' collective requests", mpi.name);
         let expected = fs::read(reference).unwrap();
         let options = braid_client::OpenOptions::new().read(true);
@@ -62,40 +56,40 @@ fn run_of(program: &str, pattern: &str, pieces: Pieces) {
 
 #[test]
 fn btio_blocks_of_a_cube_with_ghost_cells_in_memory() {
-    run("btio", Pieces::Short);
+    run("btio");
 }
 
 #[test]
 fn tiles_written_once_and_read_with_their_neighbours_cells() {
-    run("tiles", Pieces::Short);
+    run("tiles");
 }
 
 #[test]
 fn block_cyclic_arrays_of_every_kind() {
-    run("cyclic", Pieces::Short);
+    run("cyclic");
 }
 
 #[test]
 fn btio_of_class_a() {
-    run_large("btio", Pieces::Short);
+    run_large("btio");
 }
 
 #[test]
 fn large_tiles_whose_rows_are_longer_than_a_page() {
-    run_large("tiles", Pieces::Long);
+    run_large("tiles");
 }
 
 #[test]
 fn four_kib_in_turn() {
-    run("strided", Pieces::Long);
+    run("strided");
 }
 
 #[test]
 fn lists_without_a_rule() {
-    run("irregular", Pieces::Short);
+    run("irregular");
 }
 
 #[test]
 fn vectors_of_vectors() {
-    run("nested", Pieces::Short);
+    run("nested");
 }
