@@ -39,8 +39,8 @@ fn run_of(program: &str, pattern: &str) {
         let before = cluster.collectives();
         let said = mpi.run(&cluster, program, 2, &[pattern, &file, reference.to_str().unwrap(), way]);
         assert_eq!(said, format!("{pattern} ok\n"), "{} {way}", mpi.name);
-        // All of them write pieces that are short enough for the daemons to carry it out by themselves.
-        let by_daemons = way != "list";
+        // All others write pieces that are short enough for the daemons to carry it out by themselves.
+        let by_daemons = way == "server" || way == "auto" && pattern != "blocks";
         assert_eq!(cluster.collectives() != before, by_daemons, "{} {way}: the daemons' collective requests", mpi.name);
         let expected = fs::read(reference).unwrap();
         let options = braid_client::OpenOptions::new().read(true);
@@ -82,6 +82,11 @@ fn large_tiles_whose_rows_are_longer_than_a_page() {
 #[test]
 fn four_kib_in_turn() {
     run("strided");
+}
+
+#[test]
+fn sixteen_kib_in_turn_which_are_each_ranks_own() {
+    run("blocks");
 }
 
 #[test]

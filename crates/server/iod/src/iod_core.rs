@@ -4,7 +4,7 @@
 //!   begin(connection, now, op, body) ──┬── Begun::Answer   done: the final frame
 //!                                      ├── Begun::Read     a lazy job: step() sends at most one frame, then again
 //!                                      ├── Begun::Write    a lazy job: push() takes the payload as it arrives
-//!                                      ├── Begun::Join     both, but it may say that it waits for others
+//!                                      ├── Begun::Join     the same, as step() or write(): it may say that it waits for others
 //!                                      └── Begun::Work     waits for the disk: run() it where waiting harms nobody
 //! ```
 //!

@@ -188,25 +188,29 @@ static void cyclic(void) {
     write_reference(700 * 500, NULL);
 }
 
-/* 4 KiB of every rank's 4 KiB in turn: the plain strided pattern, 4 MiB in all. */
-static void strided(void) {
-    enum { GROUP = 512, GROUPS = 512 };
+/* Every rank's `group` numbers in turn: the plain strided pattern, 4 MiB in all. */
+static void in_turn(int group) {
+    int groups = (512 * 512) / group;
     MPI_Datatype filetype;
-    OK(MPI_Type_vector(GROUPS, GROUP, GROUP * size, MPI_UINT64_T, &filetype));
+    OK(MPI_Type_vector(groups, group, group * size, MPI_UINT64_T, &filetype));
     MPI_Datatype placed;
     int one = 1;
-    MPI_Aint at = (MPI_Aint)rank * GROUP * 8;
+    MPI_Aint at = (MPI_Aint)rank * group * 8;
     OK(MPI_Type_create_struct(1, &one, &at, &filetype, &placed));
     OK(MPI_Type_commit(&placed));
-    uint64_t *mine = malloc(GROUP * GROUPS * sizeof *mine);
-    for (int e = 0; e < GROUP * GROUPS; e++)
-        mine[e] = value_of((uint64_t)(e / GROUP) * GROUP * size + (uint64_t)rank * GROUP + e % GROUP);
-    round_trip(placed, mine, GROUP * GROUPS);
-    write_reference((uint64_t)GROUP * GROUPS * size, NULL);
+    uint64_t *mine = malloc((size_t)group * groups * sizeof *mine);
+    for (int e = 0; e < group * groups; e++)
+        mine[e] = value_of((uint64_t)(e / group) * group * size + (uint64_t)rank * group + e % group);
+    round_trip(placed, mine, group * groups);
+    write_reference((uint64_t)group * groups * size, NULL);
     free(mine);
     MPI_Type_free(&filetype);
     MPI_Type_free(&placed);
 }
+
+/* 4 KiB, and as much as the daemons leave to each rank. */
+static void strided(void) { in_turn(512); }
+static void blocks(void) { in_turn(2048); }
 
 /* Lists without a rule, with a resized extent and tiled; and vectors of vectors. */
 enum { PERIOD = 40 };
@@ -270,7 +274,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } patterns[] = {{"btio", btio},       {"tiles", tiles},         {"cyclic", cyclic},
-                    {"strided", strided}, {"irregular", irregular}, {"nested", nested}};
+                    {"strided", strided}, {"blocks", blocks},       {"irregular", irregular}, {"nested", nested}};
     begin(&argc, &argv);
     SAME(argc, 5);
     SAME(size, 2);

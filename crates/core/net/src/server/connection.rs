@@ -211,8 +211,8 @@ impl ServerConnection {
         buffered.len()
     }
 
-    /// Lets others receive: for a thread that waits for something else in the middle of a payload.
-    pub fn pause(&mut self) {
+    /// Lets others receive.
+    fn pause(&mut self) {
         if let Some(inflow) = &mut self.inflow {
             inflow.end();
         }

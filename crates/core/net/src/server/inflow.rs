@@ -164,6 +164,23 @@ mod tests {
     }
 
     #[test]
+    fn what_others_wait_for_is_received_in_a_turn_at_once_whoever_has_one() {
+        let intake = Intake::timeless();
+        let others = intake.begin(1000);
+        let (mut inflow, _client) = connection(&intake);
+        inflow.expect(LARGE - 1);
+        inflow.begin_at_once();
+        assert!(inflow.turn.is_none(), "it is small");
+        inflow.expect(LARGE);
+        inflow.begin_at_once();
+        assert!(inflow.turn.is_some());
+        drop(others);
+        assert!(!intake.is_idle());
+        inflow.end();
+        assert!(intake.is_idle());
+    }
+
+    #[test]
     fn without_time_it_goes_on_without_a_turn() {
         let intake = Intake::timeless();
         let others = intake.begin(1000);

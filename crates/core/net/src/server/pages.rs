@@ -25,7 +25,7 @@ pub(super) enum Pages {
     /// Not needed so far.
     #[default]
     Unused,
-    /// There are no descriptors or pages for one.
+    /// There are no descriptors or pages for one, or the system lets this process do nothing with it.
     Refused,
     /// It is there, and empty between two frames.
     #[cfg(target_os = "linux")]
@@ -38,24 +38,34 @@ impl Pages {
         bytes >= pieces * PIECE_BYTES_MIN
     }
 
-    /// Sends pieces of a mapping; how many bytes, and whether all were. `None`: there is no pipe, and nothing was sent.
+    /// Sends a beginning of the pieces of a mapping, which others follow at once; how many bytes. What is left of them is to be copied:
+    /// there is no pipe, or a page is not there, which says so again.
+    ///
+    /// # Errors
+    /// The connection's, after which it is not to be used again.
     pub(super) fn send(
         &mut self,
         transport: &Transport,
-        pieces: &mut [IoSlice<'_>],
+        pieces: &[IoSlice<'_>],
         wait: Wait,
-    ) -> Option<(usize, io::Result<()>)> {
+    ) -> (usize, io::Result<()>) {
         #[cfg(target_os = "linux")]
         {
             if matches!(self, Self::Unused) {
                 *self = linux::Pipe::new().map_or(Self::Refused, Self::Pipe);
             }
             if let Self::Pipe(pipe) = self {
-                return Some(pipe.send(transport, pieces, wait));
+                let (sent, outcome) = pipe.send(transport, pieces.to_vec(), wait);
+                let outcome = outcome.map(|may_go_on| {
+                    if !may_go_on {
+                        *self = Self::Refused;
+                    }
+                });
+                return (sent, outcome);
             }
         }
         let _ = (transport, pieces, wait);
-        None
+        (0, Ok(()))
     }
 }
 
@@ -66,7 +76,10 @@ mod linux {
         os::fd::OwnedFd,
     };
 
-    use rustix::pipe::{IoSliceRaw, PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, vmsplice};
+    use rustix::{
+        io::Errno,
+        pipe::{IoSliceRaw, PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, vmsplice},
+    };
 
     use super::PIPE_BYTES;
     use crate::transport::{PIECES_MAX, Transport, Wait};
@@ -84,18 +97,26 @@ mod linux {
             Ok(Self { from, into })
         }
 
-        /// A failure of the connection leaves something in it: the connection is not used again.
+        /// One that is none.
+        #[cfg(test)]
+        pub(super) fn of_a_file() -> io::Result<Self> {
+            let file = || std::fs::File::open("/dev/null").map(OwnedFd::from);
+            Ok(Self { from: file()?, into: file()? })
+        }
+
+        /// How many bytes were sent, and whether it is worth to be tried again.
         pub(super) fn send(
             &self,
             transport: &Transport,
-            mut pieces: &mut [IoSlice<'_>],
+            mut pieces: Vec<IoSlice<'_>>,
             wait: Wait,
-        ) -> (usize, io::Result<()>) {
-            let mut sent = 0;
+        ) -> (usize, io::Result<bool>) {
+            let (mut sent, mut pieces) = (0, &mut pieces[..]);
             while !pieces.is_empty() {
                 let taken = match self.take(pieces) {
                     Ok(taken) => taken,
-                    Err(error) => return (sent, Err(error)),
+                    // A page that is not there, or is not to be had now; any other is the system's way to say that it wants none of this.
+                    Err(why) => return (sent, Ok(matches!(why, Errno::FAULT | Errno::NOMEM | Errno::INTR))),
                 };
                 IoSlice::advance_slices(&mut pieces, taken);
                 let mut left = taken;
@@ -107,19 +128,95 @@ mod linux {
                     }
                 }
             }
-            (sent, Ok(()))
+            (sent, Ok(true))
         }
 
-        /// Takes pages of a beginning of the pieces into the empty pipe; how many bytes.
-        fn take(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
+        /// Takes pages of a beginning of the pieces into the empty pipe; how many bytes, one at least.
+        fn take(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
             let raw: Vec<IoSliceRaw<'_>> =
                 pieces.iter().take(PIECES_MAX).map(|piece| IoSliceRaw::from_slice(piece)).collect();
             // SAFETY: the kernel refers to the pages after the call, and does not write to them; they are pages of a file, which
             // outlast the mapping. That others write to the file meanwhile is what `sendfile` allows, too.
             match unsafe { vmsplice(&self.into, &raw, SpliceFlags::NONBLOCK) } {
-                Ok(0) => Err(io::ErrorKind::WriteZero.into()),
-                taken => Ok(taken?),
+                Ok(0) => Err(Errno::FAULT),
+                taken => taken,
             }
         }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::{
+        fs::File,
+        io::{Read, Write},
+        net::{TcpListener, TcpStream},
+        os::unix::fs::FileExt,
+        time::{Duration, Instant},
+    };
+
+    use memmap2::MmapOptions;
+
+    use super::*;
+    use crate::server::MappedPiece;
+
+    const PIECES: [u64; 3] = [8192, 0, 4096];
+    const BYTES: usize = 2048;
+
+    fn connection() -> (Transport, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("its address")).expect("a connection");
+        (Transport::new(listener.accept().expect("it").0).expect("a transport"), client)
+    }
+
+    fn soon() -> Wait {
+        Wait::Until(Instant::now() + Duration::from_secs(60))
+    }
+
+    /// A file of three pages of ones, and what is sent of it; `change` it when it was sent and not received.
+    fn received(pages: &mut Pages, change: impl FnOnce(&File)) -> (usize, Vec<u8>) {
+        let (transport, mut client) = connection();
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(&[1; 3 * 4096]).expect("written");
+        let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
+        let pieces = PIECES.map(|at| MappedPiece::new(&map, &file, at, BYTES).expect("in it"));
+        let (sent, outcome) = pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+        outcome.expect("sent");
+        change(&file);
+        drop(transport);
+        let mut all = Vec::new();
+        client.read_to_end(&mut all).expect("received");
+        (sent, all)
+    }
+
+    #[test]
+    fn pages_are_sent_and_not_copied_so_that_a_later_change_is_seen() {
+        let mut pages = Pages::default();
+        let (sent, all) = received(&mut pages, |_| {});
+        assert_eq!((sent, all), (3 * BYTES, vec![1; 3 * BYTES]));
+        let (sent, all) = received(&mut pages, |file| file.write_all_at(&[2; 4096], 0).expect("written"));
+        assert_eq!((sent, all), (3 * BYTES, [[1; BYTES], [2; BYTES], [1; BYTES]].concat()));
+    }
+
+    #[test]
+    fn without_a_pipe_and_where_pages_are_not_there_the_rest_is_left_to_be_copied() {
+        assert_eq!(received(&mut Pages::Refused, |_| {}), (0, Vec::new()));
+        let mut pages = Pages::default();
+        let (transport, _client) = connection();
+        let file = tempfile::tempfile().expect("a file");
+        file.write_all_at(&[1; 4096], 0).expect("written");
+        let map = MmapOptions::new().len(1 << 20).map_raw_read_only(&file).expect("mapped");
+        let pieces = [0, 65_536].map(|at| MappedPiece::new(&map, &file, at, 4096).expect("in the mapping"));
+        let (sent, outcome) = pages.send(&transport, &pieces.each_ref().map(MappedPiece::for_the_kernel), soon());
+        outcome.expect("the connection is whole");
+        assert!(sent == 4096 && matches!(pages, Pages::Pipe(_)), "{sent} {pages:?}");
+    }
+
+    #[test]
+    fn a_pipe_that_the_system_refuses_is_not_tried_again() {
+        // What is no pipe takes no pages, as in a sandbox that forbids `vmsplice`.
+        let mut pages = Pages::Pipe(linux::Pipe::of_a_file().expect("a file"));
+        assert_eq!(received(&mut pages, |_| {}), (0, Vec::new()));
+        assert!(matches!(pages, Pages::Refused), "{pages:?}");
     }
 }

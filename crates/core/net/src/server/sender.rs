@@ -197,11 +197,14 @@ impl FrameSender {
         if let Err(error) = self.transport.send_all(&mut [pieces[0]], true, wait) {
             return (0, Err(error));
         }
-        let (sent, outcome) = match pages.send(&self.transport, &mut pieces[1..], wait) {
-            Some(sent) => sent,
-            None => self.send_counted(&mut pieces[1..], wait),
-        };
-        (header_bytes + sent, outcome)
+        let (sent, outcome) = pages.send(&self.transport, &pieces[1..], wait);
+        if outcome.is_err() {
+            return (header_bytes + sent, outcome);
+        }
+        let mut rest = &mut pieces[1..];
+        IoSlice::advance_slices(&mut rest, sent);
+        let (copied, outcome) = self.send_counted(rest, wait);
+        (header_bytes + sent + copied, outcome)
     }
 
     /// Sends pieces; how many bytes, and whether all were.
