@@ -30,8 +30,9 @@ static int refused(struct file *file, enum where where) {
  * finding out which of them it is. */
 static int collective(struct file *file, const struct access *access, int code, int64_t at, int64_t bytes, int64_t *moved) {
     enum direction direction = access->direction;
-    enum who who = who_calls(file, direction, bytes);
+    /* With the look whether views overlap, which a view that is set before each call has in each. */
     int64_t begun = nanoseconds();
+    enum who who = who_calls(file, direction, bytes);
     if (who == TOGETHER) code = transfer_together(file, direction, code, at, access->buffer, access->count, access->type, moved);
     else if (code == MPI_SUCCESS) code = transfer(file, direction, at, access->buffer, access->count, access->type, moved);
     learn_from(file, direction, who, bytes, nanoseconds() - begun);

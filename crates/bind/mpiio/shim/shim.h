@@ -46,6 +46,8 @@ struct shown {
 /* Whether ranks can write the same byte through their views: nobody has looked, no, perhaps. */
 enum overlap { NOT_LOOKED_AT, APART, PERHAPS };
 
+enum { VIEWS_AGREED = 9 };
+
 /* An open file. */
 struct file {
     struct file *next;
@@ -74,6 +76,8 @@ struct file {
     MPI_Info info;
     /* What the ranks agree on for collective calls, and the group in which they meet. */
     enum way way;
+    /* What the ranks agreed on of their views, the last time. */
+    long long agreed[VIEWS_AGREED];
     /* The least of all ranks, on average in a view. */
     int64_t piece_bytes;
     int lists_are_long;

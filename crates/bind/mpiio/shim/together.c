@@ -37,17 +37,21 @@ void forget_costs(struct file *file) {
     rule_reset(&file->rules[WRITING]);
 }
 
-/* What ranks tell each other of their views; each is the least of all ranks'. */
-enum agreed { WANTED, WANTED_MOST, PIECE, ENTRIES_MOST, EXTENT, EXTENT_MOST, FIRST_MOST, PIECES_MOST, ONCE, AGREED };
+/* What ranks tell each other of their views; each is the least of all ranks'. Views that differ in the last alone cost as much. */
+enum agreed { WANTED, WANTED_MOST, PIECE, ENTRIES_MOST, EXTENT, EXTENT_MOST, PIECES_MOST, ONCE, FIRST_MOST, AGREED };
+_Static_assert(AGREED == VIEWS_AGREED, "as many as a file keeps");
 
 void agree_on_way(struct file *file, int wanted) {
     const struct shown *shown = &file->shown;
     /* What is negated is the most. A view that shows nothing overlaps with none, whatever its extent. */
     int64_t least = shown->view ? shown->extent : INT64_MAX, most = shown->view ? shown->extent : 0;
-    long long mine[AGREED] = {wanted, -wanted, shown->piece_bytes, -shown->entries, least, -most, -shown->first,
-                              -(shown->bytes / shown->piece_bytes), shown->once};
+    long long mine[AGREED] = {wanted, -wanted, shown->piece_bytes, -shown->entries, least, -most, -(shown->bytes / shown->piece_bytes),
+                              shown->once, -shown->first};
     long long all[AGREED];
     MPI_Allreduce(mine, all, AGREED, MPI_LONG_LONG, MPI_MIN, file->comm);
+    /* A program that moves its view before each call goes on with what it has learned. */
+    int is_alike = !memcmp(all, file->agreed, FIRST_MOST * sizeof *all);
+    memcpy(file->agreed, all, sizeof all);
     /* A hint that not all ranks give is none. */
     if (all[WANTED] >= 0 && all[WANTED] == -all[WANTED_MOST]) file->way = (enum way)all[WANTED];
     file->piece_bytes = all[PIECE];
@@ -55,7 +59,7 @@ void agree_on_way(struct file *file, int wanted) {
     int can_be_looked_at = all[EXTENT] == -all[EXTENT_MOST] && all[ONCE] == INT64_MAX && -all[PIECES_MOST] <= LOOKED_AT_MAX / file->size;
     file->overlap = can_be_looked_at ? NOT_LOOKED_AT : PERHAPS;
     file->all_begun = -all[FIRST_MOST];
-    forget_costs(file);
+    if (!is_alike) forget_costs(file);
 }
 
 /* Whether the rule of `auto` says who makes calls; else the hint does. */

@@ -110,6 +110,16 @@ fn short_pieces_that_ranks_share_are_written_together_so_that_the_highest_ranks_
 }
 
 #[test]
+fn a_program_that_sets_its_view_before_each_call_goes_on_with_what_it_learned() {
+    for joins in joins_of("moved_apart") {
+        assert!((2..2 * 120 - 8).contains(&joins), "{joins} joins");
+    }
+    for joins in joins_of("moved_overlapping") {
+        assert!((2 * 61..2 * 120 - 4).contains(&joins), "{joins} joins: 60 writes, and not all reads");
+    }
+}
+
+#[test]
 fn threads_of_a_rank_get_records_of_their_own_by_one_shared_pointer() {
     run_of("threads", "shared", None);
 }

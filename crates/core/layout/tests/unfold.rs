@@ -2,8 +2,8 @@
 
 mod model;
 
-use braid_layout::{Access, Layout, PartSet, Pattern, Request, Unfolded, View, unfold};
-use braid_types::PartIndex;
+use braid_layout::{Access, Distribution, Layout, PartSet, Pattern, Request, Unfolded, View, unfold};
+use braid_types::{ObjectOffset, PartIndex};
 use proptest::prelude::*;
 
 /// (stream position in the request, part, object offset) of each byte on the parts.
@@ -137,6 +137,52 @@ proptest! {
         prop_assert_eq!(found, expected);
     }
 
+    /// Long enough that accesses are taken from a period before: through the ends of repetitions and components, cut anywhere.
+    #[test]
+    fn what_comes_again_is_what_walking_finds(
+        layout in model::layout(), run in 1u64..20, gap in 0u64..40, count in prop_oneof![1u64..6, 100u64..400],
+        (displacement, behind) in (0u64..50, 0u64..30), start in 0u64..100, bytes in 0u64..6000,
+        (bits, slice) in (any::<u64>(), 1usize..200),
+    ) {
+        let pattern = Pattern::Vector { count, stride: run + gap, child: Box::new(Pattern::Bytes(run)) };
+        let extent = (count - 1) * (run + gap) + run + behind;
+        let request = Request { view: View { displacement, extent, pattern }, start, bytes };
+        let set = part_set(bits);
+        let (expected, map) = (expected(&request, &layout, &set), layout.map().unwrap());
+        let job = unfold(&request, &layout, &set).unwrap();
+        for (kind, mut job) in [job.clone(), job.clone().packed(), job.by_file()].into_iter().enumerate() {
+            let mut accesses = Vec::new();
+            loop {
+                match job.next_within(&mut slice.clone()) {
+                    Unfolded::Access(access) => accesses.push(access),
+                    Unfolded::Paused => {}
+                    Unfolded::End => break,
+                }
+            }
+            let mut packed = 0;
+            for access in &accesses {
+                prop_assert_eq!(access.packed_offset, packed);
+                packed += access.bytes;
+                prop_assert_eq!(access.file_offset, map.file_offset(access.part, access.object_offset).unwrap());
+            }
+            let in_file = |at: usize| map.file_offset(expected[at].1, ObjectOffset(expected[at].2)).unwrap().0;
+            let is_break = |at: &usize| {
+                let (last, next) = (expected[at - 1], expected[*at]);
+                let in_object = last.1 == next.1 && last.2 + 1 == next.2;
+                let in_stream = kind == 1 || last.0 + 1 == next.0;
+                !(in_object && in_stream && (kind != 2 || in_file(at - 1) + 1 == in_file(*at)))
+            };
+            let breaks = (1..expected.len()).filter(is_break).count();
+            prop_assert_eq!(accesses.len(), if expected.is_empty() { 0 } else { breaks + 1 }, "{}", kind);
+            let mut found: Vec<_> = accesses.iter().flat_map(bytes_of).collect();
+            if kind == 1 {
+                // Merged accesses are not in one piece of the stream.
+                found.iter_mut().zip(&expected).for_each(|(found, expected)| found.0 = expected.0);
+            }
+            prop_assert_eq!(&found, &expected, "{}", kind);
+        }
+    }
+
     /// Larger numbers than the model can hold: asked part by part, with skipping, and all at once, without.
     #[test]
     fn skipping_finds_what_walking_finds(
@@ -163,4 +209,20 @@ proptest! {
         let payload = layout.map().unwrap().payload_bytes(&request, &set, &mut usize::MAX.clone()).unwrap();
         prop_assert_eq!(payload, Some(pieces(&set).len() as u64));
     }
+}
+
+/// Groups of a sixteenth of the stripe, and of a number that shares nothing with it.
+#[test]
+fn accesses_that_come_again_are_not_walked_to() {
+    let layout = model::over(4, Distribution::SimpleStripe { stripe_size: 65_536 });
+    let steps = |group: u64, stride: u64| {
+        let request = Request { view: View::strided(0, group, stride), start: 100, bytes: 64 << 20 };
+        let mut job = unfold(&request, &layout, &PartSet::one(PartIndex(2))).unwrap();
+        let accesses = job.by_ref().count() as u64;
+        (accesses, job.steps_taken())
+    };
+    let (accesses, walked) = steps(4096, 16_384);
+    assert!(accesses == 4096 && walked < 40, "{walked} steps for {accesses} accesses");
+    let (accesses, walked) = steps(4099, 16_411);
+    assert!(accesses > 4096 && walked > accesses, "{walked} steps for {accesses} accesses");
 }

@@ -27,6 +27,9 @@ struct Args {
     /// Line rate of the clients' cards, where it is another one
     #[arg(long, value_parser = parse_rate)]
     client_rate: Option<u64>,
+    /// Run the same cluster so many times slower: rates are divided by it, pieces that cards take at once stay those of the whole rates
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=100))]
+    slowed: u64,
     /// What each port of the switch can hold for its host
     #[arg(long, default_value = "128KiB", value_parser = parse_bytes)]
     queue: u64,
@@ -103,8 +106,9 @@ fn run(args: Args) -> Result<ExitCode> {
     let spec = Spec {
         iods: args.iods,
         clients: args.clients,
-        rate: args.rate,
-        client_rate: args.client_rate,
+        rate: args.rate / args.slowed,
+        client_rate: args.client_rate.map(|rate| rate / args.slowed),
+        slowed: args.slowed,
         queue: args.queue,
         cards: args.cards,
         delays: args.delay,

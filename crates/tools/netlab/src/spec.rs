@@ -24,6 +24,9 @@ pub struct Spec {
     pub rate: u64,
     /// Line rate of the clients' cards, where it is another one.
     pub client_rate: Option<u64>,
+    /// The rates above are this part of those of the cluster that is shown (10: a tenth): what a card is handed in one piece and what
+    /// it may send without a pause are as many bytes as at the whole rates, so that everything is the same, but so much slower.
+    pub slowed: u64,
     /// Bytes that each port of the switch can hold for its host.
     pub queue: u64,
     /// Cards of each host of an I/O daemon; each has an address of its own.
@@ -47,6 +50,7 @@ impl Default for Spec {
             clients: 1,
             rate: 1_000_000_000,
             client_rate: None,
+            slowed: 1,
             queue: 128 << 10,
             cards: 1,
             delays: Vec::new(),
@@ -66,6 +70,8 @@ const CARDS_MAX: usize = 8;
 const RATE_MIN: u64 = 1_000_000;
 /// The fastest: the rate of `tc` is a 32-bit count of bytes where it is not told otherwise.
 const RATE_MAX: u64 = 32_000_000_000;
+/// The most times that rates are slower than those that are shown.
+const SLOWED_MAX: u64 = 100;
 /// The smallest queue: two full frames.
 const QUEUE_MIN: u64 = 3028;
 
@@ -78,6 +84,11 @@ impl Spec {
         for rate in [self.rate, self.client_rate()] {
             ensure!((RATE_MIN..=RATE_MAX).contains(&rate), "a link has 1 Mbit/s to 32 Gbit/s, not {rate} bit/s");
         }
+        ensure!(
+            (1..=SLOWED_MAX).contains(&self.slowed),
+            "a lab is 1 to {SLOWED_MAX} times slower, not {}",
+            self.slowed
+        );
         ensure!(self.queue >= QUEUE_MIN, "a queue of {} bytes holds no two frames; try: 64KiB", self.queue);
         ensure!((0.0..1.0).contains(&self.loss), "a loss of {} is not from 0 to below 1", self.loss);
         for delay in &self.delays {
@@ -164,6 +175,7 @@ mod tests {
         assert!(refused(|spec| spec.iods = 0).contains("1 to 100 I/O daemons"));
         assert!(refused(|spec| spec.iods = 101).contains("not 101"));
         assert!(refused(|spec| spec.rate = 999_999).contains("1 Mbit/s"));
+        assert!(refused(|spec| spec.slowed = 0).contains("1 to 100 times slower"));
         assert!(refused(|spec| spec.queue = 1500).contains("two frames"));
         assert!(refused(|spec| spec.loss = 1.0).contains("loss"));
         let late = |spec: &mut Spec| spec.delays = vec![Delay { iod: 4, each_way: Duration::ZERO }];

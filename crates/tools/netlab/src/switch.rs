@@ -97,7 +97,7 @@ impl Network {
 
     /// The script that makes everything.
     fn script(&self, spec: &Spec) -> String {
-        let (switch, segment) = (&self.switch, segment_bytes(spec.rate.min(spec.client_rate())));
+        let (switch, segment) = (&self.switch, segment_bytes(spec.rate.min(spec.client_rate()) * spec.slowed));
         let mut text =
             format!("ip netns add {switch}\nip -n {switch} link add br0 type bridge\nip -n {switch} link set br0 up\n");
         let segment = if spec.loss > 0.0 { FRAME_COUNTED } else { segment };
@@ -118,7 +118,7 @@ impl Network {
                 line(format!("ip link add eth{card} netns {name} type veth peer name {port} netns {switch}"));
                 line(format!("ip -n {name} link set eth{card} {segments} up"));
                 line(format!("ip -n {switch} link set {port} {segments} master br0 up"));
-                let shape = tbf(host.rate, segment);
+                let shape = tbf(host.rate, spec.slowed, segment);
                 line(format!("tc -n {name} qdisc replace dev eth{card} root {shape} limit {CARD_QUEUE_BYTES}"));
                 line(format!("tc -n {switch} qdisc replace dev {port} root {shape} limit {}", spec.queue));
             }
@@ -167,10 +167,11 @@ fn segment_bytes(rate: u64) -> u64 {
     (rate / 8 * SEGMENT_US_MAX / 1_000_000).clamp(SEGMENT_MIN, SEGMENT_MAX)
 }
 
-/// The queueing discipline of a link; its bucket holds two segments, so that none is cut by `tbf`, which costs much.
-fn tbf(rate: u64, segment: u64) -> String {
+/// The queueing discipline of a link of this rate, which is so many times slower than the one that is shown; its bucket holds two
+/// segments, so that none is cut by `tbf`, which costs much.
+fn tbf(rate: u64, slowed: u64, segment: u64) -> String {
     let counted = rate / FRAME_ON_WIRE * FRAME_COUNTED;
-    let burst = (2 * segment).max(rate / 8 * BURST_US / 1_000_000);
+    let burst = (2 * segment).max(rate * slowed / 8 * BURST_US / 1_000_000);
     format!("tbf rate {counted}bit burst {burst}")
 }
 
@@ -183,7 +184,25 @@ mod tests {
         assert_eq!(segment_bytes(1_000_000_000), 12_500);
         assert_eq!(segment_bytes(100_000_000), SEGMENT_MIN);
         assert_eq!(segment_bytes(40_000_000_000), SEGMENT_MAX);
-        assert_eq!(tbf(1_538_000, 3028), "tbf rate 1514000bit burst 6056");
+        assert_eq!(tbf(1_538_000, 1, 3028), "tbf rate 1514000bit burst 6056");
+    }
+
+    /// Where a lab shows a cluster that is ten times faster, pieces and buckets are that one's.
+    #[test]
+    fn a_slowed_link_has_the_pieces_of_the_one_that_it_shows() {
+        let words = |spec: Spec| {
+            let hosts = hosts(&spec, "lab-");
+            let network = Network { switch: "lab-sw".to_owned(), hosts, _reaper: Reaper::new("", &[]).unwrap() };
+            let script = network.script(&spec);
+            let of = |word: &str| script.split(word).nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+            (of("gso_max_size "), of("burst "), of("tbf rate "))
+        };
+        let rate = 1_538_000_000;
+        let (segment, burst, fast) = words(Spec { rate, ..Spec::default() });
+        let slowed = words(Spec { rate: rate / 10, slowed: 10, ..Spec::default() });
+        assert_eq!((segment.as_str(), burst.as_str(), fast.as_str()), ("19225", "48062", "1514000000bit"));
+        assert_eq!(slowed, (segment, burst, "151400000bit".to_owned()));
+        assert_eq!(words(Spec { rate: rate / 10, ..Spec::default() }).0, SEGMENT_MIN.to_string());
     }
 
     #[test]

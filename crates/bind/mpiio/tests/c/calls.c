@@ -890,8 +890,9 @@ static void large(void) {
 static void large(void) {}
 #endif
 
-/* 60 small writes and reads of short pieces, which each rank sees `apart` ints after the one before: with fewer than 8 both write some bytes. */
-static void short_calls(int apart) {
+/* 60 small writes and reads of short pieces, which each rank sees `apart` ints after the one before: with fewer than 8 both write some bytes.
+ * `moved`: the view is set before each of them, and shows what the call is for from its beginning. */
+static void short_calls(int apart, int moved) {
     enum { CALLS = 60, PIECES = 100, EACH = 8, INTS = PIECES * EACH };
     int out[INTS], in[INTS], other[INTS];
     MPI_Datatype pieces, filetype;
@@ -903,13 +904,16 @@ static void short_calls(int apart) {
     OK(MPI_Type_commit(&filetype));
     OK(MPI_File_set_view(file, rank * apart * 4, MPI_INT, filetype, "native", MPI_INFO_NULL));
     for (int call = 0; call < CALLS; call++) {
+        MPI_Offset from = (MPI_Offset)call * INTS * size * 4 + rank * apart * 4, at = moved ? 0 : call * INTS;
+        if (moved) OK(MPI_File_set_view(file, from, MPI_INT, filetype, "native", MPI_INFO_NULL));
         for (int i = 0; i < INTS; i++) {
             out[i] = rank * INTS + i + call;
             other[i] = (rank + 1) * INTS + i + call;
         }
-        OK(MPI_File_write_at_all(file, call * INTS, out, INTS, MPI_INT, &status));
+        OK(MPI_File_write_at_all(file, at, out, INTS, MPI_INT, &status));
         MPI_Barrier(MPI_COMM_WORLD);
-        OK(MPI_File_read_at_all(file, call * INTS, in, INTS, MPI_INT, &status));
+        if (moved) OK(MPI_File_set_view(file, from, MPI_INT, filetype, "native", MPI_INFO_NULL));
+        OK(MPI_File_read_at_all(file, at, in, INTS, MPI_INT, &status));
         SAME(ints(&status), INTS);
         /* Where the next rank writes, too, its bytes are there. */
         for (int i = 0; i < INTS; i++) {
@@ -922,8 +926,10 @@ static void short_calls(int apart) {
     OK(MPI_File_close(&file));
 }
 
-static void short_apart(void) { short_calls(8); }
-static void short_overlapping(void) { short_calls(4); }
+static void short_apart(void) { short_calls(8, 0); }
+static void short_overlapping(void) { short_calls(4, 0); }
+static void moved_apart(void) { short_calls(8, 1); }
+static void moved_overlapping(void) { short_calls(4, 1); }
 
 int main(int argc, char **argv) {
     static const struct {
@@ -934,7 +940,8 @@ int main(int argc, char **argv) {
                  {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"views", views}, {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},
-                 {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping}, {"permissions", permissions}};
+                 {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping},
+                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

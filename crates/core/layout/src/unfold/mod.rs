@@ -11,7 +11,7 @@
 //!    on the parts exactly once.
 //! 2. A call spends about the steps it was given: at most one more search than that (I9). Steps count
 //!    everything that loops: levels entered and left, runs looked at, congruences solved.
-//! 3. No allocation per access; one small one for each component that is entered.
+//! 3. No allocation per access; one small one for each component that is entered, and two where accesses come again often (`cycle.rs`).
 //!
 //! What is skipped costs O(log) for each regular level, however many repetitions it has; a list costs
 //! O(log entries) for each entry looked at. Two nested regular levels that hit nothing cost one search if
@@ -19,10 +19,12 @@
 //! and one search for each repetition of the *outer* level at worst; `grouped` at worst one for each visit
 //! to a group's band. Both are cut by the budget.
 
+mod cycle;
 mod walk;
 
 use braid_types::{FileOffset, ObjectOffset, PartIndex};
 
+use cycle::Cycle;
 pub(crate) use walk::{Hit, Seek, Walk};
 
 use crate::{Layout, LayoutError, LayoutMap, PartSet, Request};
@@ -78,6 +80,7 @@ pub struct Unfold {
     merge: Merge,
     pending: Option<Access>,
     packed: u64,
+    cycle: Cycle,
 }
 
 /// Unfolds a request over the parts in the set. Use [`LayoutMap::unfold`] where the layout is used again.
@@ -109,7 +112,7 @@ impl LayoutMap {
     /// The request is malformed.
     pub fn unfold(&self, request: &Request, parts: &PartSet) -> Result<Unfold, LayoutError> {
         let walk = Walk::new(request, self, parts)?;
-        Ok(Unfold { walk, merge: Merge::Stream, pending: None, packed: 0 })
+        Ok(Unfold { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() })
     }
 }
 
@@ -134,6 +137,19 @@ impl Unfold {
     /// The next access, spending at most about `steps`, which are counted down.
     pub fn next_within(&mut self, steps: &mut usize) -> Unfolded {
         loop {
+            if let Cycle::Played(played) = &mut self.cycle {
+                if *steps == 0 {
+                    return Unfolded::Paused;
+                }
+                if let Some(access) = played.play() {
+                    *steps -= 1;
+                    return Unfolded::Access(access);
+                }
+                let (end, packed) = played.end();
+                self.walk.go_on_at(end);
+                self.packed = packed;
+                self.cycle = Cycle::Walked { ask_from: end };
+            }
             let next = match self.walk.seek(steps) {
                 Seek::Hit(hit) => self.take(hit),
                 Seek::Paused => return Unfolded::Paused,
@@ -143,11 +159,20 @@ impl Unfold {
                 Some(last) if self.merge.follows(last, &next) => last.bytes += next.bytes,
                 pending => {
                     if let Some(last) = pending.replace(next) {
-                        return Unfolded::Access(last);
+                        return Unfolded::Access(self.given_out(last));
                     }
                 }
             }
         }
+    }
+
+    fn given_out(&mut self, access: Access) -> Access {
+        self.cycle.walked(&access, &self.walk);
+        if matches!(self.cycle, Cycle::Played(_)) {
+            // It is played.
+            self.pending = None;
+        }
+        access
     }
 
     /// Steps spent so far.

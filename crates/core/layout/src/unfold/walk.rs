@@ -10,6 +10,8 @@ use std::ops::Range;
 use braid_types::FileOffset;
 use braid_types::limits::VIEW_DEPTH_MAX;
 
+use super::cycle::Period;
+use crate::congruence::gcd;
 use crate::distribution::{Cover, Progression};
 use crate::view::{NO_CHILD, Node, Shape};
 use crate::{LayoutError, LayoutMap, Location, PartSet, Request, ViewMap};
@@ -298,6 +300,41 @@ impl Walk {
     /// After how many bytes of the file the parts repeat; `None` across components.
     pub(crate) fn period(&self) -> Option<u64> {
         (self.lane.start <= self.floor && self.limit <= self.lane.end).then(|| self.lane.cover.period())
+    }
+
+    /// After how many bytes the accesses of the repeated run that the walk is in come again, as they do from the one at `at` on.
+    ///
+    /// # Errors
+    /// They do not, at least not so many times: from which file offset on it may be asked again.
+    pub(super) fn repetition(&self, at: u64, times_min: u64) -> Result<Period, u64> {
+        let Some(frame) = self.frames.last() else { return Err(self.lane.end) };
+        let node = if frame.node == ROOT { self.view.root() } else { self.view.node(frame.node) };
+        let Shape::Repeat { count, stride, child } = node.shape else { return Err(at + 1) };
+        let copy = self.view.node(child);
+        // The walk may have gone on to another repetition.
+        if !matches!(copy.shape, Shape::Run) || at < frame.base {
+            return Err(at + 1);
+        }
+        // What is laid behind the last copy may begin before another stride is over.
+        let last = count.saturating_sub(1).saturating_mul(stride).saturating_add(copy.span);
+        let end = frame.base.saturating_add(last).min(self.limit).min(self.lane.end);
+        let period = self.lane.cover.period();
+        // Where all parts are asked for, the cover does not say where strips end.
+        if period == 1 || end.saturating_sub(at) / times_min < stride.max(period) {
+            return Err(end);
+        }
+        match (stride / gcd(stride, period)).checked_mul(period) {
+            Some(bytes) if (end - at) / bytes >= times_min => {
+                Ok(Period { bytes, stream: bytes / stride * copy.bytes, end })
+            }
+            _ => Err(end),
+        }
+    }
+
+    /// Everything before this file offset is dealt with, as far as it lies in the repeated run that the walk is in.
+    pub(super) fn go_on_at(&mut self, offset: u64) {
+        self.run = None;
+        self.floor = offset;
     }
 
     /// The view that is walked.

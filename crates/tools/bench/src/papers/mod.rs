@@ -235,6 +235,7 @@ impl Papers {
             tls: self.tls.get(),
             rate: spec.rate / divide,
             client_rate: spec.client_rate.map(|rate| rate / divide),
+            slowed: divide,
             ..spec.clone()
         };
         Ok(Sized { lab: Lab::start(&self.braid, &spec)?, divide })
