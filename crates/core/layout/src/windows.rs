@@ -48,16 +48,16 @@ impl LayoutMap {
     }
 }
 
-impl Iterator for Windows {
-    type Item = Window;
-
-    fn next(&mut self) -> Option<Window> {
+impl Windows {
+    /// The next window; its accesses are shown on the way: (position in the request's stream, bytes), as far as they lie in it.
+    pub fn next_with(&mut self, mut access_in_it: impl FnMut(u64, u64)) -> Option<Window> {
         let first = self.cut.take().or_else(|| self.unfold.next())?;
         let (start, mut end, mut payload) = (first.stream_offset, first.stream_offset, 0);
         let mut next = Some(first);
         while let Some(access) = next {
             let taken = access.bytes.min(self.window - payload);
             if taken > 0 {
+                access_in_it(access.stream_offset, taken);
                 payload += taken;
                 end = access.stream_offset + taken;
             }
@@ -70,5 +70,13 @@ impl Iterator for Windows {
             next = self.unfold.next();
         }
         Some(Window { start: self.start + start, bytes: end - start, payload })
+    }
+}
+
+impl Iterator for Windows {
+    type Item = Window;
+
+    fn next(&mut self) -> Option<Window> {
+        self.next_with(|_, _| {})
     }
 }

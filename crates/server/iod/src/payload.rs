@@ -10,6 +10,9 @@ use braid_types::{
     limits::{JOB_SLICE_ACCESSES_MAX, REPLY_DATA_BYTES_MAX},
 };
 
+/// Room for segments where there is more than one: a data frame in pages.
+const SEGMENTS_USUAL: usize = REPLY_DATA_BYTES_MAX / 4096;
+
 /// A contiguous piece of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Segment {
@@ -64,7 +67,13 @@ impl Plan {
         match self.segments.last_mut() {
             Some(last) if adjacent(last) => last.bytes += taken,
             _ if full => return 0,
-            _ => self.segments.push(Segment { slot, offset, bytes: taken }),
+            _ => {
+                // Most frames have one; those of more have about so many.
+                if self.segments.len() == 1 {
+                    self.segments.reserve(SEGMENTS_USUAL);
+                }
+                self.segments.push(Segment { slot, offset, bytes: taken });
+            }
         }
         self.bytes += taken;
         taken

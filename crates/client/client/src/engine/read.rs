@@ -111,7 +111,7 @@ impl<D: Driver> OpenFile<D> {
         // Bytes of the request before the end of the file; known after the first short reply.
         let mut wanted = request.bytes;
         let mut planner = Planner::new(&plan.map, request.clone())?;
-        while let Some(mut round) = planner.next_round()? {
+        while let Some(mut round) = planner.next_round() {
             round.retain(|planned| planned.position < wanted);
             let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
             let used = self.run(&grant, &mut job, deadline).await?;

@@ -92,7 +92,7 @@ impl<D: Driver> OpenFile<D> {
     ) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
-        while let Some(round) = planner.next_round()? {
+        while let Some(round) = planner.next_round() {
             let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
             self.run(&grant, &mut job, deadline).await?;
             *deadline = self.engine().deadline(); // every server has answered

@@ -142,18 +142,15 @@ impl<'f> Planner<'f> {
     }
 
     /// The next round; `None` when everything was planned.
-    ///
-    /// # Errors
-    /// The request is malformed.
-    pub fn next_round(&mut self) -> Result<Option<Vec<Planned>>, LayoutError> {
+    pub fn next_round(&mut self) -> Option<Vec<Planned>> {
         if let Some(single) = self.single.take() {
-            return Ok(Some(vec![single]));
+            return Some(vec![single]);
         }
         let mut round = Vec::new();
         let (mut bytes, mut pieces) = (0, 0);
         // Lane after lane takes a turn, so that every daemon has work in every round.
         while let Some(mut lane) = self.lanes.pop_front() {
-            let Some(planned) = self.next_of(&mut lane)? else { continue };
+            let Some(planned) = self.next_of(&mut lane) else { continue };
             bytes += planned.payload;
             pieces += planned.memory.len();
             round.push(planned);
@@ -162,26 +159,35 @@ impl<'f> Planner<'f> {
                 break;
             }
         }
-        Ok(if round.is_empty() { None } else { Some(round) })
+        (!round.is_empty()).then_some(round)
     }
 
-    fn next_of(&self, lane: &mut Lane) -> Result<Option<Planned>, LayoutError> {
+    fn next_of(&self, lane: &mut Lane) -> Option<Planned> {
         let target = lane.target;
         match &mut lane.windows {
-            LaneWindows::Unfolded(windows) => windows.next().map(|window| self.planned(target, window)).transpose(),
-            LaneWindows::Listed(list) => Ok(list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
+            LaneWindows::Unfolded(windows) => self.next_unfolded(target, windows),
+            LaneWindows::Listed(list) => list.next_window(&self.request.view, WINDOW_BYTES).map(|window| {
                 let ListWindow { request, payload, pieces } = window;
                 let position = pieces.first().map_or(0, |piece| piece.position);
                 Planned { target, request, position, payload, memory: Memory::Pieces(pieces) }
-            })),
+            }),
         }
     }
 
-    fn planned(&self, target: usize, window: Window) -> Result<Planned, LayoutError> {
-        let request = self.part(window);
+    fn next_unfolded(&self, target: usize, windows: &mut Windows) -> Option<Planned> {
+        let mut pieces: Vec<Piece> = Vec::new();
+        let mut are_many = false;
+        let window = windows.next_with(|position, bytes| {
+            let count = pieces.len();
+            match pieces.last_mut() {
+                Some(last) if last.position + last.bytes == position => last.bytes += bytes,
+                _ if count == PIECES_MAX => are_many = true,
+                _ => pieces.push(Piece { position, bytes }),
+            }
+        })?;
+        let memory = if are_many { Memory::Staged } else { Memory::Pieces(pieces) };
         let position = window.start - self.request.start;
-        let memory = self.memory(target, &request, position)?;
-        Ok(Planned { target, request, position, payload: window.payload, memory })
+        Some(Planned { target, request: self.part(window), position, payload: window.payload, memory })
     }
 
     /// The request for one window.
@@ -199,20 +205,6 @@ impl<'f> Planner<'f> {
             }
             _ => Request { view: view.clone(), start, bytes },
         }
-    }
-
-    fn memory(&self, target: usize, request: &Request, position: u64) -> Result<Memory, LayoutError> {
-        let mut pieces: Vec<Piece> = Vec::new();
-        for access in self.map.accesses(target, request)? {
-            let (position, bytes) = (position + access.stream_offset, access.bytes);
-            let count = pieces.len();
-            match pieces.last_mut() {
-                Some(last) if last.position + last.bytes == position => last.bytes += bytes,
-                _ if count == PIECES_MAX => return Ok(Memory::Staged),
-                _ => pieces.push(Piece { position, bytes }),
-            }
-        }
-        Ok(Memory::Pieces(pieces))
     }
 }
 

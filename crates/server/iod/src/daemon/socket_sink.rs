@@ -129,13 +129,12 @@ fn mapped<'p>(payload: &Payload<'p>) -> Option<Vec<MappedPiece<'p>>> {
     if payload.piece_count() < 2 || payload.bytes() > payload.piece_count() * MAPPED_PIECE_BYTES_MAX {
         return None;
     }
-    let piece = |piece| match piece {
-        Piece::Data { object, mapping, offset, bytes } => {
-            MappedPiece::new(mapping?.raw(), object.file()?, offset.0, bytes)
-        }
-        Piece::Zeros(_) => None,
-    };
-    payload.pieces().map(piece).collect()
+    let mut pieces = Vec::with_capacity(payload.piece_count());
+    for piece in payload.pieces() {
+        let Piece::Data { object, mapping, offset, bytes } = piece else { return None };
+        pieces.push(MappedPiece::new(mapping?.raw(), object.file()?, offset.0, bytes)?);
+    }
+    Some(pieces)
 }
 
 fn sink_error(why: &SendError) -> SinkError {

@@ -106,7 +106,7 @@ impl Round {
     ) -> Result<Self> {
         let mut windows = Vec::new();
         let mut planner = Planner::new(&grant.map, request.clone())?;
-        while let Some(mut more) = planner.next_round()? {
+        while let Some(mut more) = planner.next_round() {
             windows.append(&mut more);
         }
         let wait_ms = (file.engine().silence(deadline) * WAIT_PART.0 / WAIT_PART.1).as_millis() as u32;
