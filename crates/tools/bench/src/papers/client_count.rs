@@ -76,8 +76,9 @@ fn point(
     times: u32,
 ) -> Result<Vec<Measure>> {
     let (rate, lines) = (sized.lab.spec().rate, clients.min(DAEMONS));
-    // Twice as long as others: a client of eight has few calls in it, and the last one ends the sample.
-    let bytes = papers.bytes(2 * rate * lines as u64 / clients as u64, CALL_BYTES);
+    // Longer than others: a client of eight has few calls in it, fewer at a part of the rates, and the last one ends the sample.
+    let times_longer = if sized.divide > 1 { 4 } else { 2 };
+    let bytes = papers.bytes(times_longer * rate * lines as u64 / clients as u64, CALL_BYTES);
     let tasks: Vec<Task> = (0..clients).map(|client| kind.task(client, bytes)).collect();
     fill(papers, &sized.lab, &tasks, None)?;
     let (mut write, mut read) =
