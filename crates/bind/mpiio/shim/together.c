@@ -39,7 +39,7 @@ void forget_costs(struct file *file) {
 
 /* What ranks tell each other of their views; each is the least of all ranks'. Views that differ in the last alone cost as much. */
 enum agreed { WANTED, WANTED_MOST, PIECE, ENTRIES_MOST, EXTENT, EXTENT_MOST, PIECES_MOST, ONCE, FIRST_MOST, AGREED };
-_Static_assert(AGREED == VIEWS_AGREED, "as many as a file keeps");
+_Static_assert((int)AGREED == (int)VIEWS_AGREED, "as many as a file keeps");
 
 void agree_on_way(struct file *file, int wanted) {
     const struct shown *shown = &file->shown;
