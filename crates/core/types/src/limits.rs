@@ -83,9 +83,10 @@ pub const LEASE_STOP_MS: u64 = 10_000;
 /// The metadata server's side of [`LEASE_STOP_MS`], since it last heard the client: twice as long covers clock drift,
 /// scheduling, and the time that a mount needs to empty the kernel's caches.
 pub const LEASE_BROKEN_MS: u64 = 2 * LEASE_STOP_MS;
-/// A client that does not give a recalled lease back within this time is ended and fenced, in milliseconds. With the
-/// wait for the fence or for [`LEASE_BROKEN_MS`] whoever waits for it is served within the 30 s of I8.
-pub const RECALL_MS: u64 = 10_000;
+/// A client that does not give a recalled lease back within this time is ended and fenced, in milliseconds. Also one that
+/// was heard until then: with [`LEASE_BROKEN_MS`] after that whoever waits for it is served within the 30 s of I8.
+pub const RECALL_MS: u64 = 8_000;
+const _: () = assert!(RECALL_MS + LEASE_BROKEN_MS + HEARTBEAT_MS < TIMEOUT_SECONDS_DEFAULT * 1000);
 /// A client that is heard meanwhile has this long, in milliseconds, for the lease of a file's bytes: what it has to write first may wait
 /// for an I/O daemon as long as a call may, [`TIMEOUT_SECONDS_DEFAULT`], and a daemon that is away is not to cost it its session.
 pub const RECALL_DATA_MS: u64 = 40_000;

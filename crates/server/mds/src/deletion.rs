@@ -1,13 +1,21 @@
 //! Deleting objects: the queue in the store is worked off in batches, each daemon asked once a batch.
 //!
-//! Invariants: (1) a file leaves the queue when every daemon of its layout has confirmed; until then a crash or a
-//! daemon that is down only delays it; (2) one pass at a time; files whose daemons are down are passed over and
-//! looked at again in the next pass; (3) no object is deleted before the log that unlinks its file is on the disk:
-//! a loss of power must not bring back a name whose bytes are gone (I6, I11).
+//! ```text
+//!   queued ──> log forced ──> deleted: the room is free ── SETTLE_MS ──> deleted once more, durably ──> out of the queue
+//!     ^                           | a daemon is down                       | a daemon is down, or was
+//!     `───────── next pass ───────┴────────────────────────────────────────┘
+//! ```
+//!
+//! Invariants: (1) a file leaves the queue when every daemon of its layout has confirmed that no loss of power brings an object
+//! back, which nobody would ever delete; until then a crash, here or there, or a daemon that is down only delays it;
+//! (2) one pass at a time; files whose daemons are down are passed over and looked at again in the next pass; (3) no object is
+//! deleted before the log that unlinks its file is on the disk: a loss of power must not bring back a name whose bytes are
+//! gone (I6, I11); (4) what is asked durably is asked for all of a while at once: each time costs the daemons a sync.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
+    time::Duration,
 };
 
 use braid_meta::Deletion;
@@ -17,6 +25,7 @@ use braid_wire::message::iod::Delete;
 use crate::{
     core::{MdsCore, report},
     fan_out::Replies,
+    heard::SETTLE_MS,
     objects,
 };
 
@@ -24,6 +33,9 @@ use crate::{
 const DELETE_FILES_MAX: usize = 256;
 /// Objects in one message: 14 B each, far below the limit of a message.
 const DELETE_OBJECTS_MAX: usize = 16_384;
+/// Files that are deleted and not yet durably so, in memory (I9): about 400 B each with layouts of 16 parts. At this many
+/// they are made so without waiting.
+const UNSURE_FILES_MAX: usize = 8192;
 
 /// The state of the deleter.
 #[derive(Debug, Default)]
@@ -31,12 +43,50 @@ pub(crate) struct Deleter {
     running: bool,
     /// Something was queued since the pass began.
     more: bool,
+    unsure: Unsure,
+}
+
+/// Files whose objects every daemon has deleted, and whose deletions a loss of power may undo.
+#[derive(Debug, Default)]
+struct Unsure {
+    files: BTreeMap<FileIndex, Deletion>,
+    /// Since when the first of them is one.
+    since: Duration,
+    /// Those that the daemons are asked to delete durably.
+    asked: BTreeSet<FileIndex>,
 }
 
 impl Deleter {
     /// Something may have been queued.
     pub(crate) fn queued(&mut self) {
         self.more = true;
+    }
+}
+
+impl Unsure {
+    fn insert(&mut self, deletions: impl IntoIterator<Item = Deletion>, now: Duration) {
+        if self.files.is_empty() {
+            self.since = now;
+        }
+        self.files.extend(deletions.into_iter().map(|deletion| (deletion.file, deletion)));
+    }
+
+    fn contains(&self, file: FileIndex) -> bool {
+        self.files.contains_key(&file) || self.asked.contains(&file)
+    }
+
+    fn is_full(&self) -> bool {
+        self.files.len() >= UNSURE_FILES_MAX
+    }
+
+    /// Those that the daemons are to be asked for now.
+    fn next(&mut self, now: Duration) -> Vec<Deletion> {
+        let due = now.saturating_sub(self.since) >= Duration::from_millis(SETTLE_MS) || self.is_full();
+        if !due || !self.asked.is_empty() {
+            return Vec::new();
+        }
+        self.asked = self.files.keys().copied().collect();
+        std::mem::take(&mut self.files).into_values().collect()
     }
 }
 
@@ -61,11 +111,7 @@ impl MdsCore {
     }
 
     fn delete_after(self: &Arc<Self>, after: Option<FileIndex>) {
-        let batch = self.names.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
-            report("reading the queue of deletions", &failure);
-            Vec::new()
-        });
-        let Some(last) = batch.last().map(|deletion| deletion.file) else {
+        let Some((batch, last)) = self.next_deletions(after) else {
             self.state().deleter.running = false;
             return;
         };
@@ -78,27 +124,68 @@ impl MdsCore {
         });
     }
 
+    /// Of the queue, what is to be deleted next, and up to where that is.
+    fn next_deletions(&self, mut after: Option<FileIndex>) -> Option<(Vec<Deletion>, FileIndex)> {
+        loop {
+            let page = self.names.deletions(after, DELETE_FILES_MAX).unwrap_or_else(|failure| {
+                report("reading the queue of deletions", &failure);
+                Vec::new()
+            });
+            let last = page.last()?.file;
+            let deleter = &mut self.state().deleter;
+            if deleter.unsure.is_full() {
+                deleter.more = true;
+                return None;
+            }
+            let batch: Vec<Deletion> =
+                page.into_iter().filter(|deletion| !deleter.unsure.contains(deletion.file)).collect();
+            if !batch.is_empty() {
+                return Some((batch, last));
+            }
+            after = Some(last);
+        }
+    }
+
     fn delete_batch(self: &Arc<Self>, batch: Vec<Deletion>, last: FileIndex) {
         self.forget_layouts(batch.iter().map(|deletion| deletion.file));
-        let wanted = by_daemon(&batch);
-        let calls = wanted.iter().flat_map(|(iod, objects)| {
-            objects.chunks(DELETE_OBJECTS_MAX).map(|some| (*iod, Delete { objects: some.to_vec() }))
-        });
-        self.ask_all(calls.collect(), move |core, replies| {
-            core.deleted(&batch, replies);
+        self.ask_all(calls(&batch, false), move |core, replies| {
+            let now = core.now();
+            core.state().deleter.unsure.insert(done_by_all(batch, &replies), now);
             core.delete_after(Some(last));
         });
     }
 
-    fn deleted(&self, batch: &[Deletion], replies: Replies<()>) {
-        let failed: BTreeSet<IodId> = replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect();
-        let done = |deletion: &&Deletion| objects::daemons(&deletion.layout).iter().all(|iod| !failed.contains(iod));
-        let files: Vec<FileIndex> = batch.iter().filter(done).map(|deletion| deletion.file).collect();
-        match self.names.deletions_done(&files) {
-            Ok(()) => drop(self.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed)),
-            Err(failure) => report("taking deletions out of the queue", &failure),
+    /// Makes durable what was deleted some time ago, unless that is under way.
+    pub(crate) fn settle_deletions(self: &Arc<Self>) {
+        let now = self.now();
+        let batch = self.state().deleter.unsure.next(now);
+        if batch.is_empty() {
+            return;
         }
+        self.ask_all(calls(&batch, true), move |core, replies| {
+            let files: Vec<FileIndex> = done_by_all(batch, &replies).map(|deletion| deletion.file).collect();
+            match core.names.deletions_done(&files) {
+                Ok(()) => drop(core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed)),
+                Err(failure) => report("taking deletions out of the queue", &failure),
+            }
+            // Those that were not are in the queue, and in no list: the next pass begins with them.
+            core.state().deleter.unsure.asked.clear();
+        });
     }
+}
+
+/// What the daemons are to be asked.
+fn calls(batch: &[Deletion], durable: bool) -> Vec<(IodId, Delete)> {
+    let wanted = by_daemon(batch);
+    let call = |iod: IodId, objects: &[ObjectId]| (iod, Delete { objects: objects.to_vec(), durable });
+    wanted.iter().flat_map(|(iod, objects)| objects.chunks(DELETE_OBJECTS_MAX).map(|some| call(*iod, some))).collect()
+}
+
+/// Files that every daemon of theirs has deleted.
+fn done_by_all(batch: Vec<Deletion>, replies: &Replies<()>) -> impl Iterator<Item = Deletion> {
+    let failed: BTreeSet<IodId> = replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect();
+    let done = move |deletion: &Deletion| objects::daemons(&deletion.layout).iter().all(|iod| !failed.contains(iod));
+    batch.into_iter().filter(done)
 }
 
 /// Every object that may exist: while the mark stood, parts may have come that nobody recorded.

@@ -31,6 +31,8 @@ use crate::{
 pub(crate) struct Ending {
     fence: u64,
     sessions: Vec<SessionId>,
+    /// What their clients are called, as far as that is known.
+    clients: Vec<(SessionId, String)>,
     /// Those that held leases may believe until then: so long they stay on record, for a restart to know them.
     until: Duration,
     /// The end of the grace period: orphans that nobody took up go with it.
@@ -40,6 +42,11 @@ pub(crate) struct Ending {
 impl Ending {
     pub(crate) fn is_after_grace(&self) -> bool {
         self.after_grace
+    }
+
+    /// What the client of this session is called.
+    pub(crate) fn client(&self, session: SessionId) -> Option<&str> {
+        self.clients.iter().find(|(ended, _)| *ended == session).map(|(_, name)| name.as_str())
     }
 }
 
@@ -60,6 +67,8 @@ impl MdsCore {
             let mut state = self.state();
             let heard: Vec<_> =
                 ids.iter().filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now)))).collect();
+            let called = |id: &SessionId| Some((*id, state.sessions.live(*id)?.client.clone()));
+            let clients = ids.iter().filter_map(called).collect();
             let sessions: Vec<SessionId> = ids.iter().copied().filter(|id| state.cut_off(*id)).collect();
             if sessions.is_empty() {
                 return;
@@ -67,7 +76,7 @@ impl MdsCore {
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
             let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
             let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
-            state.endings.push(Ending { fence, sessions: sessions.clone(), until, after_grace: false });
+            state.endings.push(Ending { fence, sessions: sessions.clone(), clients, until, after_grace: false });
             (fence, sessions, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -93,7 +102,13 @@ impl MdsCore {
             state.grace_until = None;
             let sessions = state.sessions.give_up_recorded();
             let (fence, count) = (self.epoch.0 << 32, sessions.len());
-            state.endings.push(Ending { fence, sessions, until: Duration::ZERO, after_grace: true });
+            state.endings.push(Ending {
+                fence,
+                sessions,
+                clients: Vec::new(),
+                until: Duration::ZERO,
+                after_grace: true,
+            });
             count
         };
         tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");

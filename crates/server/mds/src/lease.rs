@@ -580,9 +580,11 @@ impl MdsCore {
         });
         let names: Vec<String> = {
             let state = self.state();
-            let name = |id: &SessionId| match state.sessions.live(*id) {
-                Some(live) => format!("{} (session {id})", live.client),
-                None => format!("session {id}, which is ended"),
+            let ended = |id: &SessionId| state.endings.iter().find_map(|ending| ending.client(*id));
+            let name = |id: &SessionId| match (state.sessions.live(*id), ended(id)) {
+                (Some(live), _) => format!("{} (session {id})", live.client),
+                (None, Some(client)) => format!("{client} (session {id}, which is ended)"),
+                (None, None) => format!("session {id}, which is ended"),
             };
             holders.iter().take(3).map(name).collect()
         };

@@ -35,6 +35,7 @@ impl MdsCore {
             me.collect();
         }
         me.settle_sizes();
+        me.settle_deletions();
         me.delete_queued(back || tick.is_multiple_of(DELETIONS_TICKS));
         me.expire_waiting(now);
         me.expire_lock_waits(now);

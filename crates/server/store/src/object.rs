@@ -52,8 +52,11 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
 
     /// Removes the object. `false` if there was none: again is harmless. Whoever has it open goes on
     /// reading, or is told that it is gone.
-    /// Not durable before [`flush_all`](Self::flush_all); a deletion that power takes back is an object without a file, for fsck.
+    /// Not durable before [`flush_names`](Self::flush_names) or [`flush_all`](Self::flush_all): power may take it back.
     fn delete(&self, id: ObjectId) -> Result<bool>;
+
+    /// Makes durable whether these objects are there: that they were made, or deleted. Not what is in them.
+    fn flush_names(&self, ids: &[ObjectId]) -> Result<()>;
 
     /// At most `limit` objects after `cursor` in the order of [`order`], for fsck.
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage>;

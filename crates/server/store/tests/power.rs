@@ -88,6 +88,18 @@ fn a_deletion_that_was_never_flushed_may_come_back_whole() {
 }
 
 #[test]
+fn a_deletion_that_was_flushed_never_comes_back() {
+    for seed in 0..SEEDS {
+        let store = store(seed);
+        flushed(&store, b"deleted");
+        store.delete(ID).unwrap();
+        store.flush_names(&[ID]).unwrap();
+        store.crash();
+        assert!(store.open(ID).is_err(), "seed {seed}");
+    }
+}
+
+#[test]
 fn power_lost_at_each_step_of_a_truncate() {
     for seed in 0..SEEDS {
         let mut step = 1;

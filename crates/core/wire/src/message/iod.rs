@@ -129,6 +129,8 @@ calls! {
     Delete = 0x0212 {
         /// The objects.
         objects: Vec<ObjectId>,
+        /// Whether to answer only when no loss of power brings one of them back.
+        durable: bool,
     } -> ();
     /// From the metadata server: how long objects are; asked while the size mark stands (I5).
     CollectSizes = 0x0213 {

@@ -7,10 +7,12 @@ use super::Work;
 use crate::iod_core::IodCore;
 
 pub(super) fn begin<S: ObjectStore>(delete: Delete) -> Work<S> {
-    Work::new("Delete", move |core: &IodCore<S>, _| {
+    let durable = delete.durable;
+    let run = move |core: &IodCore<S>, _| {
         for object in &delete.objects {
             core.warned(core.store().delete(*object))?;
         }
-        Ok(())
-    })
+        if delete.durable { core.warned(core.store().flush_names(&delete.objects)) } else { Ok(()) }
+    };
+    if durable { Work::apart("Delete", run) } else { Work::new("Delete", run) }
 }

@@ -148,7 +148,7 @@ fn only_the_metadata_server_manages_and_only_by_the_server_key() {
     ];
     for (role, credential) in impostors {
         let mut client = Client::new(&core, role, credential);
-        let delete = Delete { objects: vec![object(0)] };
+        let delete = Delete { objects: vec![object(0)], durable: false };
         assert_eq!(refusal(client.call(&delete)), Status::WrongRole, "{role:?}");
         let fence = Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH };
         assert_eq!(refusal(client.call(&fence)), Status::WrongRole, "{role:?}");

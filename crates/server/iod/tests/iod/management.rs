@@ -123,7 +123,7 @@ fn deleted_objects_are_gone_and_again_is_harmless() {
     let capability = capability(striped([1, 1]));
     let mut client = Client::of_session(&core, SESSION);
     client.write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
-    let delete = Delete { objects: vec![object(0), object(1)] };
+    let delete = Delete { objects: vec![object(0), object(1)], durable: false };
     let mut mds = Client::mds(&core);
     mds.call(&delete).unwrap();
     mds.call(&delete).unwrap();

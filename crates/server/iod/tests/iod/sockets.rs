@@ -280,7 +280,7 @@ fn the_metadata_server_truncates_lists_deletes_and_asks_for_status_through_the_w
     let listed = mds.call(&list, &[], &mut []).unwrap().0.unwrap();
     assert_eq!((listed.objects[0].object.file, listed.objects[0].bytes.0), (FILE, 4));
     assert!(listed.strangers.is_empty());
-    mds.call(&Delete { objects: vec![object(0)] }, &[], &mut []).unwrap().0.unwrap();
+    mds.call(&Delete { objects: vec![object(0)], durable: false }, &[], &mut []).unwrap().0.unwrap();
     assert!(mds.call(&list, &[], &mut []).unwrap().0.unwrap().objects.is_empty());
     let status = mds.call(&DaemonStatus {}, &[], &mut []).unwrap().0.unwrap();
     assert_eq!((status.bytes_written, status.errors), (10, 0));

@@ -7,6 +7,7 @@ use braid_types::{
 use braid_wire::message::mds::{CloseSession, Envelope, KeyRevoke, OpenSession, Renew, Unlink};
 
 use super::world::{World, at};
+use crate::heard::SETTLE_MS;
 
 /// Time in which `who` renews and everybody else is silent.
 fn pass_renewing(world: &World, who: &super::world::Client, ms: u64, beats: impl Fn(u32) -> bool) {
@@ -76,8 +77,57 @@ fn an_unlinked_file_lives_until_its_last_close_and_its_objects_are_deleted_then(
     assert_eq!(world.objects_of(opened.attributes.file), 2);
     client.close(&opened);
     world.pass(1000);
-    assert_eq!(world.objects_of(opened.attributes.file), 0);
+    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 1));
+    world.pass(SETTLE_MS);
     assert_eq!(world.status().deletions_pending, 0);
+}
+
+#[test]
+fn objects_that_a_loss_of_power_brings_back_are_deleted_again() {
+    let mut world = World::new(2);
+    let client = world.client();
+    // Both daemons lose power before and after they were asked durably.
+    for (lost_after_ms, comes_back) in [(1000, true), (1000 + SETTLE_MS, false)] {
+        let opened = client.create("f");
+        let file = opened.attributes.file;
+        world.write(&opened, 9000).unwrap();
+        client.close(&opened);
+        world.pass(3 * SETTLE_MS);
+        client.call(Unlink { at: at("f") }).unwrap();
+        world.pass(lost_after_ms);
+        assert_eq!(world.objects_of(file), 0);
+        for iod in [IodId(1), IodId(2)] {
+            world.iods.state().lose_power(iod);
+        }
+        assert_eq!(world.objects_of(file), if comes_back { 2 } else { 0 });
+        world.pass(2 * SETTLE_MS);
+        assert_eq!((world.objects_of(file), world.status().deletions_pending), (0, 0));
+    }
+    let asked = |world: &World| world.iods.state().log.iter().filter(|(_, name)| *name == "Delete").count();
+    let before = asked(&world);
+    world.pass(4 * SETTLE_MS);
+    assert_eq!(asked(&world), before, "what is done is done");
+}
+
+#[test]
+fn a_daemon_that_is_gone_when_it_is_asked_durably_is_asked_again() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    client.close(&opened);
+    world.pass(3 * SETTLE_MS);
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.objects_of(opened.attributes.file), 0);
+    world.iods.state().dead.insert(IodId(2));
+    world.pass(3 * SETTLE_MS);
+    assert_eq!(world.status().deletions_pending, 1);
+    world.iods.state().lose_power(IodId(2));
+    world.iods.state().dead.clear();
+    assert_eq!(world.objects_of(opened.attributes.file), 1);
+    world.pass(3 * SETTLE_MS);
+    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 0));
 }
 
 #[test]
@@ -94,7 +144,9 @@ fn deletions_wait_for_a_daemon_that_is_gone_and_outlast_a_restart() {
     world.restart();
     world.iods.state().dead.clear();
     world.pass(1000);
-    assert_eq!((world.objects_of(opened.attributes.file), world.status().deletions_pending), (0, 0));
+    assert_eq!(world.objects_of(opened.attributes.file), 0);
+    world.pass(SETTLE_MS);
+    assert_eq!(world.status().deletions_pending, 0);
 }
 
 #[test]

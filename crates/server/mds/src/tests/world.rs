@@ -216,7 +216,9 @@ impl FakeState {
             IodRequest::Delete(call) => {
                 call.objects.iter().for_each(|id| {
                     self.objects.remove(&(iod, *id));
-                    self.flushed.remove(&(iod, *id));
+                    if call.durable {
+                        self.flushed.remove(&(iod, *id));
+                    }
                 });
                 encode_success(&())
             }

@@ -10,7 +10,8 @@ use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
     DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier};
+use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier, limits};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -330,6 +331,15 @@ impl ObjectStore for LocalStore {
             Err(error) if error.is_no_object() => Ok(false),
             Err(error) => Err(error),
         }
+    }
+
+    fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
+        let files = || ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
+        let directories: BTreeSet<u64> = files().map(|file| file.0 % limits::OBJECT_DIRECTORIES).collect();
+        if directories.len() > FLUSH_EACH_MAX && self.flush_file_system()? {
+            return Ok(());
+        }
+        files().try_for_each(|file| self.directory.sync_names(file))
     }
 
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {

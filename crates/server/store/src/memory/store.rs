@@ -325,6 +325,22 @@ impl ObjectStore for MemStore {
         Ok(true)
     }
 
+    fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
+        let checked = self.shared.faults.check(DiskOp::SyncDirectory);
+        let mut inner = self.shared.lock();
+        if let Err(error) = checked {
+            inner.new_verifier();
+            return Err(StoreError::from_io("make durable", &self.shared.name, error));
+        }
+        for key in ids.iter().map(|id| order(*id)) {
+            inner.deleted.remove(&key);
+            if let Some(entry) = inner.entries.get_mut(&key) {
+                entry.name_durable = true;
+            }
+        }
+        Ok(())
+    }
+
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {
         let inner = self.shared.lock();
         let from = cursor.map_or(std::ops::Bound::Unbounded, |id| std::ops::Bound::Excluded(order(id)));

@@ -21,6 +21,7 @@ fn script(store: &dyn ObjectStore, done: &mut Vec<&'static str>) -> Result<()> {
     o.change_size(SizeChange::Punch { offset: AT(0), length: 4096 }, GEN(3))?;
     done.push("punched");
     store.delete(id(3, 0))?;
+    store.flush_names(&[id(3, 0)])?;
     done.push("deleted");
     store.flush_all()?;
     Ok(())

@@ -39,6 +39,7 @@ conformance! {
     promises::space_is_counted_by_device,
     promises::a_flush_of_what_is_durable_costs_no_disk,
     promises::many_objects_are_flushed_with_one_sync,
+    promises::names_that_are_durable_cost_no_disk,
     faults::every_failed_operation_is_reported_and_nothing_flushed_is_lost,
     faults::short_reads_and_writes_are_not_seen,
     faults::a_failed_flush_changes_the_verifier,

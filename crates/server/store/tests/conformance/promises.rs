@@ -264,6 +264,24 @@ pub fn many_objects_are_flushed_with_one_sync(h: &mut Harness) {
     assert_eq!(h.faults().operations(), spent, "data and names of all were covered");
 }
 
+pub fn names_that_are_durable_cost_no_disk(h: &mut Harness) {
+    let one = object(h.store(), id(1, 0), b"data");
+    let spent = |h: &mut Harness, ids: &[ObjectId]| {
+        let before = h.faults().operations();
+        h.store().flush_names(ids).unwrap();
+        h.faults().operations() - before
+    };
+    assert!(spent(h, &[id(1, 0)]) >= 1);
+    drop(one);
+    assert!(h.store().delete(id(1, 0)).unwrap());
+    assert_eq!(spent(h, &[id(1, 0), id(1025, 0)]), 1, "both lie in one directory");
+    let many: Vec<_> = (0..100).map(|file| id(file, 0)).collect();
+    many.iter().for_each(|id| drop(object(h.store(), *id, b"data")));
+    assert!(many.iter().all(|id| h.store().delete(*id).unwrap()));
+    let all = spent(h, &many);
+    assert!(all == 1 || !h.knows_its_host(), "{all} syncs");
+}
+
 pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
     let (source, target) = (object(h.store(), id(1, 0), &[7; 20_000]), object(h.store(), id(2, 0), b"head"));
     match target.copy_from(&*source, AT(5), AT(10_000), 9_000, GEN(1)).unwrap() {
