@@ -35,6 +35,33 @@ fn probe() -> Result<()> {
         .context("a lab cannot be made: this kernel or container lacks namespaces, veth, a bridge or tbf")
 }
 
+/// An error that says what is to be done when the hosts of a lab may not use this congestion control: a network namespace may
+/// set those only that the machine allows every program (tcp(7)).
+pub fn may_use(control: &str) -> Result<()> {
+    let read = |name: &str| {
+        let path = format!("/proc/sys/net/ipv4/{name}");
+        std::fs::read_to_string(&path).with_context(|| format!("reading {path}"))
+    };
+    check_control(control, &read("tcp_available_congestion_control")?, &read("tcp_allowed_congestion_control")?)
+}
+
+fn check_control(control: &str, available: &str, allowed: &str) -> Result<()> {
+    let (has, allowed) = (|list: &str| list.split_whitespace().any(|known| known == control), allowed.trim());
+    let module = !control.is_empty() && control.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let what = format!("hosts cannot use the congestion control `{control}`");
+    ensure!(
+        has(available),
+        "{what}: this machine's TCP has {}{}",
+        available.trim(),
+        if module { format!("; try: sudo modprobe tcp_{control}") } else { String::new() }
+    );
+    ensure!(
+        has(allowed),
+        "{what}: this machine allows {allowed}; try: sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"{allowed} {control}\""
+    );
+    Ok(())
+}
+
 /// Installs Debian packages whose program is missing, where this may be done.
 pub fn need(program: &str, packages: &[&str]) -> Result<()> {
     if sh("command -v \"$1\"", &[program]).is_ok() {
@@ -46,4 +73,24 @@ pub fn need(program: &str, packages: &[&str]) -> Result<()> {
     let install = "export DEBIAN_FRONTEND=noninteractive; apt-get update -q; \
                    apt-get install -q -y --no-install-recommends \"$@\"";
     sh(install, packages).map(drop).with_context(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_congestion_control_that_hosts_may_not_use_is_refused_with_what_to_do() {
+        let check = |control: &str| check_control(control, "reno cubic bbr\n", "reno bbr\n");
+        let refused = |control: &str| check(control).unwrap_err().to_string();
+        assert!(check("bbr").is_ok());
+        assert!(
+            refused("cubic")
+                .ends_with("try: sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno bbr cubic\"")
+        );
+        assert!(refused("vegas").ends_with("has reno cubic bbr; try: sudo modprobe tcp_vegas"));
+        for wrong in ["", "cubic; reboot", "reno bbr"] {
+            assert!(refused(wrong).ends_with("this machine's TCP has reno cubic bbr"), "{wrong}");
+        }
+    }
 }

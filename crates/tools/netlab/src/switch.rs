@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context, Result};
 
 use crate::{
-    able::{able, need},
+    able::{able, may_use, need},
     host::Host,
     leftovers::{PREFIX, REMOVE, remove_leftovers},
     reaper::Reaper,
@@ -53,6 +53,9 @@ impl Network {
     pub fn new(spec: &Spec, dir: &str) -> Result<Self> {
         spec.check()?;
         able()?;
+        if let Some(control) = &spec.congestion {
+            may_use(control)?;
+        }
         remove_leftovers();
         let lab = format!("{PREFIX}{}-{}-", std::process::id(), LABS.fetch_add(1, Ordering::Relaxed));
         let reaper = Reaper::new(REMOVE, &[&lab, dir])?;

@@ -76,6 +76,8 @@ pub(super) struct Bound {
     /// What was received is accounted until then.
     busy_since: Duration,
     epoch: Option<Epoch>,
+    /// The rate of the last epoch; 0: none has ended.
+    rate: f64,
     trial: Option<Trial>,
     /// Segments that came out of their order, [`ORDERLY_SEGMENTS`] times, less those that came since.
     disorder: u64,
@@ -110,6 +112,7 @@ impl Default for Bound {
             most: (1, Duration::ZERO),
             busy_since: Duration::ZERO,
             epoch: None,
+            rate: 0.0,
             trial: None,
             disorder: 0,
             orderly_until: 0,
@@ -134,6 +137,13 @@ impl Bound {
     pub(super) fn places_of_server(&self) -> usize {
         let useful = (self.bound / SHARE_USEFUL_BYTES) as usize;
         if self.bound < MOST_BYTES { useful.max(PLACES_LEAST_OF_SERVER) } else { usize::MAX }
+    }
+
+    /// The bound, and in how long so much came of late; none while that is not known.
+    pub(super) fn on_the_way(&self) -> (u64, Duration) {
+        let drains_in =
+            if self.rate > 0.0 { Duration::from_secs_f64(self.bound as f64 / self.rate) } else { Duration::ZERO };
+        (self.bound, drains_in)
     }
 
     /// So many more receive from now on; what each of all may have on the way, `None` where there is no bound.
@@ -195,6 +205,7 @@ impl Bound {
 
     /// At the end of an epoch without losses.
     fn judge(&mut self, rate: f64, round_trip: Duration, now: Duration) {
+        self.rate = rate;
         match self.trial.take() {
             Some(before) if rate < GAIN * before.rate => {
                 self.set(before.bound, now);

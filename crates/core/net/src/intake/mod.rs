@@ -186,7 +186,8 @@ impl Intake {
         if lanes < 2 {
             return;
         }
-        self.state().places(lanes, self.start.elapsed());
+        let (now, mut state) = (self.start.elapsed(), self.state());
+        state.places(lanes, self.received.load(Ordering::Relaxed), now);
     }
 
     /// A turn for lanes whose answers come when others have come: they must not wait for them.
@@ -220,7 +221,7 @@ impl Intake {
 
     /// For how many lanes.
     pub(crate) fn places(&self) -> usize {
-        self.state().places(1, Duration::ZERO)
+        self.state().places(1, 0, Duration::ZERO)
     }
 
     /// Whether nobody has a turn or waits for one.
@@ -240,8 +241,9 @@ impl State {
         }
     }
 
-    /// For a call of so many lanes.
-    fn places(&mut self, wanted: usize, now: Duration) -> usize {
+    /// For a call of so many lanes, and by what has come so far, which was looked at under the lock.
+    fn places(&mut self, wanted: usize, received: u64, now: Duration) -> usize {
+        self.turns.see_line(received, self.bound.on_the_way(), now);
         match &mut self.calls {
             Calls::OfClients => self.bound.places_of_server(),
             Calls::Own(widest, seen) => {
@@ -289,7 +291,7 @@ impl Waiting<'_> {
     fn poll(&mut self, waker: &Waker) -> Result<Turn, Option<Duration>> {
         let (intake, now) = (self.intake, self.intake.start.elapsed());
         let mut state = intake.state();
-        let places = state.places(self.wanted, now);
+        let places = state.places(self.wanted, intake.received.load(Ordering::Relaxed), now);
         let asked = state.turns.ask((self.wanted, places), &mut self.ticket, waker, now);
         state.turn(intake, asked, now)
     }
@@ -344,7 +346,8 @@ impl Turn {
     pub(crate) fn more(&mut self, wanted: usize) -> usize {
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        let places = state.places(self.lanes + wanted, now);
+        let received = self.intake.received.load(Ordering::Relaxed);
+        let places = state.places(self.lanes + wanted, received, now);
         let lanes = state.turns.more(self.id, (wanted, places), now);
         if lanes > 0 {
             self.share = state.bound.begin(lanes, now);

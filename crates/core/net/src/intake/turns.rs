@@ -3,11 +3,16 @@
 //! ```text
 //!   lanes: each a connection that receives a large answer, or has asked for one
 //!     asked less than UNANSWERED ago, or received something less than STALLED ago:  takes a place
+//!     longer ago, and the line may be why:         takes one
 //!     asked less than STALLED ago:                 takes one while half of the places receive, which then keep the line busy
 //!     else its server is late, not the line:       takes none until it goes on
 //!
 //!   a call asks for its lanes' places: it gets those that are free, one at least, when all who asked before it had theirs
 //! ```
+//!
+//! The line may be why as long as it works and has brought others less than [`PASSED_BOUNDS`] bounds since the lane had something:
+//! no more can have been before its answer, at the switch and at the server's own card. So a slow line is not taken for late servers,
+//! whose number grows with every lane more that is asked.
 //!
 //! Invariants: (1) who waits holds nothing that others wait for here, and has asked no server for what it waits to receive; (2) in
 //! order of asking: whoever waits first is woken when a lane ends, and looks by itself when the next lane may turn out to be late;
@@ -29,6 +34,11 @@ use std::{
 const UNANSWERED: Duration = Duration::from_millis(1);
 /// A server that stops so long within an answer is ill, or what it sent was lost.
 const STALLED: Duration = Duration::from_millis(20);
+/// What may come before an answer that is on its way: a bound at the port of the switch, as much at the server's card, which other
+/// clients ask too, and as much again for pieces that do not come in turn.
+const PASSED_BOUNDS: u64 = 4;
+/// A line on which nothing comes for longer does not work, however slow it is.
+const IDLE_MOST: Duration = Duration::from_millis(10);
 /// Whoever waits looks no sooner again.
 const LOOK_LEAST: Duration = Duration::from_micros(100);
 
@@ -39,6 +49,17 @@ pub(super) struct Turns {
     next_ticket: u64,
     held: Vec<Held>,
     waiting: VecDeque<(u64, Waker)>,
+    line: Line,
+}
+
+/// What all have received, and what may be on the way.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    received: u64,
+    since: Duration,
+    bound: u64,
+    /// It does not work when nothing came for so long.
+    idle_after: Duration,
 }
 
 /// The lanes of one call that have a turn.
@@ -48,9 +69,10 @@ struct Held {
     lanes: usize,
     /// Counted up by whoever receives.
     received: Arc<AtomicU64>,
-    /// What of it was seen, and since when nothing came.
+    /// What of it was seen, since when nothing came, and what all had received then.
     seen: u64,
     since: Duration,
+    passed: u64,
 }
 
 /// What asking brought.
@@ -62,7 +84,27 @@ pub(super) enum Asked {
     Later(Option<Duration>),
 }
 
+impl Default for Line {
+    fn default() -> Self {
+        Self { received: 0, since: Duration::ZERO, bound: 0, idle_after: UNANSWERED }
+    }
+}
+
+impl Line {
+    /// Whether it may be why a lane has nothing since it had received so much.
+    fn may_be_why(&self, passed: u64, now: Duration) -> bool {
+        let works = now.saturating_sub(self.since) < self.idle_after;
+        works && self.received.saturating_sub(passed) < PASSED_BOUNDS * self.bound
+    }
+}
+
 impl Turns {
+    /// So much came so far, `bound` is what may be on the way, and takes so long.
+    pub(super) fn see_line(&mut self, received: u64, (bound, drains_in): (u64, Duration), now: Duration) {
+        let since = if received == self.line.received { self.line.since } else { now };
+        self.line = Line { received, since, bound, idle_after: (drains_in / 2).clamp(UNANSWERED, IDLE_MOST) };
+    }
+
     /// Asks for `wanted` lanes where there are so many places. `ticket` is the place in the row; `None` at first.
     pub(super) fn ask(
         &mut self,
@@ -89,7 +131,8 @@ impl Turns {
     pub(super) fn grant(&mut self, lanes: usize, now: Duration) -> Asked {
         let (id, received) = (self.next, Arc::new(AtomicU64::new(0)));
         self.next += 1;
-        self.held.push(Held { id, lanes, received: Arc::clone(&received), seen: 0, since: now });
+        let passed = self.line.received;
+        self.held.push(Held { id, lanes, received: Arc::clone(&received), seen: 0, since: now, passed });
         Asked::Granted { id, lanes, received }
     }
 
@@ -142,14 +185,19 @@ impl Turns {
 
     /// Places taken, and the time until the next of them may turn out to be late.
     fn taken(&mut self, places: usize, now: Duration) -> (usize, Duration) {
-        let (mut asked, mut late, mut receiving, mut next_look) = (0, 0, 0, STALLED);
+        let (line, mut asked, mut late, mut receiving, mut next_look) = (self.line, 0, 0, 0, STALLED);
         for held in &mut self.held {
             let received = held.received.load(Ordering::Relaxed);
             if received != held.seen {
-                (held.seen, held.since) = (received, now);
+                (held.seen, held.since, held.passed) = (received, now, line.received);
             }
             let nothing_for = now.saturating_sub(held.since);
             let (place, patience) = match held.seen {
+                _ if line.may_be_why(held.passed, now) => {
+                    let patience = if held.seen == 0 { UNANSWERED } else { STALLED };
+                    let place = if held.seen == 0 { &mut asked } else { &mut receiving };
+                    (place, patience.max(nothing_for + line.idle_after))
+                }
                 _ if nothing_for >= STALLED => continue,
                 0 if nothing_for < UNANSWERED => (&mut asked, UNANSWERED),
                 0 => (&mut late, STALLED),
@@ -289,6 +337,43 @@ mod tests {
         assert_eq!(look, STALLED - us(2000));
         turns.leave(busy, PLACES / 2);
         assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(2000))).1, PLACES);
+    }
+
+    #[test]
+    fn a_slow_line_is_not_taken_for_late_servers() {
+        // 100 Mbit/s: what may be on the way takes 4 ms, and six lanes have their first bytes one after the other.
+        const BOUND: u64 = 48 << 10;
+        let (mut turns, mut ticket) = (Turns::default(), None);
+        let see = |turns: &mut Turns, received, at| turns.see_line(received, (BOUND, us(4000)), us(at));
+        see(&mut turns, 0, 0);
+        let (_, _, first) = granted(ask(&mut turns, 1, &mut None, us(0)));
+        granted(ask(&mut turns, PLACES - 1, &mut None, us(0)));
+        let mut received = 0;
+        for at in (500..15_000).step_by(500) {
+            received += 6250;
+            first.store(received, Ordering::Relaxed);
+            see(&mut turns, received, at);
+            assert!(matches!(ask(&mut turns, 1, &mut ticket, us(at)), Asked::Later(Some(_))), "at {at} us");
+        }
+        // Four bounds for others, and nothing yet: it is not the line.
+        received += 4 * BOUND;
+        first.store(received, Ordering::Relaxed);
+        see(&mut turns, received, 15_000);
+        assert_eq!(granted(ask(&mut turns, PLACES, &mut ticket, us(15_000))).1, PLACES - 1);
+    }
+
+    #[test]
+    fn a_line_on_which_nothing_comes_is_not_why() {
+        for (drains_in, idle_after) in [(us(400), UNANSWERED), (us(4000), us(2000)), (us(400_000), IDLE_MOST)] {
+            let (mut turns, mut ticket) = (Turns::default(), None);
+            turns.see_line(0, (48 << 10, drains_in), us(0));
+            granted(ask(&mut turns, PLACES, &mut None, us(0)));
+            turns.see_line(1000, (48 << 10, drains_in), us(10));
+            let Asked::Later(Some(look)) = ask(&mut turns, 1, &mut ticket, us(10)) else { panic!("goes at once") };
+            assert_eq!(look, idle_after);
+            turns.see_line(1000, (48 << 10, drains_in), us(10) + look);
+            granted(ask(&mut turns, 1, &mut ticket, us(10) + look));
+        }
     }
 
     #[test]

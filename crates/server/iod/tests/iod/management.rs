@@ -181,6 +181,38 @@ fn what_was_collected_with_a_flush_survives_the_loss_of_power() {
 }
 
 #[test]
+fn what_was_deleted_durably_stays_away_after_every_loss_of_power() {
+    let came_back = |durable, rounds: u32| {
+        let core = daemon(1);
+        let capability = capability(striped([1, 1]));
+        let collect = || {
+            let collect = CollectSizes { objects: vec![object(0)], flush: true };
+            Client::mds(&core).call(&collect).unwrap().objects[0].exists
+        };
+        (0..rounds).any(|_| {
+            Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+            assert!(collect());
+            Client::mds(&core).call(&Delete { objects: vec![object(0)], durable }).unwrap();
+            core.store().crash();
+            collect()
+        })
+    };
+    assert!(came_back(false, 100), "the disk may undo it");
+    assert!(!came_back(true, 100));
+}
+
+#[test]
+fn a_durable_deletion_that_the_disk_refuses_is_told() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    core.store().faults().fail_nth(DiskOp::SyncDirectory, 1, Fault::Eio);
+    let delete = Delete { objects: vec![object(0)], durable: true };
+    assert_eq!(refusal(Client::mds(&core).call(&delete)), Status::DiskError);
+    Client::mds(&core).call(&delete).unwrap();
+}
+
+#[test]
 fn a_write_that_fails_while_sizes_are_collected_is_told() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
