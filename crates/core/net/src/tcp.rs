@@ -142,7 +142,9 @@ impl Window {
         if let Some(seen) = sys::seen(socket) {
             let before = std::mem::replace(&mut self.out_of_order, seen.out_of_order);
             received.out_of_order += seen.out_of_order.wrapping_sub(before);
-            received.round_trip = received.round_trip.max(seen.round_trip);
+            if !seen.round_trip.is_zero() {
+                received.round_trips.push((self.peer.ip(), seen.round_trip));
+            }
         }
     }
 }

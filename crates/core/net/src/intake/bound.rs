@@ -26,8 +26,6 @@
 
 use std::time::Duration;
 
-use super::Received;
-
 /// At first.
 pub(super) const FIRST_BYTES: u64 = 48 << 10;
 /// Below it acknowledgements are late more often than queues are full.
@@ -63,6 +61,15 @@ const WAIT_FIRST: Duration = Duration::from_secs(1);
 const WAIT_MOST: Duration = Duration::from_secs(64);
 /// For so long the most connections that received at once are counted.
 const LATE: Duration = Duration::from_secs(1);
+
+/// What a turn says of the way here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Way {
+    /// Segments that came out of their order.
+    pub(super) out_of_order: u32,
+    /// Of the farthest server; zero where none is known.
+    pub(super) round_trip: Duration,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -173,14 +180,14 @@ impl Bound {
     }
 
     /// What was received since `begun`; `total`: bytes that all have received, ever, and never less than at a call before.
-    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), received: Received, total: u64) {
+    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), way: Way, total: u64) {
         self.account(now);
         let segments = (total - self.orderly_until) / SEGMENT_BYTES;
         self.orderly_until += segments * SEGMENT_BYTES;
         if begun < self.changed {
             return; // it saw another bound
         }
-        self.count_disorder(received.out_of_order, now.saturating_sub(begun), segments);
+        self.count_disorder(way.out_of_order, now.saturating_sub(begun), segments);
         if self.disorder >= DISORDERLY_MOST * ORDERLY_SEGMENTS {
             self.set((self.bound / 2).max(LEAST_BYTES), now);
             self.rest(now);
@@ -190,7 +197,7 @@ impl Bound {
         let bytes = total - begun_at;
         if busy >= EPOCH && bytes >= EPOCH_BOUNDS * self.bound {
             self.epoch = Some(Epoch { begun_at: total, busy: Duration::ZERO });
-            self.judge(bytes as f64 / busy.as_secs_f64(), received.round_trip, now);
+            self.judge(bytes as f64 / busy.as_secs_f64(), way.round_trip, now);
         }
     }
 
@@ -272,7 +279,7 @@ mod tests {
                 *total += 4 << 20;
                 losses += u32::from(lost);
                 state.leave(4, *now);
-                state.end((begun, *now), Received { out_of_order, round_trip: self.round_trip }, *total);
+                state.end((begun, *now), Way { out_of_order, round_trip: self.round_trip }, *total);
             }
             ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -339,7 +346,7 @@ mod tests {
             state.begin(4, begun);
             now += Duration::from_millis(570);
             state.leave(4, now);
-            state.end((begun, now), Received { out_of_order: 20, round_trip: us(50) }, call * (64 << 20));
+            state.end((begun, now), Way { out_of_order: 20, round_trip: us(50) }, call * (64 << 20));
         }
         assert_eq!(state.bound, FIRST_BYTES);
     }
@@ -369,7 +376,7 @@ mod tests {
             let before = state.bound;
             state.leave(4, now);
             total += 4 << 20;
-            state.end((begun, now), Received { out_of_order: 0, round_trip: us(50) }, total);
+            state.end((begun, now), Way { out_of_order: 0, round_trip: us(50) }, total);
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
@@ -392,7 +399,7 @@ mod tests {
                 *left = left.saturating_sub(came);
                 if *left == 0 {
                     state.leave(1, now);
-                    state.end((*begun, now), Received { out_of_order: 0, round_trip: us(50) }, total);
+                    state.end((*begun, now), Way { out_of_order: 0, round_trip: us(50) }, total);
                     state.begin(1, now);
                     (*begun, *left) = (now, 1 << 20);
                 }

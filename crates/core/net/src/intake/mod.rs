@@ -5,11 +5,12 @@
 //! this.
 
 mod bound;
+mod nearest;
 mod turns;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     pin::pin,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -21,7 +22,8 @@ use std::{
 };
 
 use self::{
-    bound::Bound,
+    bound::{Bound, Way},
+    nearest::Nearest,
     turns::{Asked, Turns},
 };
 
@@ -40,6 +42,7 @@ pub(crate) struct Intake {
 #[derive(Debug)]
 struct State {
     bound: Bound,
+    nearest: Nearest,
     turns: Turns,
     calls: Calls,
     /// Lanes that receive, of each server: which of a call's begin goes by it.
@@ -96,12 +99,12 @@ struct LineSilence<'i> {
 }
 
 /// What a turn was like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received {
     /// Segments that came out of their order.
     pub(crate) out_of_order: u32,
-    /// Of the farthest server.
-    pub(crate) round_trip: Duration,
+    /// The shortest that each connection has seen, and to which host.
+    pub(crate) round_trips: Vec<(IpAddr, Duration)>,
 }
 
 /// Tells a turn that something came.
@@ -131,8 +134,13 @@ impl Intake {
     }
 
     fn of(calls: Calls) -> Self {
-        let state =
-            Mutex::new(State { bound: Bound::default(), turns: Turns::default(), calls, asked: HashMap::new() });
+        let state = Mutex::new(State {
+            bound: Bound::default(),
+            nearest: Nearest::default(),
+            turns: Turns::default(),
+            calls,
+            asked: HashMap::new(),
+        });
         Self { start: Instant::now(), received: AtomicU64::new(0), state }
     }
 
@@ -390,13 +398,14 @@ impl Turn {
     }
 
     /// All have received.
-    pub(crate) fn end(mut self, received: Received) {
+    pub(crate) fn end(mut self, seen: Received) {
         let lanes = self.lanes;
         self.leave(lanes);
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
         let total = self.intake.received.load(Ordering::Relaxed); // under the lock: whoever ends later has seen no less
-        state.bound.end((self.begun, now), received, total);
+        let round_trip = state.nearest.farthest(&seen.round_trips, now);
+        state.bound.end((self.begun, now), Way { out_of_order: seen.out_of_order, round_trip }, total);
     }
 }
 
