@@ -443,9 +443,14 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     fs::hard_link(&object, &kept).unwrap();
     cluster.ok(&["rm", "/f"]);
     // Objects are deleted in the background: `status` says when none waits any more.
-    while object.exists() {
-        cluster.ok(&["status"]);
+    let waiting = || {
+        let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+        status["mds"]["deletions_pending"].as_u64().unwrap()
+    };
+    while waiting() > 0 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
     }
+    assert!(!object.exists());
     fs::rename(&kept, &object).unwrap();
     cluster.fails(&["fsck"], 7, "object without a file");
     assert!(object.exists(), "fsck without --mend only reports");
