@@ -33,8 +33,8 @@ pub fn quiesce(cluster: &Cluster) {
     (0..cluster.iods.len()).for_each(|iod| cluster.restart(Node::Iod(iod)));
 }
 
-/// Looks at everything. `strict` when no host lost power: then no object may be without a file (power may bring a
-/// deleted one back, or take a name that was not forced).
+/// Looks at everything. `strict` when the metadata server's host lost no power, which may take a file that was not forced: then no
+/// object may be without a file, also none whose deletion a loss of power at its daemon took back.
 pub fn audit(cluster: &Cluster, judge: &Judge, strict: bool) {
     let outcome = trees(cluster, judge).and_then(|()| disks(cluster, strict));
     judge.check(outcome);

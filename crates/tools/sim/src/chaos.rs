@@ -52,11 +52,6 @@ impl Profile {
         }
     }
 
-    /// Whether a host may lose power.
-    pub fn loses_power(&self) -> bool {
-        self.power_mds + self.power_iod > 0
-    }
-
     fn kinds(&self) -> [(Trouble, u64); 10] {
         [
             (Trouble::KillIod, self.kill_iod),

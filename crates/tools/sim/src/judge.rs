@@ -248,6 +248,11 @@ impl Judge {
 }
 
 impl State {
+    /// Whether names that were not forced may be gone.
+    pub fn has_mds_lost_power(&self) -> bool {
+        self.losses.iter().any(|loss| matches!(loss, Loss::Mds))
+    }
+
     fn file(&mut self, file: u64) -> &mut File {
         self.files.entry(file).or_insert_with(|| File {
             data: Data::default(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use braid_types::{
     ByteCount, FileIndex, FileOffset, IodId, SessionId, Status,
-    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS},
+    limits::{AWAIT_RECALLS_MS, LEASE_BROKEN_MS, RECALL_DATA_MS, RECALL_MS, TIMEOUT_SECONDS_DEFAULT},
 };
 use braid_wire::{
     Call as WireCall, Deny, Rights,
@@ -513,6 +513,30 @@ fn a_call_that_waits_for_a_client_is_told_its_name() {
     let SessionId(id) = s.holder.client.session;
     assert!(failure.to_string().contains(&format!("client test (session {id}")), "{failure}");
     assert_eq!(failure.status, Status::TryAgain);
+}
+
+#[test]
+fn who_waits_for_a_client_that_is_heard_to_the_end_is_served_in_time() {
+    let s = scene();
+    let asked = s.world.core.now();
+    let mut pending = s.one.begin(1, create("a/new"));
+    loop {
+        match pending.take::<CreateReply>() {
+            Some(Ok(_)) => break,
+            // As a client does: at once, and until its time is over.
+            Some(Err(failure)) => {
+                assert_eq!(failure.status, Status::TryAgain, "{failure}");
+                pending = s.one.begin(1, create("a/new"));
+            }
+            None => {
+                let _ = s.holder.client.call_as(Envelope::PLAIN, Renew {});
+                s.world.pass(250);
+            }
+        }
+        let waited = s.world.core.now() - asked;
+        assert!(waited < Duration::from_secs(TIMEOUT_SECONDS_DEFAULT) - Duration::from_secs(1), "{waited:?}");
+    }
+    assert_eq!(s.holder.client.call_as(Envelope::PLAIN, Renew {}).unwrap_err().status, Status::NoSession);
 }
 
 #[test]

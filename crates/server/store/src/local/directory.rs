@@ -126,17 +126,22 @@ impl Directory {
         &self.mapped
     }
 
+    /// Which object directory a file's objects lie in.
+    pub(super) fn number_of(file: FileIndex) -> u64 {
+        file.0 % limits::OBJECT_DIRECTORIES
+    }
+
     pub(super) fn object_directory(&self, file: FileIndex) -> PathBuf {
         let mut path = OsString::from(&self.root);
         // Writing to it does not fail.
-        let _ = write!(path, "/{OBJECTS}/{:03x}", file.0 % limits::OBJECT_DIRECTORIES);
+        let _ = write!(path, "/{OBJECTS}/{:03x}", Self::number_of(file));
         path.into()
     }
 
     pub(super) fn object_path(&self, id: ObjectId) -> PathBuf {
         let mut path = OsString::with_capacity(self.root.as_os_str().len() + OBJECT_NAME_BYTES_MAX);
         path.push(&self.root);
-        let _ = write!(path, "/{OBJECTS}/{:03x}/{id}", id.file.0 % limits::OBJECT_DIRECTORIES);
+        let _ = write!(path, "/{OBJECTS}/{:03x}/{id}", Self::number_of(id.file));
         path.into()
     }
 
@@ -278,7 +283,7 @@ impl Directory {
     }
 
     fn names_of(&self, file: FileIndex) -> &Names {
-        &self.names[(file.0 % limits::OBJECT_DIRECTORIES) as usize]
+        &self.names[Self::number_of(file) as usize]
     }
 
     pub(super) fn verifier(&self) -> WriteVerifier {

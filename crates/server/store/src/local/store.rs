@@ -10,8 +10,8 @@ use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
     DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, WriteVerifier, limits};
-use std::collections::BTreeSet;
+use braid_types::{ClusterUuid, FileIndex, IodId, ObjectId, WriteVerifier};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -334,12 +334,13 @@ impl ObjectStore for LocalStore {
     }
 
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
-        let files = || ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
-        let directories: BTreeSet<u64> = files().map(|file| file.0 % limits::OBJECT_DIRECTORIES).collect();
-        if directories.len() > FLUSH_EACH_MAX && self.flush_file_system()? {
+        let dirty = ids.iter().map(|id| id.file).filter(|file| self.directory.names_are_dirty(*file));
+        // A file of each object directory.
+        let files: BTreeMap<u64, FileIndex> = dirty.map(|file| (Directory::number_of(file), file)).collect();
+        if files.len() > FLUSH_EACH_MAX && self.flush_file_system()? {
             return Ok(());
         }
-        files().try_for_each(|file| self.directory.sync_names(file))
+        files.into_values().try_for_each(|file| self.directory.sync_names(file))
     }
 
     fn list(&self, cursor: Option<ObjectId>, limit: usize) -> Result<ObjectPage> {

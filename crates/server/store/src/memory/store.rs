@@ -326,13 +326,18 @@ impl ObjectStore for MemStore {
     }
 
     fn flush_names(&self, ids: &[ObjectId]) -> Result<()> {
-        let checked = self.shared.faults.check(DiskOp::SyncDirectory);
+        let keys = || ids.iter().map(|id| order(*id));
         let mut inner = self.shared.lock();
-        if let Err(error) = checked {
+        let is_dirty =
+            |key| inner.deleted.contains_key(&key) || inner.entries.get(&key).is_some_and(|entry| !entry.name_durable);
+        if !keys().any(is_dirty) {
+            return Ok(());
+        }
+        if let Err(error) = self.shared.faults.check(DiskOp::SyncDirectory) {
             inner.new_verifier();
             return Err(StoreError::from_io("make durable", &self.shared.name, error));
         }
-        for key in ids.iter().map(|id| order(*id)) {
+        for key in keys() {
             inner.deleted.remove(&key);
             if let Some(entry) = inner.entries.get_mut(&key) {
                 entry.name_durable = true;
