@@ -206,6 +206,7 @@ fn a_durable_deletion_that_the_disk_refuses_is_told() {
     let core = daemon(1);
     let capability = capability(striped([1, 1]));
     Client::of_session(&core, SESSION).write(&capability, contiguous(0, 10), &[1; 10]).unwrap();
+    Client::mds(&core).call(&CollectSizes { objects: vec![object(0)], flush: true }).unwrap();
     core.store().faults().fail_nth(DiskOp::SyncDirectory, 1, Fault::Eio);
     let delete = Delete { objects: vec![object(0)], durable: true };
     assert_eq!(refusal(Client::mds(&core).call(&delete)), Status::DiskError);
