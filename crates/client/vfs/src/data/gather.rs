@@ -232,7 +232,8 @@ impl Holder {
     fn is_worth_gathering(&self, open: &OpenFile, bytes: usize, how: WriteAs) -> bool {
         let is_large = bytes >= GATHER_BELOW;
         let at_once = how.direct || how.durable;
-        !is_large || !at_once && self.runs.pace.is_slow() && open.stretch().is_short_of(bytes)
+        let is_short_of = |bytes_max| open.stretch().is_short_of(bytes, bytes_max);
+        !is_large || !at_once && self.runs.pace.long_stretch().is_some_and(is_short_of)
     }
 
     /// Takes a write in, if it is one to be gathered; else what was gathered before is at the daemons.
@@ -259,9 +260,9 @@ impl Holder {
             {
                 self.write_out(data, state)?;
             }
-            let begins = || {
-                let long = self.runs.pace.is_slow();
-                (open.stretch().end(at, long), long)
+            let begins = || match self.runs.pace.long_stretch() {
+                Some(bytes_max) => (open.stretch().long_end(at, bytes_max), true),
+                None => (open.stretch().end(at), false),
             };
             let (until, long) = state.run.as_ref().map_or_else(begins, |run| (run.until, run.long));
             let fits = left.len().min(usize::try_from(until - at).unwrap_or(usize::MAX));

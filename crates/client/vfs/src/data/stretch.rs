@@ -4,7 +4,7 @@ use braid_client::{Distribution, Layout};
 
 /// A run ends where a multiple of the stripe size does that is at least this.
 pub(super) const STRETCH_BYTES: u64 = 512 * 1024;
-/// Beyond it, in the file's stripes, a run ends at a multiple of [`STRETCH_BYTES`].
+/// No stretch is longer.
 pub(super) const STRETCH_BYTES_MAX: u64 = 4 << 20;
 
 /// How much of one file is gathered at most, in bytes.
@@ -12,13 +12,14 @@ pub(super) const STRETCH_BYTES_MAX: u64 = 4 << 20;
 pub(crate) struct Stretch {
     /// Enough for a call to be worth its while: one daemon's, or more.
     short: u64,
-    /// As many daemons' as there are, where they are what is waited for.
-    long: u64,
+    /// Of a long one, which has as many daemons' as there are: what one daemon has of a row, and the row.
+    stripe: u64,
+    row: u64,
 }
 
 impl Stretch {
     /// Of a file whose layout is not known.
-    pub(crate) const UNKNOWN: Self = Self { short: STRETCH_BYTES, long: STRETCH_BYTES_MAX };
+    pub(crate) const UNKNOWN: Self = Self { short: STRETCH_BYTES, stripe: STRETCH_BYTES, row: STRETCH_BYTES };
 
     /// Of a file that is laid out so.
     pub(crate) fn of(layout: &Layout) -> Self {
@@ -34,22 +35,35 @@ impl Stretch {
             ..=STRETCH_BYTES_MAX => stripe,
             _ => STRETCH_BYTES,
         };
-        // Rows of stripes, where there is room for one.
-        let whole = |bytes: u64| (bytes <= STRETCH_BYTES_MAX).then(|| STRETCH_BYTES_MAX / bytes * bytes);
-        let row = stripe.saturating_mul(daemons.max(1));
-        Self { short, long: whole(row).or_else(|| whole(stripe)).unwrap_or(STRETCH_BYTES_MAX) }
+        Self { short, stripe, row: stripe.saturating_mul(daemons.max(1)) }
     }
 
-    /// Where the stretch ends that has this byte of the file.
-    pub(crate) fn end(&self, offset: u64, long: bool) -> u64 {
-        let bytes = if long { self.long } else { self.short };
-        (offset / bytes + 1).saturating_mul(bytes)
+    /// Where the short stretch ends that has this byte of the file.
+    pub(crate) fn end(&self, offset: u64) -> u64 {
+        end(offset, self.short)
     }
 
-    /// Whether so many bytes reach all the daemons by themselves that a long stretch does.
-    pub(crate) fn is_short_of(&self, bytes: usize) -> bool {
-        (bytes as u64) < self.long
+    /// The same of the long one, which has so many bytes at most.
+    pub(crate) fn long_end(&self, offset: u64, bytes_max: u64) -> u64 {
+        end(offset, self.long(bytes_max))
     }
+
+    /// Whether so many bytes reach all the daemons by themselves that a long stretch of up to `bytes_max` does.
+    pub(crate) fn is_short_of(&self, bytes: usize, bytes_max: u64) -> bool {
+        (bytes as u64) < self.long(bytes_max)
+    }
+
+    /// Rows of stripes, where there is room for one.
+    fn long(&self, bytes_max: u64) -> u64 {
+        let bytes_max = bytes_max.clamp(STRETCH_BYTES, STRETCH_BYTES_MAX);
+        let whole = |bytes: u64| (bytes <= bytes_max).then(|| bytes_max / bytes * bytes);
+        whole(self.row).or_else(|| whole(self.stripe)).unwrap_or(bytes_max)
+    }
+}
+
+/// The first multiple of `bytes` behind this one.
+fn end(offset: u64, bytes: u64) -> u64 {
+    (offset / bytes + 1).saturating_mul(bytes)
 }
 
 #[cfg(test)]
@@ -65,17 +79,17 @@ mod tests {
 
     #[test]
     fn a_short_stretch_is_a_multiple_of_the_stripe_size_and_not_small() {
-        let short = |stripe_size| striped(stripe_size, 4).end(0, false);
+        let short = |stripe_size| striped(stripe_size, 4).end(0);
         assert_eq!(short(4096), 512 * 1024);
         assert_eq!(short(3 * 4096), 528_384, "43 strips");
         assert_eq!(short(1 << 20), 1 << 20);
         assert_eq!(short(64 << 20), STRETCH_BYTES, "more is not kept in memory");
-        assert_eq!(Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0, false), STRETCH_BYTES);
+        assert_eq!(Stretch::of(&Layout::one(Distribution::Single, [IodId(1)])).end(0), STRETCH_BYTES);
     }
 
     #[test]
     fn a_long_stretch_is_rows_of_stripes_as_far_as_memory_allows() {
-        let long = |stripe_size, daemons| striped(stripe_size, daemons).end(0, true);
+        let long = |stripe_size, daemons| striped(stripe_size, daemons).long_end(0, STRETCH_BYTES_MAX);
         assert_eq!(long(1 << 20, 4), 4 << 20);
         assert_eq!(long(1 << 20, 3), 3 << 20);
         assert_eq!(long(64 << 10, 4), 4 << 20);
@@ -87,9 +101,19 @@ mod tests {
     #[test]
     fn a_stretch_ends_behind_the_byte_that_it_has() {
         let stretch = striped(1 << 20, 4);
-        assert_eq!(stretch.end(0, true), 4 << 20);
-        assert_eq!(stretch.end((4 << 20) - 1, true), 4 << 20);
-        assert_eq!(stretch.end(4 << 20, true), 8 << 20);
-        assert!(stretch.is_short_of((4 << 20) - 1) && !stretch.is_short_of(4 << 20));
+        let end = |offset| stretch.long_end(offset, STRETCH_BYTES_MAX);
+        assert_eq!([0, (4 << 20) - 1, 4 << 20].map(end), [4 << 20, 4 << 20, 8 << 20]);
+        let is_short = |bytes| stretch.is_short_of(bytes, STRETCH_BYTES_MAX);
+        assert!(is_short((4 << 20) - 1) && !is_short(4 << 20));
+    }
+
+    #[test]
+    fn a_long_stretch_of_few_bytes_is_of_rows_or_stripes_or_of_what_there_may_be() {
+        let long = |stripe_size, daemons, bytes_max| striped(stripe_size, daemons).long_end(0, bytes_max);
+        assert_eq!(long(64 << 10, 6, 2 << 20), 5 * 6 * (64 << 10));
+        assert_eq!(long(1 << 20, 4, (3 << 20) + 5), 3 << 20, "three daemons of the row at a time");
+        assert_eq!(long(1 << 20, 4, 700_000), 700_000);
+        assert_eq!(long(1 << 20, 4, 0), STRETCH_BYTES);
+        assert_eq!(long(64 << 10, 4, u64::MAX), STRETCH_BYTES_MAX);
     }
 }
