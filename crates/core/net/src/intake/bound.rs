@@ -21,6 +21,10 @@
 //! A rate is what came in an epoch, of whichever call: those under way when a trial began end in it, and many that overlap would
 //! else count for nothing there. An epoch begins when the first call that has seen the present bound ends.
 //!
+//! Where the bound is what limits, the rate is the same in every epoch: one bound in a round trip. So a trial begins after a few that were
+//! alike, and has to bring more than the best of all: a rate that was higher before, with the same bound, is lower because of others (their
+//! clients at a server, a disk), whom a larger bound would only take something away from.
+//!
 //! Invariants: (1) connections on loopback have no bound; (2) the bound is never below [`LEAST_BYTES`]; (3) without losses a
 //! line whose rate the bound limits is filled after a few trials, whatever its length.
 
@@ -50,6 +54,11 @@ const WAKING: Duration = Duration::from_micros(200);
 const ROUND_TRIPS: u32 = 3;
 /// A trial has to bring it.
 const GAIN: f64 = 1.1;
+/// So many epochs were alike before it: each had this part of the best, at least.
+const ALIKE_EPOCHS: u32 = 3;
+const ALIKE: f64 = 0.9;
+/// From epoch to epoch the best counts a little less, so that one that had luck is forgotten.
+const FADING: f64 = 0.995;
 /// Where nothing is lost one segment of so many may come out of its order, for ever, and so many at once.
 const ORDERLY_SEGMENTS: u64 = 256;
 const DISORDERLY_MOST: u64 = 32;
@@ -85,6 +94,9 @@ pub(super) struct Bound {
     epoch: Option<Epoch>,
     /// The rate of the last epoch; 0: none has ended.
     rate: f64,
+    /// The best with the present bound, and how many of the last epochs were like it.
+    best: f64,
+    alike: u32,
     trial: Option<Trial>,
     /// Segments that came out of their order, [`ORDERLY_SEGMENTS`] times, less those that came since.
     disorder: u64,
@@ -120,6 +132,8 @@ impl Default for Bound {
             busy_since: Duration::ZERO,
             epoch: None,
             rate: 0.0,
+            best: 0.0,
+            alike: 0,
             trial: None,
             disorder: 0,
             orderly_until: 0,
@@ -216,15 +230,24 @@ impl Bound {
         match self.trial.take() {
             Some(before) if rate < GAIN * before.rate => {
                 self.set(before.bound, now);
+                self.best = before.rate;
                 self.rest(now);
                 return;
             }
             Some(_) => self.wait = WAIT_FIRST,
             None => {}
         }
+        let best = FADING * self.best;
+        self.best = rate.max(best);
+        self.alike = match rate / best {
+            part if part < ALIKE => 0,
+            part if part <= 1.0 / ALIKE => self.alike + 1,
+            _ => 1,
+        };
         let on_the_way = Duration::from_secs_f64(self.bound as f64 / rate);
-        if now >= self.rests_until && on_the_way < WAKING.max(round_trip * ROUND_TRIPS) && self.bound < MOST_BYTES {
-            let before = Trial { bound: self.bound, rate };
+        let may_limit = self.alike >= ALIKE_EPOCHS && on_the_way < WAKING.max(round_trip * ROUND_TRIPS);
+        if now >= self.rests_until && may_limit && self.bound < MOST_BYTES {
+            let before = Trial { bound: self.bound, rate: self.best };
             self.set(before.bound * 2, now);
             self.trial = Some(before);
         }
@@ -232,6 +255,7 @@ impl Bound {
 
     fn set(&mut self, bound: u64, now: Duration) {
         (self.bound, self.changed, self.epoch, self.trial, self.disorder) = (bound, now, None, None, 0);
+        (self.best, self.alike) = (0.0, 0);
     }
 
     fn rest(&mut self, now: Duration) {
@@ -381,6 +405,26 @@ mod tests {
         }
         assert!((1..=8).contains(&trials), "{trials}");
         assert!(state.bound <= 2 * FIRST_BYTES);
+    }
+
+    #[test]
+    fn a_rate_that_others_make_lower_is_no_reason_for_a_larger_bound() {
+        // 100 Mbit/s, of which a client has what others leave it, and no connection has seen the line idle: a round trip of 5 ms.
+        let (mut state, mut now, mut total, mut trials) = (Bound::default(), Duration::ZERO, 0, 0);
+        let mut random = 1_u64;
+        while now < Duration::from_secs(120) {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24); // a third of all calls have the line for themselves
+            let (begun, before) = (now, state.bound);
+            state.begin(6, now);
+            now += Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0)));
+            state.leave(6, now);
+            total += 1 << 20;
+            state.end((begun, now), Way { out_of_order: 0, round_trip: us(5000) }, total);
+            trials += u32::from(state.bound > before);
+            assert!(state.bound <= 2 * FIRST_BYTES, "at {now:?}");
+        }
+        assert!(state.bound == FIRST_BYTES && trials <= 8, "{} {trials}", state.bound);
     }
 
     #[test]
