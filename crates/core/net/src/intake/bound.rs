@@ -71,6 +71,13 @@ const WAIT_MOST: Duration = Duration::from_secs(64);
 /// For so long the most connections that received at once are counted.
 const LATE: Duration = Duration::from_secs(1);
 
+/// A moment, and the bytes that all had received until then, ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Mark {
+    pub(super) at: Duration,
+    pub(super) received: u64,
+}
+
 /// What a turn says of the way here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Way {
@@ -193,15 +200,17 @@ impl Bound {
         self.busy_since = now;
     }
 
-    /// What was received since `begun`; `total`: bytes that all have received, ever, and never less than at a call before.
-    pub(super) fn end(&mut self, (begun, now): (Duration, Duration), way: Way, total: u64) {
+    /// A turn has ended, which lasted from one mark to the other; never less was received then than at a call before.
+    pub(super) fn end(&mut self, begun: Mark, ended: Mark, way: Way) {
+        let Mark { at: now, received: total } = ended;
         self.account(now);
         let segments = (total - self.orderly_until) / SEGMENT_BYTES;
         self.orderly_until += segments * SEGMENT_BYTES;
-        if begun < self.changed {
+        if begun.at < self.changed {
             return; // it saw another bound
         }
-        self.count_disorder(way.out_of_order, now.saturating_sub(begun), segments);
+        let idle = self.idle(now.saturating_sub(begun.at), total - begun.received);
+        self.count_disorder(way.out_of_order, idle, segments);
         if self.disorder >= DISORDERLY_MOST * ORDERLY_SEGMENTS {
             self.set((self.bound / 2).max(LEAST_BYTES), now);
             self.rest(now);
@@ -215,12 +224,18 @@ impl Bound {
         }
     }
 
-    /// So many segments out of their order in a turn of this length, and so many came since the turn before.
-    fn count_disorder(&mut self, out_of_order: u32, turn: Duration, segments: u64) {
+    /// How much of a turn the line did not need for what came in it, of whichever call, as fast as of late.
+    fn idle(&self, turn: Duration, bytes: u64) -> Duration {
+        let busy = if self.rate > 0.0 { Duration::from_secs_f64(bytes as f64 / self.rate) } else { Duration::ZERO };
+        turn.saturating_sub(busy)
+    }
+
+    /// So many segments out of their order in a turn in which the line was idle for so long, and so many came since the turn before.
+    fn count_disorder(&mut self, out_of_order: u32, idle: Duration, segments: u64) {
         self.disorder = (self.disorder + u64::from(out_of_order) * ORDERLY_SEGMENTS).saturating_sub(segments);
-        if out_of_order > 0 && turn >= TIME_OUT {
+        if out_of_order > 0 && idle >= TIME_OUT {
             // It may have had a time-out. The longer it was, the less that would mean.
-            self.disorder += DISORDERLY_MOST * ORDERLY_SEGMENTS / turn.div_duration_f64(TIME_OUT) as u64;
+            self.disorder += DISORDERLY_MOST * ORDERLY_SEGMENTS / idle.div_duration_f64(TIME_OUT) as u64;
         }
     }
 
@@ -291,8 +306,8 @@ mod tests {
             let (start, before, mut losses) = (*now, *total, 0);
             let end = start + Duration::from_secs(seconds);
             while *now < end {
-                let begun = *now;
-                let share = u64::from(state.begin(4, begun).unwrap_or(u32::MAX)).min(1 << 30);
+                let begun = Mark { at: *now, received: *total };
+                let share = u64::from(state.begin(4, *now).unwrap_or(u32::MAX)).min(1 << 30);
                 let window = 4 * share;
                 let alone = window as f64 / (self.round_trip + Duration::from_micros(20)).as_secs_f64();
                 let rate = alone.min(self.bytes_per_second);
@@ -303,7 +318,8 @@ mod tests {
                 *total += 4 << 20;
                 losses += u32::from(lost);
                 state.leave(4, *now);
-                state.end((begun, *now), Way { out_of_order, round_trip: self.round_trip }, *total);
+                let ended = Mark { at: *now, received: *total };
+                state.end(begun, ended, Way { out_of_order, round_trip: self.round_trip });
             }
             ((*total - before) as f64 / (*now - start).as_secs_f64(), losses)
         }
@@ -311,6 +327,15 @@ mod tests {
 
     fn us(us: u64) -> Duration {
         Duration::from_micros(us)
+    }
+
+    /// A call of four lanes that begins at `mark` and takes so long; its end.
+    fn call(state: &mut Bound, mark: Mark, (bytes, time): (u64, Duration), way: Way) -> Mark {
+        state.begin(4, mark.at);
+        let ended = Mark { at: mark.at + time, received: mark.received + bytes };
+        state.leave(4, ended.at);
+        state.end(mark, ended, way);
+        ended
     }
 
     #[test]
@@ -364,15 +389,27 @@ mod tests {
     #[test]
     fn large_calls_that_take_long_tell_of_no_time_out() {
         // 64 MiB at 1 Gbit/s, a few of whose 46,000 segments take another way.
-        let (mut state, mut now) = (Bound::default(), Duration::ZERO);
-        for call in 1..100 {
-            let begun = now;
-            state.begin(4, begun);
-            now += Duration::from_millis(570);
-            state.leave(4, now);
-            state.end((begun, now), Way { out_of_order: 20, round_trip: us(50) }, call * (64 << 20));
+        let (mut state, mut mark) = (Bound::default(), Mark::default());
+        for _ in 1..100 {
+            let way = Way { out_of_order: 20, round_trip: us(50) };
+            mark = call(&mut state, mark, (64 << 20, Duration::from_millis(570)), way);
         }
         assert_eq!(state.bound, FIRST_BYTES);
+    }
+
+    #[test]
+    fn calls_that_a_slow_line_makes_long_tell_of_no_time_out_and_a_pause_does() {
+        // 512 KiB at 100 Mbit/s, of which others have the most, and now and then a segment that takes another way.
+        let (mut state, mut mark) = (Bound::default(), Mark::default());
+        let took = |ms, out_of_order| ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) });
+        for at in 0..300 {
+            let (what, way) = took(250 + at % 5 * 20, u32::from(at > 2 && at % 3 == 0));
+            mark = call(&mut state, mark, what, way);
+        }
+        assert_eq!(state.bound, FIRST_BYTES);
+        let (what, way) = took(250 + 80 + 200, 1);
+        call(&mut state, mark, what, way);
+        assert_eq!(state.bound, FIRST_BYTES / 2);
     }
 
     #[test]
@@ -391,16 +428,11 @@ mod tests {
     #[test]
     fn a_trial_that_brings_nothing_is_taken_back_and_comes_ever_more_rarely() {
         // The client itself is the bound: 300 MB/s, whatever is on the way.
-        let mut state = Bound::default();
-        let (mut now, mut total, mut trials) = (Duration::ZERO, 0, 0);
-        while now < Duration::from_secs(120) {
-            let begun = now;
-            state.begin(4, now);
-            now += Duration::from_secs_f64((4 << 20) as f64 / 300e6);
+        let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
+        while mark.at < Duration::from_secs(120) {
             let before = state.bound;
-            state.leave(4, now);
-            total += 4 << 20;
-            state.end((begun, now), Way { out_of_order: 0, round_trip: us(50) }, total);
+            let time = Duration::from_secs_f64(f64::from(4 << 20) / 300e6);
+            mark = call(&mut state, mark, (4 << 20, time), Way { out_of_order: 0, round_trip: us(50) });
             trials += u32::from(state.bound > before);
         }
         assert!((1..=8).contains(&trials), "{trials}");
@@ -410,19 +442,15 @@ mod tests {
     #[test]
     fn a_rate_that_others_make_lower_is_no_reason_for_a_larger_bound() {
         // 100 Mbit/s, of which a client has what others leave it, and no connection has seen the line idle: a round trip of 5 ms.
-        let (mut state, mut now, mut total, mut trials) = (Bound::default(), Duration::ZERO, 0, 0);
+        let (mut state, mut mark, mut trials) = (Bound::default(), Mark::default(), 0);
         let mut random = 1_u64;
-        while now < Duration::from_secs(120) {
+        while mark.at < Duration::from_secs(120) {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24); // a third of all calls have the line for themselves
-            let (begun, before) = (now, state.bound);
-            state.begin(6, now);
-            now += Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0)));
-            state.leave(6, now);
-            total += 1 << 20;
-            state.end((begun, now), Way { out_of_order: 0, round_trip: us(5000) }, total);
+            let share = 0.4 + (random >> 40) as f64 / f64::from(1 << 24); // four calls of ten have the line for themselves
+            let (before, time) = (state.bound, Duration::from_secs_f64(f64::from(1 << 20) / (11.8e6 * share.min(1.0))));
+            mark = call(&mut state, mark, (1 << 20, time), Way { out_of_order: 0, round_trip: us(5000) });
             trials += u32::from(state.bound > before);
-            assert!(state.bound <= 2 * FIRST_BYTES, "at {now:?}");
+            assert!(state.bound <= 2 * FIRST_BYTES, "at {:?}", mark.at);
         }
         assert!(state.bound == FIRST_BYTES && trials <= 8, "{} {trials}", state.bound);
     }
@@ -432,7 +460,7 @@ mod tests {
         // Sixteen calls of 1 MiB under way at any time, each by one connection, all as fast as each other: a round trip is 150 us.
         const CALLS: u64 = 16;
         let (mut state, mut now, mut total) = (Bound::default(), Duration::ZERO, 0);
-        let mut calls: Vec<(Duration, u64)> = (0..CALLS).map(|call| (now, (call + 1) << 16)).collect();
+        let mut calls: Vec<(Mark, u64)> = (0..CALLS).map(|call| (Mark::default(), (call + 1) << 16)).collect();
         state.begin(CALLS as usize, now);
         while now < Duration::from_secs(3) {
             let rate = (state.bound as f64 / us(150).as_secs_f64()).min(1.25e9);
@@ -443,9 +471,10 @@ mod tests {
                 *left = left.saturating_sub(came);
                 if *left == 0 {
                     state.leave(1, now);
-                    state.end((*begun, now), Way { out_of_order: 0, round_trip: us(50) }, total);
+                    let ended = Mark { at: now, received: total };
+                    state.end(*begun, ended, Way { out_of_order: 0, round_trip: us(50) });
                     state.begin(1, now);
-                    (*begun, *left) = (now, 1 << 20);
+                    (*begun, *left) = (ended, 1 << 20);
                 }
             }
         }

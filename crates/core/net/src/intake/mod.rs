@@ -22,7 +22,7 @@ use std::{
 };
 
 use self::{
-    bound::{Bound, Way},
+    bound::{Bound, Mark, Way},
     nearest::Nearest,
     turns::{Asked, Turns},
 };
@@ -74,7 +74,7 @@ pub(crate) struct Turn {
     id: u64,
     /// So many that have not left.
     lanes: usize,
-    begun: Duration,
+    begun: Mark,
     /// What each of them may have on the way; `None`: no bound.
     share: Option<u32>,
     received: Arc<AtomicU64>,
@@ -267,7 +267,8 @@ impl State {
         match asked {
             Asked::Granted { id, lanes, received } => {
                 let share = self.bound.begin(lanes, now);
-                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun: now, share, received, asked: Vec::new() })
+                let begun = Mark { at: now, received: intake.received.load(Ordering::Relaxed) };
+                Ok(Turn { intake: Arc::clone(intake), id, lanes, begun, share, received, asked: Vec::new() })
             }
             Asked::Later(look) => Err(look),
         }
@@ -403,9 +404,10 @@ impl Turn {
         self.leave(lanes);
         let now = self.intake.start.elapsed();
         let mut state = self.intake.state();
-        let total = self.intake.received.load(Ordering::Relaxed); // under the lock: whoever ends later has seen no less
+        // Under the lock: whoever ends later has seen no less.
+        let ended = Mark { at: now, received: self.intake.received.load(Ordering::Relaxed) };
         let round_trip = state.nearest.farthest(&seen.round_trips, now);
-        state.bound.end((self.begun, now), Way { out_of_order: seen.out_of_order, round_trip }, total);
+        state.bound.end(self.begun, ended, Way { out_of_order: seen.out_of_order, round_trip });
     }
 }
 
