@@ -93,8 +93,11 @@ impl Pace {
         state.unseen = 0;
     }
 
-    /// So many went as a long stretch.
+    /// So many went as a long stretch. The end of a file is shorter than any, and its rate is that of a round trip.
     pub(super) fn went_gathered(&self, bytes: usize, took: Duration) {
+        if (bytes as u64) < STRETCH_BYTES {
+            return;
+        }
         let (rate, mut state) = (rate(bytes, took), lock(&self.state));
         state.rate = rate;
         state.unseen += bytes as u64;
@@ -183,8 +186,10 @@ mod tests {
             pace.went_gathered(4 * MIB, Duration::from_millis(took));
             assert_eq!(pace.long_stretch(), Some(most), "{took} ms");
         }
+        pace.went_gathered(1000, LINE);
+        assert_eq!(pace.long_stretch(), Some(STRETCH_BYTES_MAX), "the end of a file says nothing");
         let all = Pace::new(SlowRates::ALL);
-        all.went_gathered(1, Duration::from_secs(100));
+        all.went_gathered(MIB, Duration::from_secs(100));
         assert_eq!(all.long_stretch(), Some(STRETCH_BYTES_MAX), "it is not asked how long they take");
     }
 
