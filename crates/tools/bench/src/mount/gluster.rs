@@ -1,5 +1,5 @@
-//! GlusterFS, as Debian has it: one volume spread over four bricks, each a process, in a network namespace: its port is fixed,
-//! and a daemon of this machine may have it.
+//! GlusterFS, as Debian has it: a volume over four bricks, each a process, in a network namespace: its port is fixed, and a daemon
+//! of this machine may have it.
 
 use std::{
     fs,
@@ -14,8 +14,28 @@ use crate::cleanup::Cleanup;
 /// Bricks, as many as BraidFS has I/O daemons here.
 const BRICKS: usize = crate::daemons::IODS;
 
+/// How a volume lays bytes over its bricks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Kind {
+    /// Its name as a subject.
+    pub name: &'static str,
+    /// Said when it is made, in words.
+    layout: &'static str,
+    /// Set before it starts, `NAME=VALUE` in words.
+    options: &'static str,
+}
+
+/// A file lies on one brick.
+pub const DISTRIBUTE: Kind = Kind { name: "gluster", layout: "", options: "" };
+/// Three bricks hold the bytes, the fourth what repairs them.
+pub const DISPERSE: Kind = Kind { name: "gluster_disperse", layout: "disperse 4 redundancy 1", options: "" };
+/// Files cut into blocks, which lie on all.
+pub const SHARD: Kind =
+    Kind { name: "gluster_shard", layout: "", options: "features.shard=on features.shard-block-size=4MB" };
+
 /// A running volume. Dropping it stops and removes it.
 pub struct Gluster {
+    kind: Kind,
     dir: PathBuf,
     namespace: String,
     /// It refuses a number of loopback as its peer's name.
@@ -44,9 +64,11 @@ for try in $(seq 100); do test -S "$1/glusterd.socket" && break; sleep 0.1; done
 "#;
 
 const VOLUME: &str = r#"
-dir=$1; namespace=$2; host=$3; shift 3
-gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume create bench "$@" force
-gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume start bench
+dir=$1; namespace=$2; host=$3; layout=$4; options=$5; shift 5
+volume() { gluster --mode=script --glusterd-sock="$dir/glusterd.socket" volume "$@"; }
+volume create bench $layout "$@" force
+for option in $options; do volume set bench "${option%%=*}" "${option#*=}"; done
+volume start bench
 for try in $(seq 50); do
   nsenter --net="/run/netns/$namespace" mount -t glusterfs -o "log-file=$dir/log/client.log" "$host:/bench" "$dir/mount" && exit 0
   sleep 0.2
@@ -70,23 +92,28 @@ ip netns del "$2"
 
 impl Gluster {
     /// Installs it where it is missing, and starts it in a new directory.
-    pub fn start(dir: &Path) -> Result<Self> {
+    pub fn start(dir: &Path, kind: Kind) -> Result<Self> {
         need("glusterd", &["glusterfs-server", "glusterfs-client"])?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
         need("ip", &["iproute2"])?;
-        let namespace = format!("braid-bench-gluster-{}", std::process::id());
+        let namespace = format!("braid-bench-{}-{}", kind.name, std::process::id());
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
-        let gluster = Self { dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
+        let gluster = Self { kind, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
         sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
         let bricks: Vec<String> = (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
         let bricks: Vec<String> = bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
         let place = gluster.show("");
-        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host];
+        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host, kind.layout, kind.options];
         arguments.extend(bricks.iter().map(String::as_str));
         sh(VOLUME, &arguments).context("making and mounting a volume")?;
         Ok(gluster)
+    }
+
+    /// How it lays bytes over its bricks.
+    pub fn kind(&self) -> Kind {
+        self.kind
     }
 
     /// Where it is mounted.

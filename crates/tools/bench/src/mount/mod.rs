@@ -136,10 +136,14 @@ impl Samples {
 
 fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
     let mut samples = Samples::default();
-    let mut loads = Vec::new();
+    let (mut loads, mut failed) = (Vec::new(), Vec::new());
     for repetition in 1..=bench.repetitions {
         for group in groups {
             for subject in subjects.iter().filter(|subject| subject.takes_part(group.name)) {
+                // It would take its time once more.
+                if failed.contains(&(group.name, subject.name())) {
+                    continue;
+                }
                 loads.extend(machine::load());
                 eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
                 let mut sample = || {
@@ -150,6 +154,7 @@ fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Sam
                     Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
                     Err(error) if subject.name() != subject::OURS => {
                         bench.note(format!("{} on {} failed: {error:#}", group.name, subject.name()));
+                        failed.push((group.name, subject.name()));
                     }
                     Err(error) => return Err(error.context(format!("{} on {}", group.name, subject.name()))),
                 }

@@ -11,7 +11,7 @@ use braid_crash_tests::braid::Braid;
 use braid_mount_tests::stage::mount::Mount;
 
 use super::{
-    gluster::Gluster,
+    gluster::{self, Gluster},
     moosefs::MooseFs,
     passthrough::{Example, Passthrough},
     shell::sh,
@@ -23,13 +23,25 @@ pub const LOCAL: &str = "ext4";
 /// BraidFS.
 pub const OURS: &str = "braid";
 /// The others.
-pub const RIVALS: &[&str] = &["gluster", "moosefs"];
+pub const RIVALS: &[&str] = &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
+const MOOSEFS: &str = "moosefs";
 /// libfuse's example over the local file system: what FUSE itself costs.
 pub const PASSTHROUGH: &str = "passthrough";
 /// Its other example, which has the kernel remember names, attributes and bytes: what FUSE costs where nothing is asked twice.
 pub const PASSTHROUGH_LL: &str = "passthrough_ll";
 /// All, in the order of the report.
-pub const NAMES: &[&str] = &[LOCAL, PASSTHROUGH, PASSTHROUGH_LL, OURS, "gluster", "moosefs"];
+pub const NAMES: &[&str] = &[
+    LOCAL,
+    PASSTHROUGH,
+    PASSTHROUGH_LL,
+    OURS,
+    gluster::DISTRIBUTE.name,
+    gluster::DISPERSE.name,
+    gluster::SHARD.name,
+    MOOSEFS,
+];
+/// Groups in which other layouts of GlusterFS are measured: they differ in where bytes lie.
+const OF_BYTES: &[&str] = &["sequential", "parallel"];
 /// Groups in which the second example is measured: where it differs from the first.
 const OF_NAMES: &[&str] = &["names", "tree", "clone"];
 
@@ -56,8 +68,14 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     fs::create_dir(&dir)?;
     let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
     let (fuse, rivals) = (args.rivals || args.passthrough, args.rivals);
-    let others: [(bool, Start); 4] =
-        [(fuse, passthrough), (fuse, passthrough_ll), (rivals, gluster), (rivals, moosefs)];
+    let others: [(bool, Start); 6] = [
+        (fuse, passthrough),
+        (fuse, passthrough_ll),
+        (rivals, |bench| gluster(bench, gluster::DISTRIBUTE)),
+        (rivals, |bench| gluster(bench, gluster::DISPERSE)),
+        (rivals, |bench| gluster(bench, gluster::SHARD)),
+        (rivals, moosefs),
+    ];
     for (_, other) in others.into_iter().filter(|(wanted, _)| *wanted) {
         match other(bench) {
             Ok(subject) => subjects.push(subject),
@@ -90,8 +108,8 @@ fn example(bench: &Bench, example: Example) -> Result<Subject> {
     Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
-fn gluster(bench: &Bench) -> Result<Subject> {
-    let gluster = Gluster::start(&bench.scratch.join("gluster")).context("GlusterFS")?;
+fn gluster(bench: &Bench, kind: gluster::Kind) -> Result<Subject> {
+    let gluster = Gluster::start(&bench.scratch.join(kind.name), kind).context(kind.name)?;
     Ok(Subject { dir: gluster.point(), kind: Kind::Gluster(gluster) })
 }
 
@@ -107,12 +125,12 @@ impl Subject {
             Kind::Local => LOCAL,
             Kind::Passthrough(passthrough) => passthrough.example().name(),
             Kind::Braid(_) => OURS,
-            Kind::Gluster(_) => RIVALS[0],
-            Kind::MooseFs(_) => RIVALS[1],
+            Kind::Gluster(gluster) => gluster.kind().name,
+            Kind::MooseFs(_) => MOOSEFS,
         }
     }
 
-    /// Whether it is measured in a group: the examples say what a byte costs, and what a name does.
+    /// Whether it is measured in a group: the examples say what a byte costs, and what a name does; another layout, what a byte does.
     pub fn takes_part(&self, group: &str) -> bool {
         let of_names = OF_NAMES.contains(&group);
         match &self.kind {
@@ -120,6 +138,7 @@ impl Subject {
                 Example::Passthrough => of_names || group == "sequential",
                 Example::PassthroughLl => of_names,
             },
+            Kind::Gluster(gluster) => gluster.kind() == gluster::DISTRIBUTE || OF_BYTES.contains(&group),
             _ => true,
         }
     }

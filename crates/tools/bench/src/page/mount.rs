@@ -8,10 +8,12 @@ use super::{Kept, bar, measures, spread};
 use crate::mount::{GROUPS, subject::OURS};
 
 /// Columns, and what people call them.
-const COLUMNS: [(&str, &str); 6] = [
+const COLUMNS: [(&str, &str); 8] = [
     (OURS, "BraidFS"),
     ("ext4", "ext4"),
     ("gluster", "GlusterFS"),
+    ("gluster_disperse", "GlusterFS, dispersed"),
+    ("gluster_shard", "GlusterFS, sharded"),
     ("moosefs", "MooseFS"),
     ("passthrough", "passthrough"),
     ("passthrough_ll", "passthrough_ll"),
