@@ -401,7 +401,8 @@ mod tests {
     fn calls_that_a_slow_line_makes_long_tell_of_no_time_out_and_a_pause_does() {
         // 512 KiB at 100 Mbit/s, of which others have the most, and now and then a segment that takes another way.
         let (mut state, mut mark) = (Bound::default(), Mark::default());
-        let took = |ms, out_of_order| ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) });
+        let took =
+            |ms, out_of_order| ((512 << 10, Duration::from_millis(ms)), Way { out_of_order, round_trip: us(50) });
         for at in 0..300 {
             let (what, way) = took(250 + at % 5 * 20, u32::from(at > 2 && at % 3 == 0));
             mark = call(&mut state, mark, what, way);
