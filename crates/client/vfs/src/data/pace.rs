@@ -9,7 +9,7 @@
 
 use std::{sync::Mutex, time::Duration};
 
-use super::stretch::{STRETCH_BYTES, STRETCH_BYTES_MAX};
+use super::stretch::STRETCH_BYTES;
 use crate::files::lock;
 
 /// So many writes in turn are slow before that is believed.
@@ -47,10 +47,10 @@ impl SlowRates {
         (self.from..self.below).contains(&rate)
     }
 
-    /// The most bytes of a long stretch, if the last went at this rate.
+    /// The most bytes of a long stretch, if the last went at this rate: so many land in time.
     fn stretch_bytes_max(self, rate: u64) -> u64 {
         let in_time = (u128::from(rate) * STRETCH_TIME.as_millis() / 1000) as u64;
-        if self.from == 0 { STRETCH_BYTES_MAX } else { in_time.min(STRETCH_BYTES_MAX) }
+        if self.from == 0 { u64::MAX } else { in_time }
     }
 }
 
@@ -181,16 +181,15 @@ mod tests {
     #[test]
     fn a_stretch_and_the_one_behind_it_land_before_a_second_is_over() {
         let pace = slow();
-        assert_eq!(pace.long_stretch(), Some(STRETCH_BYTES_MAX));
-        for (took, most) in [(500, STRETCH_BYTES_MAX), (1000, 2 << 20), (2500, 838_860), (1, STRETCH_BYTES_MAX)] {
+        for (took, most) in [(500, 4 << 20), (1000, 2 << 20), (2500, 838_860), (1, 2000 << 20)] {
             pace.went_gathered(4 * MIB, Duration::from_millis(took));
             assert_eq!(pace.long_stretch(), Some(most), "{took} ms");
         }
         pace.went_gathered(1000, LINE);
-        assert_eq!(pace.long_stretch(), Some(STRETCH_BYTES_MAX), "the end of a file says nothing");
+        assert_eq!(pace.long_stretch(), Some(2000 << 20), "the end of a file says nothing");
         let all = Pace::new(SlowRates::ALL);
         all.went_gathered(MIB, Duration::from_secs(100));
-        assert_eq!(all.long_stretch(), Some(STRETCH_BYTES_MAX), "it is not asked how long they take");
+        assert_eq!(all.long_stretch(), Some(u64::MAX), "it is not asked how long they take");
     }
 
     #[test]

@@ -20,13 +20,12 @@ pub const STREAM_CPU: &str = "sequential.stream_cpu";
 /// Seconds of random reading.
 const RANDOM_SECONDS: u32 = 6;
 
-/// Five minutes are some 7 MB/s.
-const WRITE: &str = "timeout 300 dd if=/dev/zero of=\"$1\" bs=1M count=$2 conv=notrunc status=none";
-const READ: &str = "timeout 300 dd if=\"$1\" of=/dev/null bs=1M status=none";
+const WRITE: &str = "dd if=/dev/zero of=\"$1\" bs=1M count=$2 conv=notrunc status=none";
+const READ: &str = "dd if=\"$1\" of=/dev/null bs=1M status=none";
 const WRITE_ALL: &str = "pids=; for i in 1 2 3 4; do \
-                         timeout 300 dd if=/dev/zero of=\"$1$i\" bs=1M count=$2 conv=notrunc status=none & pids=\"$pids $!\"; done; \
+                         dd if=/dev/zero of=\"$1$i\" bs=1M count=$2 conv=notrunc status=none & pids=\"$pids $!\"; done; \
                          for pid in $pids; do wait $pid; done";
-const READ_ALL: &str = "pids=; for i in 1 2 3 4; do timeout 300 dd if=\"$1$i\" of=/dev/null bs=1M status=none & pids=\"$pids $!\"; done; \
+const READ_ALL: &str = "pids=; for i in 1 2 3 4; do dd if=\"$1$i\" of=/dev/null bs=1M status=none & pids=\"$pids $!\"; done; \
                         for pid in $pids; do wait $pid; done";
 
 fn rate(name: &'static str, taken: &Taken, bytes: u64) -> Sample {

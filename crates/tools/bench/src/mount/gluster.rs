@@ -16,7 +16,7 @@ const BRICKS: usize = crate::daemons::IODS;
 
 /// How a volume lays bytes over its bricks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Kind {
+pub struct VolumeType {
     /// Its name as a subject.
     pub name: &'static str,
     /// Said when it is made, in words.
@@ -26,16 +26,17 @@ pub struct Kind {
 }
 
 /// A file lies on one brick.
-pub const DISTRIBUTE: Kind = Kind { name: "gluster", layout: "", options: "" };
+pub const DISTRIBUTE: VolumeType = VolumeType { name: "gluster", layout: "", options: "" };
 /// Three bricks hold the bytes, the fourth what repairs them.
-pub const DISPERSE: Kind = Kind { name: "gluster_disperse", layout: "disperse 4 redundancy 1", options: "" };
+pub const DISPERSE: VolumeType =
+    VolumeType { name: "gluster_disperse", layout: "disperse 4 redundancy 1", options: "" };
 /// Files cut into blocks, which lie on all.
-pub const SHARD: Kind =
-    Kind { name: "gluster_shard", layout: "", options: "features.shard=on features.shard-block-size=4MB" };
+pub const SHARD: VolumeType =
+    VolumeType { name: "gluster_shard", layout: "", options: "features.shard=on features.shard-block-size=4MB" };
 
 /// A running volume. Dropping it stops and removes it.
 pub struct Gluster {
-    kind: Kind,
+    volume_type: VolumeType,
     dir: PathBuf,
     namespace: String,
     /// It refuses a number of loopback as its peer's name.
@@ -92,28 +93,29 @@ ip netns del "$2"
 
 impl Gluster {
     /// Installs it where it is missing, and starts it in a new directory.
-    pub fn start(dir: &Path, kind: Kind) -> Result<Self> {
+    pub fn start(dir: &Path, volume_type: VolumeType) -> Result<Self> {
         need("glusterd", &["glusterfs-server", "glusterfs-client"])?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname")?.trim().to_owned();
         need("ip", &["iproute2"])?;
-        let namespace = format!("braid-bench-{}-{}", kind.name, std::process::id());
+        let namespace = format!("braid-bench-{}-{}", volume_type.name, std::process::id());
         fs::create_dir_all(dir)?;
         let cleanup = Cleanup::new(STOP, &[&dir.display().to_string(), &namespace])?;
-        let gluster = Self { kind, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
+        let gluster = Self { volume_type, dir: dir.to_owned(), namespace, host, _cleanup: cleanup };
         sh(START, &[&gluster.show(""), &gluster.namespace]).context("starting glusterd")?;
         let bricks: Vec<String> = (0..BRICKS).map(|at| gluster.show(&format!("brick{at}"))).collect();
         bricks.iter().try_for_each(fs::create_dir_all)?;
         let bricks: Vec<String> = bricks.iter().map(|brick| format!("{}:{brick}", gluster.host)).collect();
         let place = gluster.show("");
-        let mut arguments = vec![place.as_str(), &gluster.namespace, &gluster.host, kind.layout, kind.options];
+        let mut arguments =
+            vec![place.as_str(), &gluster.namespace, &gluster.host, volume_type.layout, volume_type.options];
         arguments.extend(bricks.iter().map(String::as_str));
         sh(VOLUME, &arguments).context("making and mounting a volume")?;
         Ok(gluster)
     }
 
     /// How it lays bytes over its bricks.
-    pub fn kind(&self) -> Kind {
-        self.kind
+    pub fn volume_type(&self) -> VolumeType {
+        self.volume_type
     }
 
     /// Where it is mounted.

@@ -108,8 +108,8 @@ fn example(bench: &Bench, example: Example) -> Result<Subject> {
     Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
-fn gluster(bench: &Bench, kind: gluster::Kind) -> Result<Subject> {
-    let gluster = Gluster::start(&bench.scratch.join(kind.name), kind).context(kind.name)?;
+fn gluster(bench: &Bench, volume_type: gluster::VolumeType) -> Result<Subject> {
+    let gluster = Gluster::start(&bench.scratch.join(volume_type.name), volume_type).context(volume_type.name)?;
     Ok(Subject { dir: gluster.point(), kind: Kind::Gluster(gluster) })
 }
 
@@ -125,7 +125,7 @@ impl Subject {
             Kind::Local => LOCAL,
             Kind::Passthrough(passthrough) => passthrough.example().name(),
             Kind::Braid(_) => OURS,
-            Kind::Gluster(gluster) => gluster.kind().name,
+            Kind::Gluster(gluster) => gluster.volume_type().name,
             Kind::MooseFs(_) => MOOSEFS,
         }
     }
@@ -138,7 +138,7 @@ impl Subject {
                 Example::Passthrough => of_names || group == "sequential",
                 Example::PassthroughLl => of_names,
             },
-            Kind::Gluster(gluster) => gluster.kind() == gluster::DISTRIBUTE || OF_BYTES.contains(&group),
+            Kind::Gluster(gluster) => gluster.volume_type() == gluster::DISTRIBUTE || OF_BYTES.contains(&group),
             _ => true,
         }
     }
