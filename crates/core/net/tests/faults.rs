@@ -103,16 +103,6 @@ fn a_peer_that_stays_silent_in_the_handshake_is_dropped() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_so() {
-    let mut config = config(NodeKind::Mds, 0);
-    config.connections_max = 1;
-    let listener = listen(config, echo());
-    let _first = connect(&endpoint(&listener, NodeKind::Mds, 0));
-    assert_eq!(refusal(raw(&listener)), Status::TooManyOpen);
-    assert_eq!(listener.counters().over_limit, 1);
-}
-
-#[test]
 fn a_wrong_key_is_refused_with_the_servers_name_in_the_error() {
     let listener = listen(config(NodeKind::Mds, 0), echo());
     for tls in [TlsPolicy::Never, TlsPolicy::Always] {

@@ -16,6 +16,7 @@ use braid_wire::{
 use super::{
     Peer, ServerConnection,
     listener::{Shared, loopback},
+    places::Place,
 };
 use crate::{
     frames::FrameBuffer,
@@ -74,11 +75,9 @@ pub(super) fn admit(
     shared: &Arc<Shared>,
     transport: Arc<Transport>,
     address: SocketAddr,
-    connection: u64,
+    place: &Place,
 ) -> Option<Newcomer> {
-    shake_hands(shared, &transport, address, connection)
-        .map_err(|rejected| turn_away(shared, &transport, rejected))
-        .ok()
+    shake_hands(shared, &transport, address, place).map_err(|rejected| turn_away(shared, &transport, rejected)).ok()
 }
 
 fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
@@ -88,19 +87,11 @@ fn turn_away(shared: &Shared, transport: &Transport, rejected: Rejected) {
     }
 }
 
-/// Tells a peer that there are too many connections, without waiting for anything.
-pub(super) fn refuse_over_limit(transport: &Transport, connections_max: usize) {
-    let why = format!("the server has {connections_max} connections, its limit; try: again later");
-    let refusal = Refusal::new(OP_HELLO, Failure::new(Status::TooManyOpen, why));
-    let _ = transport.recv_into(&mut [0; BUFFER_BYTES], Wait::No); // unread bytes would turn the close into a reset
-    let _ = transport.send(&[IoSlice::new(&refusal.frame)], false, Wait::No); // it is closed either way
-}
-
 fn shake_hands(
     shared: &Arc<Shared>,
     transport: &Arc<Transport>,
     address: SocketAddr,
-    connection: u64,
+    place: &Place,
 ) -> Result<Newcomer, Rejected> {
     let deadline = Wait::Until(Instant::now() + shared.config.handshake_timeout);
     let loopback = loopback(&address);
@@ -122,6 +113,11 @@ fn shake_hands(
     let proved = handshake.auth(&header, &body, binding, &*shared.authorizer).map_err(Rejected::Refused)?;
     nothing_behind(&buffer, OP_AUTH)?;
     let Proved { frame: reply, role, credential, connection: id } = proved;
+    place.prove(role, &credential).map_err(|full| {
+        shared.over_limit.fetch_add(1, Ordering::Relaxed);
+        Rejected::Refused(Refusal::new(OP_AUTH, full))
+    })?;
+    let connection = place.number();
     let peer = Peer { role, credential, address: address.to_string(), loopback, tls, connection, id };
     Ok(Newcomer { shared: Arc::clone(shared), peer, transport: Arc::clone(transport), reply, deadline })
 }

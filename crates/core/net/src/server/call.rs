@@ -7,12 +7,15 @@
 //!
 //! Invariants: (1) every request is answered exactly once: a responder that is dropped unsent answers
 //! [`Status::Internal`]; (2) requests in flight never exceed the credits, so the replies that wait for a
-//! client that does not read are bounded (I9): while replies wait, nothing more is read; (3) replies of
+//! client that does not read are bounded (I9): while many bytes of replies wait, nothing more is handled; (3) replies of
 //! different requests may go out in any order.
 
-use std::sync::{
-    Arc, Condvar, Mutex, MutexGuard, PoisonError,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use braid_types::{Failure, Status};
@@ -26,6 +29,8 @@ use crate::{
 
 /// What one recv takes: some hundreds of small requests.
 const RECEIVE_BYTES: usize = 64 * 1024;
+/// Replies of a batch are sent when they are so long, and not gathered on: a request of some bytes may list a directory.
+const REPLIES_BYTES_MAX: usize = 1 << 20;
 /// Room for gathered replies that is kept from batch to batch.
 const REPLIES_BYTES_KEPT: usize = 256 * 1024;
 
@@ -108,10 +113,11 @@ impl<S: CallService> Handler for CallHandler<S> {
         let Some(connection) = newcomer.welcome() else { return };
         let session = self.service.connected(connection.peer()).map(Arc::new);
         let credits = connection.credits();
+        let stall_timeout = connection.stall_timeout();
         let (_, transport, sender, buffer) = connection.into_parts();
         let replies = Arc::new(Replies::new(sender, credits));
         let guard = Disconnect { service: &*self.service, session: session.as_ref().ok() };
-        let mut reader = Reader { transport: &transport, replies: &replies, buffer };
+        let mut reader = Reader { transport: &transport, replies: &replies, buffer, stall_timeout };
         let _why = reader.run(|op, body, responder| match &session {
             Ok(session) => self.service.handle(session, op, body, responder),
             Err(failure) => responder.send(encode_failure(failure)),
@@ -139,13 +145,19 @@ struct Reader<'a> {
     transport: &'a Transport,
     replies: &'a Arc<Replies>,
     buffer: FrameBuffer,
+    stall_timeout: Duration,
 }
 
 impl Reader<'_> {
     fn run(&mut self, mut handle: impl FnMut(u16, &[u8], Responder)) -> Result<(), End> {
         self.buffer = FrameBuffer::new(RECEIVE_BYTES);
         loop {
-            match self.transport.recv_into(self.buffer.space(), Wait::Forever).map_err(End::Lost)? {
+            // The rest of a frame has a time, the next one has none.
+            let wait = match self.buffer.is_empty() {
+                true => Wait::Forever,
+                false => Wait::Until(Instant::now() + self.stall_timeout),
+            };
+            match self.transport.recv_into(self.buffer.space(), wait).map_err(End::Lost)? {
                 0 => return Ok(()),
                 bytes => self.buffer.filled(bytes),
             }
@@ -173,6 +185,7 @@ impl Reader<'_> {
                 return Err(End::Malformed(WireError::Unknown));
             }
             handle(op, body, responder);
+            self.replies.bound();
         }
         Ok(())
     }
@@ -224,6 +237,14 @@ impl Replies {
         self.flush(out);
     }
 
+    /// Of a batch, sends what is gathered if that is much.
+    fn bound(&self) {
+        if lock(&self.out).frames.len() >= REPLIES_BYTES_MAX {
+            self.release();
+            self.hold();
+        }
+    }
+
     fn push(&self, op: u16, request_id: u64, body: &[u8]) {
         let mut out = lock(&self.out);
         push_frame(&mut out.frames, op, FrameFlags::FINAL, request_id, body);
@@ -252,5 +273,44 @@ impl Replies {
                 self.sent.notify_all(); // a system call, so only when it is of use
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write,
+        net::{TcpListener, TcpStream},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn replies_that_are_much_do_not_wait_for_the_rest_of_the_batch() {
+        const REQUESTS: u64 = 500;
+        const REPLY_BYTES: usize = 64 * 1024;
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let transport = Arc::new(Transport::new(listener.accept().unwrap().0).unwrap());
+        let mut requests = Vec::new();
+        (0..REQUESTS).for_each(|id| push_frame(&mut requests, 9, FrameFlags::REQUEST, id, &[]));
+        client.write_all(&requests).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let reads = thread::spawn(move || std::io::copy(&mut client, &mut std::io::sink()).unwrap());
+
+        let stall_timeout = Duration::from_secs(60);
+        let sender = Arc::new(FrameSender::new(Arc::clone(&transport), stall_timeout));
+        let replies = Arc::new(Replies::new(sender, 8));
+        let mut reader =
+            Reader { transport: &transport, replies: &replies, buffer: FrameBuffer::new(1), stall_timeout };
+        let mut most = 0;
+        let ended = reader.run(|_, _, responder| {
+            most = most.max(lock(&replies.out).frames.len());
+            responder.send(vec![7; REPLY_BYTES]);
+        });
+        assert!(ended.is_ok() && most < REPLIES_BYTES_MAX, "{ended:?}, {most} bytes waited");
+        transport.shutdown();
+        assert!(reads.join().unwrap() > REQUESTS * REPLY_BYTES as u64);
     }
 }

@@ -244,6 +244,11 @@ impl ServerConnection {
         !self.buffer.is_empty()
     }
 
+    /// How long its peer may stay silent in the middle of a frame.
+    pub(super) fn stall_timeout(&self) -> Duration {
+        self.stall_timeout
+    }
+
     /// What a [`super::CallHandler`] reads by itself.
     pub(super) fn into_parts(self) -> (Arc<Peer>, Arc<Transport>, Arc<FrameSender>, FrameBuffer) {
         (self.peer, self.transport, self.sender, self.buffer)

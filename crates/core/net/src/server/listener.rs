@@ -1,18 +1,17 @@
 //! Accepts connections, proves their peers, and gives each to the handler on a thread of its own.
 
 use std::{
-    collections::HashMap,
     io,
     net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     sync::{
-        Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread::{self, JoinHandle},
     time::{Duration, Instant},
 };
 
-use super::{Authorizer, Newcomer, ServerConfig, admission, inflow::Lines};
+use super::{Authorizer, Newcomer, ServerConfig, admission, inflow::Lines, places::Places};
 use crate::{
     tcp, tls,
     transport::{Transport, is_loopback},
@@ -38,7 +37,7 @@ pub struct Counters {
     pub accepted: u64,
     /// Connections that ended in their handshake: garbage, wrong versions, wrong keys, silence.
     pub refused: u64,
-    /// Connections closed at once because there were too many.
+    /// Connections for which there was no place: too many in all, of one user or of one session.
     pub over_limit: u64,
 }
 
@@ -60,11 +59,9 @@ pub(super) struct Shared {
     pub(super) lines: Lines,
     pub(super) accepted: AtomicU64,
     pub(super) refused: AtomicU64,
-    over_limit: AtomicU64,
-    next_connection: AtomicU64,
+    pub(super) over_limit: AtomicU64,
     stopping: AtomicBool,
-    open: Mutex<HashMap<u64, Weak<Transport>>>,
-    closed: Condvar,
+    places: Arc<Places>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -120,7 +117,7 @@ impl Listener {
     pub fn counters(&self) -> Counters {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
-            connections: lock(&self.shared.open).len(),
+            connections: self.shared.places.taken(),
             accepted: count(&self.shared.accepted),
             refused: count(&self.shared.refused),
             over_limit: count(&self.shared.over_limit),
@@ -136,7 +133,7 @@ impl Listener {
             self.addresses.iter().for_each(wake);
         }
         accepting.into_iter().for_each(|thread| drop(thread.join()));
-        self.shared.end_connections()
+        self.shared.places.close(Instant::now() + self.shared.config.stop_timeout)
     }
 }
 
@@ -150,6 +147,7 @@ impl Shared {
     fn new(config: ServerConfig, authorizer: Arc<dyn Authorizer>, tls: Arc<rustls::ServerConfig>) -> Self {
         Self {
             node_id: AtomicU32::new(config.node_id),
+            places: Arc::new(Places::new(config.connections_max, config.newcomers_max)),
             config,
             authorizer,
             tls,
@@ -157,50 +155,8 @@ impl Shared {
             accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             over_limit: AtomicU64::new(0),
-            next_connection: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
-            open: Mutex::default(),
-            closed: Condvar::new(),
         }
-    }
-
-    /// A number for the connection and a guard that counts it; `None` when there are too many.
-    fn admit(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<Open> {
-        let mut open = lock(&self.open);
-        if open.len() >= self.config.connections_max || self.stopping.load(Ordering::SeqCst) {
-            self.over_limit.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        let connection = self.next_connection.fetch_add(1, Ordering::Relaxed);
-        open.insert(connection, Arc::downgrade(transport));
-        Some(Open { connection, shared: Arc::clone(self) })
-    }
-
-    fn end_connections(&self) -> bool {
-        let deadline = Instant::now() + self.config.stop_timeout;
-        let mut open = lock(&self.open);
-        open.values().filter_map(Weak::upgrade).for_each(|transport| transport.shutdown());
-        while !open.is_empty() {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return false;
-            }
-            open = self.closed.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
-    }
-}
-
-/// A connection that is counted as open.
-pub(super) struct Open {
-    pub(super) connection: u64,
-    shared: Arc<Shared>,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        lock(&self.shared.open).remove(&self.connection);
-        self.shared.closed.notify_all();
     }
 }
 
@@ -221,15 +177,12 @@ fn start(stream: TcpStream, address: SocketAddr, shared: &Arc<Shared>, handler: 
         tcp::accepted_near(&stream);
     }
     let transport = Arc::new(Transport::new(stream)?);
-    let Some(open) = shared.admit(&transport) else {
-        admission::refuse_over_limit(&transport, shared.config.connections_max);
-        return Ok(());
-    };
+    let Some(place) = shared.places.newcomer(&transport) else { return Ok(()) };
     let (shared, handler) = (Arc::clone(shared), Arc::clone(handler));
     let run = move || {
         // Dropped last, so that a stopped listener has no handler at work.
-        let open = open;
-        if let Some(newcomer) = admission::admit(&shared, transport, address, open.connection) {
+        let place = place;
+        if let Some(newcomer) = admission::admit(&shared, transport, address, &place) {
             handler.run(newcomer);
         }
     };

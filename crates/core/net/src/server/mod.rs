@@ -17,6 +17,7 @@ mod inflow;
 mod listener;
 mod pages;
 mod pieces;
+mod places;
 mod sender;
 
 use std::time::Duration;
@@ -75,8 +76,11 @@ pub struct ServerConfig {
     pub tls: TlsPolicy,
     /// Requests that each connection may have in flight.
     pub credits: u32,
-    /// Connections at a time; one more is told so and closed.
+    /// Connections of proved peers at a time; one more is told so and closed. Some of them are left to servers and administrators,
+    /// and no user and no session has all.
     pub connections_max: usize,
+    /// Connections in their handshake at a time; of more the oldest is closed.
+    pub newcomers_max: usize,
     /// How long a peer has to prove its key.
     pub handshake_timeout: Duration,
     /// How long a peer may stay silent in the middle of a frame, or not read what it is sent.
@@ -95,6 +99,7 @@ impl ServerConfig {
             tls: TlsPolicy::default(),
             credits: CREDITS_DEFAULT,
             connections_max: 4096, // a thread's stack is only touched where it is used: some 20 KiB each
+            newcomers_max: 512, // a handshake takes some milliseconds: who floods the port must be faster than 50 for each
             handshake_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
             stop_timeout: Duration::from_secs(10),

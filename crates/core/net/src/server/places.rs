@@ -1,0 +1,205 @@
+//! Which connections a listener has room for (I9).
+//!
+//! ```text
+//!   accepted ──> newcomer ── proved its key ──> open ──> over
+//!                   │                      └─ no place for such a peer: told so
+//!                   └─ `newcomers_max` others came since: closed
+//! ```
+//!
+//! Invariants: (1) who has proved no key takes no place from who has: newcomers have places of their own, of which the oldest loses
+//! its when all are taken, so that silence gains nothing; (2) clients leave some places to servers and administrators: an I/O daemon
+//! that lost its metadata server comes back; (3) no user, and no session, has more than its share.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
+    time::Instant,
+};
+
+use braid_types::{Failure, KeyId, SessionId, Status};
+use braid_wire::{Credential, Role};
+
+use super::listener::lock;
+use crate::transport::Transport;
+
+/// Of all places so many are left to servers and administrators: 1 of 16.
+const KEPT: usize = 16;
+/// A user has at most 1 of 2 places at the metadata server, and a session 1 of 4 at an I/O daemon.
+const SHARE_OF_USER: usize = 2;
+const SHARE_OF_SESSION: usize = 4;
+
+/// The places of a listener.
+pub(super) struct Places {
+    places_max: usize,
+    newcomers_max: usize,
+    table: Mutex<Table>,
+    left: Condvar,
+}
+
+#[derive(Default)]
+struct Table {
+    is_closed: bool,
+    next: u64,
+    /// By number, the oldest first.
+    newcomers: BTreeMap<u64, Weak<Transport>>,
+    open: HashMap<u64, (Weak<Transport>, Option<Owner>)>,
+    shares: HashMap<Owner, usize>,
+    /// Lost their place and have not noticed yet.
+    leaving: usize,
+}
+
+/// Who has a share of the places.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Owner {
+    User { key: KeyId, uid: u64 },
+    Session(SessionId),
+}
+
+impl Owner {
+    /// Whose place it is. A client key is a host's, which acts for all its users: it has no share.
+    fn of(role: Role, credential: &Credential) -> Option<Self> {
+        match (role, credential) {
+            (Role::Client, Credential::Ticket(ticket)) => Some(Self::User { key: ticket.key, uid: ticket.uid }),
+            (Role::Client, Credential::Session { session, .. }) => Some(Self::Session(*session)),
+            _ => None,
+        }
+    }
+
+    fn share(self, places_max: usize) -> usize {
+        let part = match self {
+            Self::User { .. } => SHARE_OF_USER,
+            Self::Session(_) => SHARE_OF_SESSION,
+        };
+        places_max.div_ceil(part)
+    }
+}
+
+impl Places {
+    pub(super) fn new(places_max: usize, newcomers_max: usize) -> Self {
+        Self { places_max, newcomers_max, table: Mutex::default(), left: Condvar::new() }
+    }
+
+    /// Connections now, those in their handshake included.
+    pub(super) fn taken(&self) -> usize {
+        lock(&self.table).taken()
+    }
+
+    /// A place for who has proved nothing yet; waits while many that lost theirs have not noticed it. `None` when the listener stops.
+    pub(super) fn newcomer(self: &Arc<Self>, transport: &Arc<Transport>) -> Option<Place> {
+        let mut table = lock(&self.table);
+        while table.leaving >= self.newcomers_max && !table.is_closed {
+            table = self.left.wait(table).unwrap_or_else(PoisonError::into_inner);
+        }
+        if table.is_closed {
+            return None;
+        }
+        if table.newcomers.len() >= self.newcomers_max
+            && let Some((_, oldest)) = table.newcomers.pop_first()
+        {
+            table.leaving += 1;
+            if let Some(transport) = oldest.upgrade() {
+                transport.shutdown();
+            }
+        }
+        table.next += 1;
+        let number = table.next;
+        table.newcomers.insert(number, Arc::downgrade(transport));
+        Some(Place { number, places: Arc::clone(self) })
+    }
+
+    /// No more come, those that are here are ended; whether all have left by then.
+    pub(super) fn close(&self, deadline: Instant) -> bool {
+        let mut table = lock(&self.table);
+        table.is_closed = true;
+        self.left.notify_all();
+        let open = table.open.values().map(|(transport, _)| transport);
+        open.chain(table.newcomers.values()).filter_map(Weak::upgrade).for_each(|transport| transport.shutdown());
+        while table.taken() > 0 {
+            let time_left = deadline.saturating_duration_since(Instant::now());
+            if time_left.is_zero() {
+                return false;
+            }
+            table = self.left.wait_timeout(table, time_left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+}
+
+impl Table {
+    fn taken(&self) -> usize {
+        self.newcomers.len() + self.open.len() + self.leaving
+    }
+
+    fn has_room(&self, places_max: usize, role: Role, owner: Option<Owner>) -> Result<(), Failure> {
+        let kept = if role == Role::Client { places_max / KEPT } else { 0 };
+        if self.open.len() >= places_max - kept {
+            let why = format!("the server has {} connections, its limit; try: again later", self.open.len());
+            return Err(Failure::new(Status::TooManyOpen, why));
+        }
+        let Some(owner) = owner else { return Ok(()) };
+        let (has, share) = (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
+        if has < share {
+            return Ok(());
+        }
+        let whose = match owner {
+            Owner::User { .. } => "this user",
+            Owner::Session(_) => "this session",
+        };
+        let why = format!("{whose} has {has} connections here, its share; try: close some, or again later");
+        Err(Failure::new(Status::TooManyOpen, why))
+    }
+}
+
+/// A place that is taken; dropping it leaves it.
+pub(super) struct Place {
+    number: u64,
+    places: Arc<Places>,
+}
+
+impl Place {
+    /// Number of the connection, unique in the life of the listener.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Its peer has proved who it is, and is a newcomer no longer.
+    ///
+    /// # Errors
+    /// [`Status::TooManyOpen`]: there is no place for such a peer.
+    pub(super) fn prove(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
+        let mut table = lock(&self.places.table);
+        let owner = Owner::of(role, credential);
+        table.has_room(self.places.places_max, role, owner)?;
+        let Some(transport) = table.newcomers.remove(&self.number) else {
+            return Err(Failure::new(
+                Status::TooManyOpen,
+                "too many came while this one shook hands; try: again later",
+            ));
+        };
+        table.open.insert(self.number, (transport, owner));
+        if let Some(owner) = owner {
+            *table.shares.entry(owner).or_default() += 1;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut table = lock(&self.places.table);
+        if let Some((_, owner)) = table.open.remove(&self.number) {
+            if let Some(owner) = owner
+                && let Some(has) = table.shares.get_mut(&owner)
+            {
+                *has -= 1;
+                if *has == 0 {
+                    table.shares.remove(&owner);
+                }
+            }
+        } else if table.newcomers.remove(&self.number).is_none() {
+            table.leaving -= 1;
+        }
+        drop(table);
+        self.places.left.notify_all();
+    }
+}
