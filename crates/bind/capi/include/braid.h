@@ -40,8 +40,8 @@ struct timespec;
 #define BRAID_TLS_NEVER 3
 
 /**
- * How a collective call goes about it: the I/O daemons do it where the tasks want interleaved pieces of less than 4 KiB, or write what
- * overlaps; else each task by itself. The same for all tasks.
+ * How a collective call goes about it: the I/O daemons do it where the tasks want interleaved short pieces (shorter than 256 bytes to
+ * read, 16 KiB to write; over TLS 4 KiB for both), or write what overlaps; else each task by itself. The same for all tasks.
  */
 #define BRAID_COLLECTIVE_AUTO 0
 

@@ -21,8 +21,8 @@ use crate::{
     group::{braid_group, of},
 };
 
-/// How a collective call goes about it: the I/O daemons do it where the tasks want interleaved pieces of less than 4 KiB, or write what
-/// overlaps; else each task by itself. The same for all tasks.
+/// How a collective call goes about it: the I/O daemons do it where the tasks want interleaved short pieces (shorter than 256 bytes to
+/// read, 16 KiB to write; over TLS 4 KiB for both), or write what overlaps; else each task by itself. The same for all tasks.
 pub const BRAID_COLLECTIVE_AUTO: c_int = 0;
 /// The I/O daemons, wherever two tasks or more want bytes.
 pub const BRAID_COLLECTIVE_SERVER: c_int = 1;
