@@ -124,6 +124,21 @@ fn a_huge_call_goes_in_rounds_of_bounded_memory() {
 }
 
 #[test]
+fn a_read_of_several_rounds_ends_where_the_file_did_or_has_every_byte_of_what_grew_meanwhile() {
+    // Three daemons do not share the 16 windows of a round evenly: of one the first round has a window more.
+    let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 1 << 20 }, (1..=3).map(IodId));
+    for reads in [1, 9, 16, 17, 18] {
+        let fake = Fake::new(layout.clone());
+        let file = open(&fake);
+        let bytes = 66usize << 20;
+        block_on(file.write_at(&vec![1; bytes], 0)).unwrap();
+        fake.cluster().grows_after = Some((reads, 24 << 20));
+        let got = read(&file, 0, 96 << 20);
+        assert!(got.len() >= bytes && got.iter().all(|byte| *byte == 1), "grown after {reads} reads: {}", got.len());
+    }
+}
+
+#[test]
 fn a_window_of_very_many_pieces_goes_through_a_bounce_buffer() {
     let layout = Layout::one(Distribution::SimpleStripe { stripe_size: 4096 }, (1..=2).map(IodId));
     let fake = Fake::new(layout);

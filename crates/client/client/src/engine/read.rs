@@ -122,7 +122,8 @@ impl<D: Driver> OpenFile<D> {
             }
             (grant, is_first) = (used, false);
             if round.iter().zip(&got).any(|(planned, got)| *got < planned.payload) {
-                wanted = self.find_end(&grant, view, request, &mut end, deadline).await?;
+                // Where the file grows meanwhile, it ends where it did: what an earlier round did not get from behind that is not there.
+                wanted = wanted.min(self.find_end(&grant, view, request, &mut end, deadline).await?);
                 zero_missing(&round, &got, wanted, buffers);
             }
         }

@@ -111,6 +111,7 @@ impl Cluster {
         let body = match request {
             IodRequest::Read(call) => {
                 let grant = self.grant(connection, call.handle, call.present, Rights::READ)?;
+                self.grow();
                 return Ok(self.read(connection, &grant, &call.request, &mut exchange.recv));
             }
             IodRequest::Write(call) => {
@@ -271,6 +272,15 @@ impl Cluster {
         self.exchanges.push((connection.iod, 0x0200, bytes));
         let reply = ReadReply { bytes: ByteCount(bytes), ends: self.ends(connection, grant) };
         Answer { body: encode_success(&reply), payload_bytes: bytes }
+    }
+
+    /// Another client writes, if its time has come.
+    fn grow(&mut self) {
+        match self.grows_after.take() {
+            Some((0, bytes)) => self.objects.values_mut().for_each(|object| object.resize(object.len().max(bytes), 1)),
+            Some((reads, bytes)) => self.grows_after = Some((reads - 1, bytes)),
+            None => {}
+        }
     }
 
     /// The daemon's bytes of a request, holes as zeros.

@@ -82,6 +82,8 @@ pub struct Cluster {
     pub last_answer: Duration,
     /// Daemons that take connections, and from when on they answer nothing.
     pub silent_from: HashMap<IodId, Duration>,
+    /// So many more reads are answered before another client fills all objects up to this size.
+    pub grows_after: Option<(usize, usize)>,
     /// Daemons fill reads up with zeros instead of ending early.
     pub pad_reads: bool,
     /// (daemon, op, payload bytes) of every exchange.
@@ -169,6 +171,7 @@ impl Fake {
             answers_max: None,
             last_answer: Duration::ZERO,
             silent_from: HashMap::new(),
+            grows_after: None,
             pad_reads: false,
             exchanges: Vec::new(),
             request_bytes: Vec::new(),
