@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) session: Option<SessionId>,
     /// Who asks.
     pub(crate) who: Arc<Identity>,
+    /// [`Replay::request`]; 0 of a call without a sequence.
+    pub(crate) request: u64,
     /// When it came, on the server's monotonic clock.
     pub(crate) came: Duration,
     pub(crate) responder: Responder,
@@ -41,7 +43,7 @@ impl Call {
     pub(crate) fn replay(&self) -> Option<Replay> {
         let Envelope { slot, sequence, .. } = self.envelope;
         let session = self.session.filter(|_| sequence != 0)?;
-        Some(Replay { session, slot, sequence })
+        Some(Replay { session, slot, sequence, request: self.request })
     }
 }
 

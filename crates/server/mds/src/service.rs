@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
+use braid_meta::Identity;
 use braid_net::server::{CallService, Peer, Responder};
 use braid_types::{Failure, Status};
 use braid_wire::{
@@ -35,7 +36,7 @@ impl CallService for MdsCore {
             return responder.send(self.common(common));
         }
         match read(op, body) {
-            Ok((envelope, request)) => self.admit(connection, envelope, request, responder),
+            Ok((envelope, request, asked)) => self.admit(connection, envelope, (request, op, asked), responder),
             Err(failure) => self.refuse(responder, &failure),
         }
     }
@@ -46,7 +47,8 @@ impl CallService for MdsCore {
     }
 }
 
-fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest), Failure> {
+/// A message, and the bytes of what it asks.
+fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> {
     let malformed = |error: WireError| Failure::new(Status::Malformed, format!("message {op:#06x}: {error}"));
     let unknown = || Failure::new(Status::UnknownMessage, format!("the metadata server knows no message {op:#06x}"));
     let mut from = Decoder::new(body);
@@ -54,12 +56,19 @@ fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest), Failure> {
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
         if known { malformed(error) } else { unknown() }
     })?;
-    let request = MdsRequest::decode(op, from.rest()).ok_or_else(unknown)?;
-    Ok((envelope, request.map_err(malformed)?))
+    let asked = from.rest();
+    let request = MdsRequest::decode(op, asked).ok_or_else(unknown)?;
+    Ok((envelope, request.map_err(malformed)?, asked))
 }
 
 impl MdsCore {
-    fn admit(&self, connection: &Arc<Connection>, envelope: Envelope, request: MdsRequest, responder: Responder) {
+    fn admit(
+        &self,
+        connection: &Arc<Connection>,
+        envelope: Envelope,
+        (request, op, asked): (MdsRequest, u16, &[u8]),
+        responder: Responder,
+    ) {
         let now = self.now();
         let needs = ops::needs(&request);
         let checked = connection.check_role(needs.roles).and_then(|()| {
@@ -79,23 +88,31 @@ impl MdsCore {
             Ok(checked) => checked,
             Err(failure) => return self.refuse(responder, &failure),
         };
-        let Some(id) = session.filter(|_| envelope.sequence != 0) else {
+        let digest = if envelope.sequence == 0 { 0 } else { self.digest(&who, op, asked) };
+        let call = |envelope, responder| {
             let connection = connection.clone();
-            return self.run(Call { connection, envelope, session, who, came: now, responder, hold: None }, request);
+            Call { connection, envelope, session, who, request: digest, came: now, responder, hold: None }
+        };
+        let Some(id) = session.filter(|_| envelope.sequence != 0) else {
+            return self.run(call(envelope, responder), request);
         };
         let admission = match self.state().sessions.live_mut(id) {
             Some(live) => live.admit(envelope.slot, envelope.sequence, responder),
             None => Admission::Refused(responder, Failure::new(Status::NoSession, format!("session {id} has ended"))),
         };
         match admission {
-            Admission::Do(responder) => {
-                let connection = connection.clone();
-                self.run(Call { connection, envelope, session, who, came: now, responder, hold: None }, request);
-            }
+            Admission::Do(responder) => self.run(call(envelope, responder), request),
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
             Admission::Joined => {}
             Admission::Refused(responder, failure) => self.refuse(responder, &failure),
         }
+    }
+
+    /// [`braid_meta::Replay::request`]: of what a client sends alike each time. Under the server's key, so that nobody can look for
+    /// two requests with one digest.
+    fn digest(&self, who: &Identity, op: u16, asked: &[u8]) -> u64 {
+        let parts = [&who.uid.to_le_bytes()[..], &who.gid.to_le_bytes(), &op.to_le_bytes(), asked];
+        self.key.mac("request", &parts)[..8].iter().fold(0, |digest, byte| digest << 8 | u64::from(*byte))
     }
 
     /// Does an operation from its beginning.

@@ -66,8 +66,8 @@ pub struct Session<W> {
     pub client: String,
     /// When it was last heard, and whether it ended: looked at without the server's lock.
     pub(crate) pulse: Arc<Pulse>,
-    /// It was made by an earlier run of the server: the store may hold answers of its slots.
-    pub reclaimed: bool,
+    /// The store may hold answers of opens that it does not count any more: of an earlier run, or taken back.
+    pub recounts: bool,
     /// It has not told yet all that it had open then.
     pub reclaiming: bool,
     opens: HashMap<u64, OpenFile, IdState>,
@@ -107,13 +107,13 @@ impl<W> Session<W> {
     /// A session with nothing open.
     pub fn new(id: SessionId, owner: Owner, client: String, now: Duration, reclaimed: bool) -> Self {
         let (pulse, opens, held) = (Arc::new(Pulse::new(id, now)), HashMap::default(), HashMap::default());
-        let reclaiming = reclaimed;
+        let (recounts, reclaiming) = (reclaimed, reclaimed);
         Self {
             id,
             owner,
             client,
             pulse,
-            reclaimed,
+            recounts,
             reclaiming,
             opens,
             held,

@@ -53,7 +53,7 @@ fn create(ns: &Namespace, directory: FileIndex, from: u64, count: u64, threads: 
                         break;
                     }
                     sequence += 1;
-                    let replay = Replay { session: SessionId(1), slot: thread as u32, sequence };
+                    let replay = Replay { session: SessionId(1), slot: thread as u32, sequence, request: n };
                     let call = Call { who: &who, now: Timestamp::now(), replay: Some(replay) };
                     let args = CreateArgs { mode: 0o644.into(), exclusive: true, open: None, place: layout };
                     ns.create(&call, directory, &name(n), args).expect("create");

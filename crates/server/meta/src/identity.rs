@@ -54,6 +54,8 @@ pub struct Replay {
     pub slot: u32,
     /// Rises by one with each operation in the slot, from 1.
     pub sequence: u64,
+    /// A digest of what is asked, and by whom, that a caller cannot choose: only the very same is a retry.
+    pub request: u64,
 }
 
 /// What comes with every operation that changes something.

@@ -209,8 +209,9 @@ impl Namespace {
             return if known.is_some() { Err(reused(replay)) } else { Ok(None) };
         };
         let recorded = Recorded::decode(&bytes)?;
+        let is_it = recorded.op == op as u8 && recorded.request.is_none_or(|request| request == replay.request);
         match recorded.sequence {
-            same if same == replay.sequence && recorded.op == op as u8 => Ok(Some(recorded.outcome)),
+            same if same == replay.sequence && is_it => Ok(Some(recorded.outcome)),
             older if older < replay.sequence && known.is_none() => Ok(None),
             _ => Err(reused(replay)),
         }
@@ -256,7 +257,7 @@ impl Namespace {
 }
 
 fn reused(replay: Replay) -> Failure {
-    let Replay { session, slot, sequence } = replay;
+    let Replay { session, slot, sequence, .. } = replay;
     Failure::new(
         Status::Malformed,
         format!("slot {slot} of session {session} used sequence {sequence} for something else before"),

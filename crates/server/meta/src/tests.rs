@@ -85,7 +85,7 @@ pub(crate) fn call(who: &Identity) -> Call<'_> {
 }
 
 pub(crate) fn replayed(who: &Identity, slot: u32, sequence: u64) -> Call<'_> {
-    Call { who, now: at(100), replay: Some(Replay { session: SessionId(9), slot, sequence }) }
+    Call { who, now: at(100), replay: Some(Replay { session: SessionId(9), slot, sequence, request: 1 }) }
 }
 
 pub(crate) fn create(ns: &Namespace, call: &Call<'_>, directory: FileIndex, name: &[u8]) -> Result<Created, Failure> {

@@ -321,12 +321,12 @@ impl<'a> Tx<'a> {
             }
         }
         if !self.batch.is_empty() || (replay.is_some() && !self.opens.is_empty()) {
-            if let Some(Replay { session, slot, sequence }) = replay {
-                let recorded = Recorded { sequence, op: op as u8, outcome: outcome.clone() };
+            if let Some(Replay { session, slot, sequence, request }) = replay {
+                let recorded = Recorded { sequence, op: op as u8, request: Some(request), outcome: outcome.clone() };
                 self.batch.put_with(key::replay(home, session, slot), |out| recorded.write(out, told));
             }
             self.ns.store.commit(std::mem::take(&mut self.batch), self.ns.fence)?;
-            if let Some(Replay { session, slot, sequence }) = replay {
+            if let Some(Replay { session, slot, sequence, .. }) = replay {
                 self.writer.replays.insert((session, slot), sequence);
             }
         }

@@ -113,19 +113,22 @@ impl MdsCore {
                 state.collector.disturb(inode.file);
             }
             match state.sessions.live_mut(session) {
-                Some(live) => live.open(open).map(|id| (id, live.reclaimed)),
+                Some(live) => live.open(open).map(|id| (id, live.recounts)),
                 None => Err(ended(session)),
             }
         };
-        let (open_id, reclaimed) = match given {
+        let (open_id, recounts) = match given {
             Ok(given) => given,
             Err(failure) => {
                 self.close_again(session, open);
+                if let Some(live) = self.state().sessions.live_mut(session) {
+                    live.recounts = true;
+                }
                 return Err(failure);
             }
         };
-        if reclaimed {
-            // It may be answered from the record of an earlier run, whose count ended with the reclaim.
+        if recounts {
+            // It may be answered from the record of an open whose count ended: with the reclaim, or when it was taken back.
             self.count_held(session, open, open_id)?;
         }
         self.with_capability(session, inode, attributes, rights, open_id)

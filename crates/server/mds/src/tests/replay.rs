@@ -1,6 +1,6 @@
 //! The server dies between commit and answer: the retry is answered, nothing is done twice (I7).
 
-use braid_types::{ByteCount, Status};
+use braid_types::{ByteCount, FileIndex, Status};
 use braid_wire::{
     Call as WireCall, Deny, Rights,
     message::{
@@ -12,6 +12,7 @@ use braid_wire::{
 };
 
 use super::world::{Client, World, at, create, set_size};
+use crate::session::{OpenFile, SESSION_OPENS_MAX};
 
 /// Does a call, kills the server before the answer is seen, and retries it; both answers.
 fn retried<M: WireCall + Clone>(world: &mut World, client: &Client, message: M) -> (M::Reply, M::Reply, Client) {
@@ -157,4 +158,63 @@ fn a_closed_handle_is_closed_once() {
         .unwrap();
     assert_ne!(again.open_id, opened.open_id);
     assert_eq!(world.status().open_files, 1);
+}
+
+/// Leaves a session no room for another open file; a handle to make some with.
+fn fill(world: &World, client: &Client) -> u64 {
+    let mut state = world.core.state();
+    let live = state.sessions.live_mut(client.session).unwrap();
+    let open = OpenFile { file: FileIndex(1 << 40), rights: Rights::READ, deny: Deny::NONE };
+    (0..SESSION_OPENS_MAX).map_while(|_| live.open(open).ok()).last().unwrap()
+}
+
+#[test]
+fn a_record_of_an_open_for_reading_gives_no_right_to_write() {
+    let (mut world, root) = world();
+    root.call(create("d/file")).unwrap();
+    let key = world.key(KeyRights { squash: Some((7, 7)), ..KeyRights::full() });
+    let user = world.client_of(key);
+    let reading = Create { exclusive: false, rights: Some(Rights::READ), ..create("d/file") };
+    let writing = create("d/file");
+    let envelope = user.next();
+    let room = fill(&world, &user);
+    assert_eq!(user.call_as(envelope.clone(), reading).unwrap_err().status, Status::TooManyOpen);
+    world.core.state().sessions.live_mut(user.session).unwrap().close(room);
+    assert_eq!(user.call_as(envelope, writing).unwrap_err().status, Status::Malformed);
+}
+
+#[test]
+fn after_a_restart_a_record_is_of_its_own_request_alone() {
+    let (mut world, root) = world();
+    root.call(create("d/file")).unwrap();
+    let key = world.key(KeyRights { squash: Some((7, 7)), ..KeyRights::full() });
+    let user = world.client_of(key);
+    let create = Create { exclusive: false, rights: Some(Rights::READ), ..create("d/file") };
+    let deny = Deny::DELETE;
+    let open = Open { at: at("d/f"), rights: Rights::READ, truncate: false, lease: LeaseMode::None, deny };
+    let (first, second) = (user.next(), Envelope { slot: 1, ..user.next() });
+    user.call_as(first.clone(), create.clone()).unwrap();
+    user.call_as(second.clone(), open.clone()).unwrap();
+    world.restart();
+    let user = user.reclaim(&mut world).unwrap();
+    root.reclaim(&mut world).unwrap();
+    let more = Create { exclusive: true, rights: Some(Rights::READ_WRITE), ..create.clone() };
+    assert_eq!(user.call_as(first.clone(), more).unwrap_err().status, Status::Malformed);
+    user.call_as(first, create).unwrap();
+    let more = Open { truncate: true, ..open.clone() };
+    assert_ne!(user.call_as(second.clone(), more).map(drop).map_err(|failure| failure.status), Ok(()));
+    user.call_as(second, open).unwrap();
+}
+
+#[test]
+fn a_repeated_open_that_was_taken_back_is_counted() {
+    let (world, client) = world();
+    let open =
+        Open { at: at("d/f"), rights: Rights::READ_WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let envelope = Envelope { slot: 1, ..client.next() };
+    let room = fill(&world, &client);
+    assert_eq!(client.call_as(envelope.clone(), open.clone()).unwrap_err().status, Status::TooManyOpen);
+    world.core.state().sessions.live_mut(client.session).unwrap().close(room);
+    let file = client.call_as(envelope, open).unwrap().attributes.file;
+    assert_eq!(world.core.names.writers(file), [client.session]);
 }

@@ -49,11 +49,15 @@ impl Namespace {
         P: FnOnce(Option<&DirectoryDefault>, FileIndex) -> Result<L, Failure>,
         L: Into<Arc<Layout>>,
     {
+        let open = args.open;
         let outcome = self.change(call, Op::Create, directory, |tx| match existing(tx, call, directory, name)? {
             Some(_) if args.exclusive => Err(Status::Exists.into()),
             Some(inode) => find(tx, call, inode, args.open),
             None => make(tx, call, directory, name, args),
         })?;
+        if let (Outcome::File(inode), Some(open)) = (&outcome, open) {
+            open::may_still(call, inode, open)?;
+        }
         let created = matches!(outcome, Outcome::Created(_));
         let inode = outcome.inode().ok_or(Status::Internal)?;
         Ok(Created { inode, created })

@@ -55,7 +55,9 @@ impl Namespace {
             let inode = tx.inode(file)?;
             open(tx, call.who, &inode, args).map(Outcome::File)
         })?;
-        outcome.inode().ok_or_else(|| Status::Internal.into())
+        let inode = outcome.inode().ok_or(Status::Internal)?;
+        may_still(call, &inode, args)?;
+        Ok(inode)
     }
 
     /// Takes up what a session had open before this server started: from now on it counts for at least `open`. No
@@ -264,6 +266,11 @@ pub(super) fn open(tx: &mut Tx<'_>, who: &Identity, inode: &Arc<Inode>, args: Op
 fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
     let want = |asked: bool, want: Want| if asked { want } else { Want::NOTHING };
     permit(who, inode, want(access.read, Want::READ).and(want(access.write, Want::WRITE)))
+}
+
+/// Checks that what is answered allows the open that is asked: a record of version 1 may be of another.
+pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
+    may(call.who, inode, args.access)
 }
 
 fn mark(tx: &mut Tx<'_>, inode: &Inode) {

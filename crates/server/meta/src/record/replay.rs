@@ -8,7 +8,8 @@ use braid_types::FileIndex;
 use super::{Inode, RecordError};
 use crate::codec::{Decoder, Encoder};
 
-const VERSION: u8 = 1;
+/// 1 had no digest of the request.
+const VERSION: u8 = 2;
 
 /// The result of an operation that changed something.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,6 +29,8 @@ pub struct Recorded {
     pub sequence: u64,
     /// Which operation: a retry must be the same one.
     pub op: u8,
+    /// [`crate::Replay::request`] of it; `None` in a record of version 1.
+    pub request: Option<u64>,
     /// What it came to.
     pub outcome: Outcome,
 }
@@ -35,7 +38,10 @@ pub struct Recorded {
 impl Recorded {
     /// `encoded`: where the record of the outcome's inode was written before.
     pub(crate) fn write(&self, out: &mut Encoder, encoded: Option<Range<usize>>) {
-        out.u8(VERSION).u64(self.sequence).u8(self.op);
+        match self.request {
+            Some(request) => out.u8(VERSION).u64(self.sequence).u8(self.op).u64(request),
+            None => out.u8(1).u64(self.sequence).u8(self.op),
+        };
         let inode = match &self.outcome {
             Outcome::Done => None,
             Outcome::File(inode) => Some((1, inode)),
@@ -53,8 +59,10 @@ impl Recorded {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, RecordError> {
-        let mut from = Decoder::new("replay", VERSION, bytes)?;
+        let old = bytes.first() == Some(&1);
+        let mut from = Decoder::new("replay", if old { 1 } else { VERSION }, bytes)?;
         let (sequence, op) = (from.u64()?, from.u8()?);
+        let request = if old { None } else { Some(from.u64()?) };
         let tag = from.u8()?;
         let outcome = match tag {
             0 => Outcome::Done,
@@ -66,7 +74,7 @@ impl Recorded {
             _ => return Err(from.broken()),
         };
         from.finish()?;
-        Ok(Self { sequence, op, outcome })
+        Ok(Self { sequence, op, request, outcome })
     }
 }
 

@@ -1,6 +1,8 @@
 //! A retry is answered, never done twice (I7).
 
 use super::*;
+use crate::record::Recorded;
+use crate::store::Batch;
 use crate::{Access, Changes, Fetch, IntentKind, NodeArgs, OpenArgs, Parts, RenameMode, XattrMode};
 
 /// One operation; the name in the test's messages, and what it does.
@@ -138,6 +140,55 @@ fn a_sequence_that_was_used_for_something_else_is_refused() {
     assert_eq!(status(ns.unlink(&replayed(&root, 1, 5), ROOT, b"a")), Status::Malformed);
     assert_eq!(status(create(&ns, &replayed(&root, 1, 4), ROOT, b"b")), Status::Malformed);
     create(&ns, &replayed(&root, 2, 4), ROOT, b"b").unwrap();
+}
+
+/// `call` as it comes with another request.
+fn asking(call: &Call<'_>, request: u64) -> Call<'static> {
+    let replay = call.replay.map(|replay| Replay { request, ..replay });
+    Call { who: Box::leak(Box::new(call.who.clone())), now: call.now, replay }
+}
+
+#[test]
+fn another_request_of_the_same_kind_is_not_answered_from_the_record() {
+    let (mut store, mut ns) = setup();
+    let root = Identity::root();
+    for (n, (name, body)) in every_operation().into_iter().enumerate() {
+        let call = replayed(&root, 3, n as u64 + 1);
+        body(&ns, &call).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+        assert_eq!(status(body(&ns, &asking(&call, 2))), Status::Malformed, "{name}");
+        store = Arc::new(store.kill());
+        ns = open(store.clone());
+        assert_eq!(status(body(&ns, &asking(&call, 2))), Status::Malformed, "{name}, restarted");
+    }
+}
+
+/// The record of the only operation in a slot, as version 1 had it.
+fn made_old(store: &MemoryStore, ns: &Namespace, slot: u32) {
+    let key = crate::key::replay(ROOT.shard(), SessionId(9), slot);
+    let recorded = Recorded::decode(&store.get(&key).unwrap().unwrap()).unwrap();
+    let mut batch = Batch::new();
+    batch.put_with(key, |out| Recorded { request: None, ..recorded }.write(out, None));
+    store.commit(batch, ns.fence).unwrap();
+}
+
+#[test]
+fn a_record_of_version_1_answers_a_retry_and_gives_no_right_that_the_file_does_not() {
+    let (store, ns) = setup();
+    let (file, session) = (found(&ns, b"f"), SessionId(9));
+    let user = user(7);
+    let args = |access| {
+        let open = Some(OpenArgs::plain(session, access));
+        CreateArgs { mode: 0o644.into(), exclusive: false, open, place }
+    };
+    let create = |call: &Call<'_>, access| ns.create(call, ROOT, b"f", args(access));
+    let first = create(&replayed(&user, 1, 1), Access::READ).unwrap();
+    made_old(&store, &ns, 1);
+    assert_eq!(create(&asking(&replayed(&user, 1, 1), 2), Access::READ), Ok(first));
+    assert_eq!(status(create(&replayed(&user, 1, 1), Access::BOTH)), Status::PermissionDenied);
+    let open = |access| ns.open_file(&replayed(&user, 2, 1), file, OpenArgs::plain(session, access));
+    open(Access::READ).unwrap();
+    made_old(&store, &ns, 2);
+    assert_eq!(status(open(Access::WRITE)), Status::PermissionDenied);
 }
 
 #[test]
