@@ -4,7 +4,10 @@ use braid_net::server::Authorizer;
 use braid_types::{Failure, FileIndex, KeyId, SessionId, Status};
 use braid_wire::{Credential, Role, Secret, Ticket, message::mds::KeyRights};
 
-use crate::core::{MdsCore, State};
+use crate::{
+    connection::Connection,
+    core::{MdsCore, State},
+};
 
 impl Authorizer for MdsCore {
     fn secret(&self, role: Role, credential: &Credential) -> Result<Secret, Failure> {
@@ -23,10 +26,8 @@ impl Authorizer for MdsCore {
 impl MdsCore {
     /// Rights of a proved credential, and the directory that its paths start at.
     pub(crate) fn rights_of(&self, credential: &Credential) -> Result<(KeyRights, FileIndex), Failure> {
-        let key = match credential {
-            Credential::Client(key) => *key,
-            Credential::Ticket(ticket) => ticket.key,
-            _ => return Ok((KeyRights { admin: true, ..KeyRights::full() }, FileIndex::ROOT)),
+        let Some(key) = client_key(credential) else {
+            return Ok((KeyRights { admin: true, ..KeyRights::full() }, FileIndex::ROOT));
         };
         let rights = self.state().rights(key)?;
         if rights.subtree.is_empty() {
@@ -42,7 +43,25 @@ impl MdsCore {
     }
 }
 
+/// The client key that a credential is, or that vouches for it.
+fn client_key(credential: &Credential) -> Option<KeyId> {
+    match credential {
+        Credential::Client(key) => Some(*key),
+        Credential::Ticket(ticket) => Some(ticket.key),
+        _ => None,
+    }
+}
+
 impl State {
+    /// From here on a revocation of its key finds a connection; one that came before is found here.
+    pub(crate) fn register(&mut self, connection: &Connection) -> Result<(), Failure> {
+        if let Some(key) = client_key(&connection.peer.credential) {
+            self.rights(key)?;
+        }
+        self.connections.insert(connection.peer.connection, connection.standing());
+        Ok(())
+    }
+
     fn rights(&self, key: KeyId) -> Result<KeyRights, Failure> {
         match self.keys.get(&key) {
             Some(known) if !known.revoked => Ok(wire_rights(&known.rights)),

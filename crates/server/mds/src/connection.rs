@@ -31,9 +31,26 @@ pub struct Connection {
     pub(crate) root: FileIndex,
     own: Arc<Identity>,
     vouches: bool,
-    revoked: AtomicBool,
+    /// Shared with [`Standing`].
+    revoked: Arc<AtomicBool>,
     session: OnceLock<Arc<Pulse>>,
     state: Mutex<Bound>,
+}
+
+/// What the server keeps of every connection, so that the revocation of a key finds it, also one that has no session.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    key: KeyId,
+    revoked: Arc<AtomicBool>,
+}
+
+impl Standing {
+    /// The key is revoked; nothing changes where it is another's.
+    pub(crate) fn revoke(&self, key: KeyId) {
+        if self.key == key {
+            self.revoked.store(true, Ordering::Release);
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +104,7 @@ impl Connection {
         // The holder of a ticket is who the ticket says, whatever its messages say.
         let vouches = user.is_none() && matches!(peer.role, Role::Client | Role::Admin);
         let own = Arc::new(squashed(user.unwrap_or_else(Identity::root), &rights));
-        let (revoked, session, state) = (AtomicBool::new(false), OnceLock::new(), Mutex::default());
+        let (revoked, session, state) = (Arc::default(), OnceLock::new(), Mutex::default());
         Self { peer, owner, rights, root, own, vouches, revoked, session, state }
     }
 
@@ -130,10 +147,11 @@ impl Connection {
     /// Binds the connection to a session; once.
     pub(crate) fn bind(&self, pulse: Arc<Pulse>) -> Result<(), Failure> {
         let again = self.session.get().is_some_and(|bound| bound.session == pulse.session);
-        if self.session.set(pulse).is_ok() || again {
-            return Ok(());
-        }
-        Err(Failure::new(Status::Invalid, "the connection already belongs to a session"))
+        if self.session.set(pulse).is_ok() || again { Ok(()) } else { Err(already_bound()) }
+    }
+
+    pub(crate) fn check_unbound(&self) -> Result<(), Failure> {
+        if self.session.get().is_none() { Ok(()) } else { Err(already_bound()) }
     }
 
     /// The session, which is alive; it was heard.
@@ -152,17 +170,23 @@ impl Connection {
     }
 
     pub(crate) fn check_role(&self, wanted: &[Role]) -> Result<(), Failure> {
-        if self.revoked.load(Ordering::Acquire) {
-            return Err(Failure::new(Status::AuthenticationFailed, "the key was revoked"));
-        }
+        self.check_key()?;
         if wanted.contains(&self.peer.role) {
             return Ok(());
         }
         Err(Failure::new(Status::WrongRole, format!("the connection has the role {:?}", self.peer.role)))
     }
 
-    pub(crate) fn revoke(&self) {
-        self.revoked.store(true, Ordering::Release);
+    /// The key was not revoked since the connection came. Under the server's lock it holds until the lock is let go.
+    pub(crate) fn check_key(&self) -> Result<(), Failure> {
+        if self.revoked.load(Ordering::Acquire) {
+            return Err(Failure::new(Status::AuthenticationFailed, "the key was revoked"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        Standing { key: self.owner.key, revoked: self.revoked.clone() }
     }
 
     pub(crate) fn iod(&self) -> Option<IodId> {
@@ -176,6 +200,10 @@ impl Connection {
     fn state(&self) -> MutexGuard<'_, Bound> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn already_bound() -> Failure {
+    Failure::new(Status::Invalid, "the connection already belongs to a session")
 }
 
 /// A squashing key makes everybody, root too, one user, whose permissions are asked here.

@@ -26,7 +26,7 @@ use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
-    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Connection, deletion::Deleter,
+    call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
     ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
     intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
 };
@@ -59,7 +59,8 @@ pub(crate) struct State {
     pub(crate) cluster: Cluster,
     pub(crate) fences: Fences,
     pub(crate) keys: HashMap<KeyId, ClientKey>,
-    pub(crate) connections: HashMap<u64, Arc<Connection>>,
+    /// Every connection.
+    pub(crate) connections: HashMap<u64, Standing>,
     pub(crate) gates: Gates,
     pub(crate) intents: Intents,
     pub(crate) locks: Locks<Call>,

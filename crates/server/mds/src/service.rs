@@ -26,8 +26,10 @@ impl CallService for MdsCore {
 
     fn connected(&self, peer: &Peer) -> Result<Connection, Failure> {
         let (rights, root) = self.rights_of(&peer.credential)?;
+        let connection = Connection::new(peer.clone(), rights, root);
+        self.state().register(&connection)?;
         self.counters.connections.fetch_add(1, Ordering::Relaxed);
-        Ok(Connection::new(peer.clone(), rights, root))
+        Ok(connection)
     }
 
     fn handle(&self, connection: &Arc<Connection>, op: u16, body: &[u8], responder: Responder) {

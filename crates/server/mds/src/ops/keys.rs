@@ -82,8 +82,7 @@ impl MdsCore {
             if let Some(known) = state.keys.get_mut(&key) {
                 known.revoked = true;
             }
-            let theirs = state.connections.values().filter(|connection| connection.owner.key == key);
-            theirs.for_each(|connection| connection.revoke());
+            state.connections.values().for_each(|connection| connection.revoke(key));
             state.sessions.select(|session| session.owner.key == key)
         };
         if let Some(me) = self.arc() {

@@ -32,29 +32,33 @@ impl MdsCore {
     }
 
     fn begin_session(&self, call: &Call, client: &str) -> Result<SessionId, Failure> {
+        call.connection.check_unbound()?;
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
         self.state().sessions.check_room()?;
         let owner = call.connection.owner;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
         // An id that was told must not be given to another client after a loss of power.
         self.names.sync()?;
-        let session = Session::new(id, owner, client, call.came, false);
-        self.live(call, session)
+        let begun = self.live(call, Session::new(id, owner, client, call.came, false));
+        if begun.is_err() {
+            self.names.end_session(id, self.env.clock.wall())?;
+        }
+        begun
     }
 
     /// Another connection of a session, or a session of before the restart.
     fn take_part(&self, call: &Call, id: SessionId, client: &str) -> Result<SessionId, Failure> {
         let gone = || Failure::new(Status::NoSession, format!("session {id} has ended; open a new one"));
         let owner = call.connection.owner;
-        let mut state = self.state();
+        let state = self.state();
         if let Some(session) = state.sessions.live(id) {
             let pulse = session.pulse.clone();
             if session.owner != owner {
                 return Err(gone());
             }
+            call.connection.check_key()?;
             pulse.hear(call.came);
             call.connection.bind(pulse)?;
-            state.connections.insert(call.connection.peer.connection, call.connection.clone());
             return Ok(id);
         }
         // The same answer for a session that is not there and for somebody else's.
@@ -69,9 +73,10 @@ impl MdsCore {
     fn live(&self, call: &Call, session: Session<braid_net::server::Responder>) -> Result<SessionId, Failure> {
         let session = session.since(self.epoch);
         let id = session.id;
-        call.connection.bind(session.pulse.clone())?;
         let mut state = self.state();
-        state.connections.insert(call.connection.peer.connection, call.connection.clone());
+        // A revocation ends the sessions that it finds: one that is made later is looked at here.
+        call.connection.check_key()?;
+        call.connection.bind(session.pulse.clone())?;
         state.sessions.insert(session);
         Ok(id)
     }

@@ -180,3 +180,29 @@ fn a_revoked_key_ends_and_fences_its_sessions_and_opens_no_more() {
     let refused = world.try_connect(braid_wire::Role::Client, braid_wire::Credential::Client(key));
     assert_eq!(refused.err().unwrap().status, Status::AuthenticationFailed);
 }
+
+#[test]
+fn a_revoked_key_does_nothing_more_on_connections_without_a_session() {
+    use braid_wire::message::mds::{KeyList, KeyRights, Stat};
+    use braid_wire::{Credential, Role};
+    let mut world = World::new(1);
+    let key = world.key(KeyRights { admin: true, ..KeyRights::full() });
+    let admin = world.connect(Role::Admin, Credential::Client(key));
+    let user = world.connect(Role::Client, Credential::Client(key));
+    admin.call(KeyList {}).unwrap();
+    world.admin().call(KeyRevoke { key }).unwrap();
+    let refused = |failure: braid_types::Failure| assert_eq!(failure.status, Status::AuthenticationFailed);
+    refused(admin.call(KeyList {}).unwrap_err());
+    refused(user.call(Stat { at: at("/"), follow: true }).unwrap_err());
+    refused(user.call(OpenSession { session: None, client: "late".into() }).unwrap_err());
+    world.admin().call(KeyList {}).unwrap();
+}
+
+#[test]
+fn a_connection_begins_one_session() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let again = client.call_as(Envelope::PLAIN, OpenSession { session: None, client: "again".into() });
+    assert_eq!(again.unwrap_err().status, Status::Invalid);
+    assert_eq!(world.core.names.sessions().unwrap().len(), 1);
+}
