@@ -1,7 +1,7 @@
 //! A connection: who is at its other end, and what it may ask.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,6 +20,9 @@ use crate::session::Owner;
 pub const IDENTITIES_MAX: usize = 4096;
 /// Supplementary groups of one identity. Linux `NGROUPS_MAX`.
 pub const GROUPS_MAX: usize = 65_536;
+
+/// Files of several names that one connection is known to have reached (I9); beyond it they are forgotten.
+const REACHED_MAX: usize = 4096;
 
 /// A connection.
 #[derive(Debug)]
@@ -57,6 +60,8 @@ impl Standing {
 struct Bound {
     identities: HashMap<u32, Arc<Identity>>,
     iod: Option<IodId>,
+    /// Files of several names that were reached by a path: an inode knows one of its directories.
+    reached: HashSet<FileIndex>,
 }
 
 /// The part of a session that every call looks at without the server's lock.
@@ -187,6 +192,18 @@ impl Connection {
 
     pub(crate) fn standing(&self) -> Standing {
         Standing { key: self.owner.key, revoked: self.revoked.clone() }
+    }
+
+    pub(crate) fn note_reached(&self, file: FileIndex) {
+        let reached = &mut self.state().reached;
+        if reached.len() >= REACHED_MAX {
+            reached.clear();
+        }
+        reached.insert(file);
+    }
+
+    pub(crate) fn has_reached(&self, file: FileIndex) -> bool {
+        self.state().reached.contains(&file)
     }
 
     pub(crate) fn iod(&self) -> Option<IodId> {

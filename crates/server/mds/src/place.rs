@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_meta::{Inode, NameSlot};
+use braid_meta::{Inode, NameSlot, OpenFile, Want, permit};
 use braid_types::{Failure, FileIndex, Status, limits::PATH_BYTES_MAX};
 use braid_wire::message::types::At;
 
@@ -16,14 +16,19 @@ impl MdsCore {
     /// The file at a place.
     pub(crate) fn file_at(&self, call: &Call, at: &At, follow: bool) -> Result<Arc<Inode>, Failure> {
         let (from, path) = start(call, at)?;
+        self.check_start(call, from)?;
         let inode = self.names.resolve(&call.who, from, path, follow)?;
         self.check_below(call, &inode)?;
+        if !path.is_empty() {
+            note_reached(call, &inode);
+        }
         Ok(inode)
     }
 
     /// The directory and name of a place, whether the name is there or not.
     pub(crate) fn slot_at(&self, call: &Call, at: &At, follow: bool) -> Result<NameSlot, Failure> {
         let (from, path) = start(call, at)?;
+        self.check_start(call, from)?;
         let slot = self.names.resolve_slot(&call.who, from, path, follow)?;
         if call.connection.root != FileIndex::ROOT {
             self.check_below(call, &*self.names.getattr(slot.directory)?)?;
@@ -35,7 +40,56 @@ impl MdsCore {
     pub(crate) fn file_named(&self, call: &Call, file: FileIndex) -> Result<Arc<Inode>, Failure> {
         let inode = self.names.getattr(if file == FileIndex::ROOT { call.connection.root } else { file })?;
         self.check_below(call, &inode)?;
+        self.check_reach(call, &inode)?;
         Ok(inode)
+    }
+
+    fn check_start(&self, call: &Call, from: FileIndex) -> Result<(), Failure> {
+        if from == call.connection.root || !is_searching(call) {
+            return Ok(());
+        }
+        self.check_reach(call, &*self.names.getattr(from)?)
+    }
+
+    /// An index is no secret: who names a file by it must be able to search every directory above it, as if it had come by the
+    /// path, or have it open. The kernel of a mount that vouches for its users has looked for them.
+    fn check_reach(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
+        if !is_searching(call) || self.is_searchable(call, inode) || self.is_known(call, inode) {
+            return Ok(());
+        }
+        Err(Failure::new(Status::PermissionDenied, "a directory above the file may not be searched"))
+    }
+
+    fn is_searchable(&self, call: &Call, inode: &Inode) -> bool {
+        let (root, mut at) = (call.connection.root, inode.parent);
+        if inode.file == root {
+            return true;
+        }
+        // Without a name it is below nothing.
+        for _ in 0..if inode.nlink > 0 { DEPTH_MAX } else { 0 } {
+            let Ok(directory) = self.names.getattr(at) else { return false };
+            if permit(&call.who, &directory, Want::EXECUTE).is_err() {
+                return false;
+            }
+            if at == root || at == FileIndex::ROOT {
+                return true;
+            }
+            at = directory.parent;
+        }
+        false
+    }
+
+    /// Whether the session has the file open, or came to it by another of its names. Until every session of before a restart has
+    /// told what it has open, a file without a name may be.
+    fn is_known(&self, call: &Call, inode: &Inode) -> bool {
+        call.connection.has_reached(inode.file)
+            || inode.nlink == 0 && self.is_in_doubt()
+            || self.has_open(call, inode, |open| !open.is_none())
+    }
+
+    /// Whether the session of a call has a file open, and so.
+    pub(crate) fn has_open(&self, call: &Call, inode: &Inode, so: impl Fn(&OpenFile) -> bool) -> bool {
+        self.names.opens_of(inode.file).iter().any(|open| open.session == call.asker() && so(open))
     }
 
     /// A key with a subtree reaches what lies below it, whichever way a path or an index leads out.
@@ -56,6 +110,18 @@ impl MdsCore {
         }
         Err(Failure::new(Status::PermissionDenied, "outside of the subtree of this client's key"))
     }
+}
+
+/// A file was come to by one of its names, in a directory that may be searched.
+pub(crate) fn note_reached(call: &Call, inode: &Inode) {
+    if inode.linked && is_searching(call) {
+        call.connection.note_reached(inode.file);
+    }
+}
+
+/// Whether the caller is held to the permissions of directories: the holder of a ticket.
+fn is_searching(call: &Call) -> bool {
+    !call.connection.vouches() && !call.who.is_unheld()
 }
 
 fn start<'a>(call: &Call, at: &'a At) -> Result<(FileIndex, &'a [u8]), Failure> {

@@ -16,6 +16,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
+    place::note_reached,
     size::HowAsked,
 };
 
@@ -32,7 +33,9 @@ impl MdsCore {
         let most = FRAME_BODY_BYTES_MAX / ((ENTRY_BYTES + ATTRIBUTES_BYTES) / STORE_ENTRY_BYTES + 2);
         let bytes_max = (r.bytes_max as usize).min(most);
         let page = self.file_named(&call, r.dir).and_then(|directory| {
-            self.names.readdir(&call.who, directory.file, r.cookie, bytes_max, r.with_attributes)
+            let page = self.names.readdir(&call.who, directory.file, r.cookie, bytes_max, r.with_attributes)?;
+            page.entries.iter().filter_map(|listed| listed.inode.as_ref()).for_each(|inode| note_reached(&call, inode));
+            Ok(page)
         });
         let page = match page {
             Ok(page) => page,

@@ -9,6 +9,7 @@ mod leases;
 mod locks;
 mod modes;
 mod quota;
+mod reach;
 mod reclaim;
 mod replay;
 mod sessions;

@@ -47,7 +47,8 @@ impl Namespace {
         let inode = self.directory(directory)?;
         permit(who, &inode, Want::READ)?;
         let mut page = self.page(directory, cookie, bytes_max)?;
-        if with_attributes {
+        // POSIX stat(): what an entry leads to is told to who may search the directory.
+        if with_attributes && permit(who, &inode, Want::EXECUTE).is_ok() {
             for listed in &mut page.entries {
                 listed.inode = self.find_inode(listed.entry.file)?;
             }

@@ -46,6 +46,19 @@ fn every_directory_on_a_path_must_be_searchable() {
 }
 
 #[test]
+fn a_directory_that_may_be_listed_and_not_searched_tells_names_alone() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let directory = ns.mkdir(&call(&root), ROOT, b"d", 0o755).unwrap().file;
+    create(&ns, &call(&root), directory, b"f").unwrap();
+    for (mode, told) in [(0o704, false), (0o705, true)] {
+        ns.setattr(&call(&root), directory, &Changes { mode: Some(mode), ..Changes::default() }).unwrap();
+        let page = ns.readdir(&user(7), directory, 0, 4096, true).unwrap();
+        assert_eq!((page.entries.len(), page.entries[0].inode.is_some()), (1, told), "{mode:o}");
+    }
+}
+
+#[test]
 fn names_change_only_with_write_and_search_permission() {
     let (_, ns) = memory();
     let (root, user) = (Identity::root(), user(5));
