@@ -1,7 +1,11 @@
 //! Leases: ask, give back, and hear what is wanted back. ADR 0009.
 
 use braid_layout::Layout;
-use braid_meta::lease::LeaseOf;
+use braid_meta::{
+    Inode, Want,
+    lease::{LeaseMode as StoredMode, LeaseOf},
+    permit,
+};
 use braid_types::{Failure, FileIndex, SessionId, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::mds::{
     AwaitRecalls, LayoutGrant, LeaseData, LeaseLayout, LeaseNames, MdsRequest, NamesGrant, ReturnLeases,
@@ -20,7 +24,8 @@ impl MdsCore {
             Ok(known) => known,
             Err(flow) => return flow,
         };
-        let granted = self.file_named(&call, r.dir).and_then(|inode| match inode.is_directory() {
+        let named = self.file_named(&call, r.dir).and_then(|inode| may_keep_names(&call, &inode).map(|()| inode));
+        let granted = named.and_then(|inode| match inode.is_directory() {
             true if inode.nlink > 0 => {
                 let Some(number) = self.grant_shared(LeaseOf::Names(r.dir), session) else { return Ok(None) };
                 // Read after the grant: whoever changes them from now on recalls it.
@@ -49,7 +54,29 @@ impl MdsCore {
     fn layout_of(&self, call: &Call, file: FileIndex) -> Result<Layout, Failure> {
         let inode = self.file_named(call, file)?;
         let layout = inode.layout.as_deref().cloned();
-        layout.ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))
+        let layout = layout.ok_or_else(|| Failure::new(Status::Invalid, "only a regular file has a layout"))?;
+        self.may_use(call, &inode).map(|()| layout)
+    }
+
+    /// Who holds a file's bytes keeps others waiting: they are leased to who could open the file so.
+    pub(super) fn may_keep_bytes(&self, call: &Call, inode: &Inode, mode: StoredMode) -> Result<(), Failure> {
+        match mode {
+            StoredMode::Write if call.connection.rights.read_only => Err(Status::ReadOnly.into()),
+            StoredMode::Write => match permit(&call.who, inode, Want::WRITE) {
+                Err(_) if self.has_open(call, inode, |open| open.writers > 0) => Ok(()),
+                permitted => permitted,
+            },
+            _ => self.may_use(call, inode),
+        }
+    }
+
+    /// Whether the caller may read or write a file or owns it, or its session has it open.
+    pub(super) fn may_use(&self, call: &Call, inode: &Inode) -> Result<(), Failure> {
+        let permitted = permit(&call.who, inode, Want::READ).or_else(|_| permit(&call.who, inode, Want::WRITE));
+        if permitted.is_err() && (call.who.owns(inode) || self.has_open(call, inode, |open| !open.is_none())) {
+            return Ok(());
+        }
+        permitted
     }
 
     pub(super) fn lease_data(&self, call: Call, r: &LeaseData) -> Flow {
@@ -61,7 +88,8 @@ impl MdsCore {
             if inode.layout.is_none() {
                 return Err(Failure::new(Status::Invalid, "only a file's bytes are leased"));
             }
-            convert::lease_mode(r.mode)
+            let mode = convert::lease_mode(r.mode)?;
+            self.may_keep_bytes(&call, &inode, mode).map(|()| mode)
         });
         let asked = match wish {
             Ok(mode) => self.ask_data(call, r.file, (mode, r.alone)),
@@ -126,4 +154,9 @@ impl MdsCore {
         });
         Err(Flow::Later)
     }
+}
+
+/// Who holds a directory's names keeps its changes waiting: they are leased to who may look names up in it, or list it.
+fn may_keep_names(call: &Call, directory: &Inode) -> Result<(), Failure> {
+    permit(&call.who, directory, Want::EXECUTE).or_else(|_| permit(&call.who, directory, Want::READ))
 }

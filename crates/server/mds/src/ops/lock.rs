@@ -6,7 +6,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use braid_meta::Want;
 use braid_types::{
     Failure, Status,
     limits::{LOCK_WAIT_MS_MAX, RECLAIM_LOCKS_MAX},
@@ -92,13 +91,14 @@ impl MdsCore {
             if r.locks.len() > RECLAIM_LOCKS_MAX {
                 return Err(Failure::new(Status::LimitExceeded, format!("at most {RECLAIM_LOCKS_MAX} locks")));
             }
+            let asked: Vec<_> = r.locks.iter().map(|lock| self.may_lock(&call, lock)).collect();
             let mut state = self.state();
             if !state.sessions.live(session).ok_or_else(|| ended(session))?.reclaiming {
                 return Ok(Vec::new());
             }
             let mut refused = Vec::new();
-            for (at, lock) in r.locks.iter().enumerate() {
-                if !state.locks.take_up(&wanted(&call, lock)?) {
+            for (at, (asked, lock)) in asked.into_iter().zip(&r.locks).enumerate() {
+                if !asked.is_ok_and(|wanted| state.locks.take_up(&wanted)) {
                     tracing::warn!(%session, file = %lock.file, "a lock is not taken up: somebody else has it");
                     refused.push(at as u32);
                 }
@@ -112,13 +112,7 @@ impl MdsCore {
     fn may_lock(&self, call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
         let wanted = wanted(call, lock)?;
         let inode = self.file_named(call, lock.file)?;
-        let (read, write) = (Want::READ, Want::WRITE);
-        let may = |want| braid_meta::permit(&call.who, &inode, want);
-        if may(read).is_ok() || may(write).is_ok() {
-            return Ok(wanted);
-        }
-        let held = self.state().sessions.live(wanted.owner.session).map(|live| live.held(lock.file));
-        if held.is_some_and(|held| !held.is_none()) { Ok(wanted) } else { may(read).map(|()| wanted) }
+        self.may_use(call, &inode).map(|()| wanted)
     }
 
     /// Once every client of before the restart has told its locks, others are given.

@@ -91,6 +91,10 @@ impl MdsCore {
             return opened;
         }
         let file = opened.attributes.file;
+        let known = self.names.getattr(file);
+        if !known.is_ok_and(|inode| self.may_keep_bytes(call, &inode, wish).is_ok()) {
+            return opened;
+        }
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
         let set_ids = self.names.getattr(file).map_or(true, |inode| inode.has_set_ids());

@@ -682,3 +682,84 @@ fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_say
     let opened = giver.client.call(open).unwrap();
     assert_eq!((opened.lease.mode, opened.lease.set_ids), (LeaseMode::Shared, true));
 }
+
+/// A user without a key of its own, and what root made: the directory `d` with mode 0700, and a file beside it.
+fn user_and_files(world: &mut World, mode: u32) -> (Client, FileIndex, Opened) {
+    let root = world.client();
+    let directory = root.call(MakeDirectory { at: at("d"), mode: 0o700, umask: 0 }).unwrap().attributes.file;
+    let opened = root.call(Create { mode, ..create("f") }).unwrap().opened.unwrap();
+    root.close(&opened);
+    let key = world.key(KeyRights { squash: Some((7, 7)), ..KeyRights::full() });
+    (world.client_of(key), directory, opened)
+}
+
+#[test]
+fn who_may_not_open_a_file_holds_no_lease_of_it() {
+    use LeaseMode::{Read, Shared, Write};
+    // The file's mode, and the data leases that it lets its other users have.
+    for (mode, allowed) in [(0o600, &[][..]), (0o604, &[Read, Shared]), (0o606, &[Read, Shared, Write])] {
+        let mut world = World::new(1);
+        let (user, _, made) = user_and_files(&mut world, mode);
+        let file = made.attributes.file;
+        for lease in [Read, Shared, Write] {
+            let asked = user.call_as(Envelope::PLAIN, LeaseData { file, mode: lease, alone: lease == Write });
+            assert_eq!(asked.is_ok(), allowed.contains(&lease), "{lease:?} of mode {mode:o}: {asked:?}");
+        }
+        let layout = user.call_as(Envelope::PLAIN, LeaseLayout { file });
+        assert_eq!(layout.is_ok(), !allowed.is_empty(), "the layout of mode {mode:o}");
+    }
+}
+
+#[test]
+fn an_open_for_reading_brings_no_lease_to_write_to_who_may_not() {
+    let mut world = World::new(1);
+    let (user, _, _) = user_and_files(&mut world, 0o644);
+    Holder { client: user.join(&mut world).unwrap(), seen: 0 }.names(FileIndex::ROOT);
+    let wish = |lease| Open { at: at("f"), rights: Rights::READ, truncate: false, lease, deny: Deny::NONE };
+    assert_eq!(user.call(wish(LeaseMode::Write)).unwrap().lease.mode, LeaseMode::None);
+    assert_eq!(user.call(wish(LeaseMode::Read)).unwrap().lease.mode, LeaseMode::Read);
+}
+
+#[test]
+fn who_has_a_file_open_holds_its_leases_whatever_its_mode_is_by_now() {
+    let mut world = World::new(1);
+    let (user, _, made) = user_and_files(&mut world, 0o666);
+    let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let opened = user.call(open).unwrap();
+    let root = world.client();
+    let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+    root.call(SetAttributes { at: at("f"), follow: true, changes }).unwrap();
+    let lease = || LeaseData { file: made.attributes.file, mode: LeaseMode::Write, alone: true };
+    user.call_as(Envelope::PLAIN, lease()).unwrap();
+    user.close(&opened);
+    assert_eq!(user.call_as(Envelope::PLAIN, lease()).unwrap_err().status, Status::PermissionDenied);
+}
+
+#[test]
+fn a_key_that_may_only_read_holds_no_lease_to_write() {
+    let mut world = World::new(1);
+    let (_, _, made) = user_and_files(&mut world, 0o644);
+    let key = world.key(KeyRights { read_only: true, ..KeyRights::full() });
+    let reader = world.client_of(key);
+    let lease = |mode| LeaseData { file: made.attributes.file, mode, alone: false };
+    let refused = reader.call_as(Envelope::PLAIN, lease(LeaseMode::Write)).unwrap_err();
+    assert_eq!(refused.status, Status::ReadOnly);
+    reader.call_as(Envelope::PLAIN, lease(LeaseMode::Read)).unwrap();
+}
+
+#[test]
+fn a_directorys_names_are_leased_to_who_may_search_or_list_it() {
+    let mut world = World::new(1);
+    let (user, dir, _) = user_and_files(&mut world, 0o644);
+    let root = world.client();
+    for (mode, may) in [(0o700, false), (0o701, true), (0o704, true), (0o702, false)] {
+        let changes = AttributeChanges { mode: Some(mode), ..AttributeChanges::none() };
+        root.call(SetAttributes { at: at("d"), follow: true, changes }).unwrap();
+        let asked = user.call_as(Envelope::PLAIN, LeaseNames { dir });
+        assert_eq!(asked.is_ok(), may, "{mode:o}");
+        if let Ok(Some(NamesGrant { number, .. })) = asked {
+            let leases = vec![ReturnedLease { kind: LeaseKind::Names, file: dir, number, keep: LeaseMode::None }];
+            user.call_as(Envelope::PLAIN, ReturnLeases { leases }).unwrap();
+        }
+    }
+}

@@ -182,3 +182,20 @@ fn who_may_not_touch_a_file_locks_nothing_of_it() {
     one.close(&opened);
     assert_eq!(one.call_as(as_user(), set).unwrap_err().status, Status::PermissionDenied);
 }
+
+#[test]
+fn a_lock_of_before_a_restart_is_taken_up_of_a_file_that_may_be_locked() {
+    let mut world = World::new(1);
+    let one = world.client();
+    let [others, own] = [("f", 0o600), ("g", 0o604)].map(|(path, mode)| {
+        let opened = one.call(Create { mode, ..create(path) }).unwrap().opened.unwrap();
+        one.close(&opened);
+        opened.attributes.file
+    });
+    let key = world.key(KeyRights { squash: Some((7, 7)), ..KeyRights::full() });
+    let user = world.client_of(key);
+    world.restart();
+    let user = user.join(&mut world).unwrap();
+    let told = LockReclaim { locks: vec![lock(others, 1, (0, 9)), lock(own, 1, (0, 9))] };
+    assert_eq!(user.call_as(Envelope::PLAIN, told).unwrap(), [0]);
+}
