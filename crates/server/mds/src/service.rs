@@ -19,6 +19,7 @@ use crate::{
     core::MdsCore,
     ops,
     session::Admission,
+    told::check_told,
 };
 
 impl CallService for MdsCore {
@@ -58,6 +59,7 @@ fn read(op: u16, body: &[u8]) -> Result<(Envelope, MdsRequest, &[u8]), Failure> 
         let known = MdsRequest::CALLS.iter().any(|(number, _)| *number == op);
         if known { malformed(error) } else { unknown() }
     })?;
+    check_told(&envelope.told)?;
     let asked = from.rest();
     let request = MdsRequest::decode(op, asked).ok_or_else(unknown)?;
     Ok((envelope, request.map_err(malformed)?, asked))

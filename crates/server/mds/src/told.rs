@@ -18,7 +18,10 @@ use std::{
 };
 
 use braid_meta::{Fetch, Inode};
-use braid_types::{ByteCount, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Timestamp};
+use braid_types::{
+    ByteCount, Failure, FileIndex, LayoutVersion, PartIndex, SessionId, SizeGeneration, Status, Timestamp,
+    limits::TOLD_OBJECTS_MAX,
+};
 use braid_wire::message::{mds::ToldSize, types::ObjectInfo};
 
 use crate::{
@@ -104,6 +107,21 @@ impl Makers {
     pub(crate) fn end(&mut self, session: SessionId) {
         self.files.retain(|_, maker| maker.session != session);
     }
+}
+
+/// Files that one call tells of (I9): a client closes 64 at once.
+pub(crate) const TOLD_FILES_MAX: usize = 1024;
+
+/// Refuses what no client tells, before it is looked through under the server's lock: a client tells of no more objects of a
+/// file, and of no daemon without one.
+pub(crate) fn check_told(told: &[ToldSize]) -> Result<(), Failure> {
+    let objects = |told: &ToldSize| told.daemons.iter().map(|daemon| daemon.objects.len()).sum::<usize>();
+    let too_much = |told: &ToldSize| told.daemons.len() > TOLD_OBJECTS_MAX || objects(told) > TOLD_OBJECTS_MAX;
+    if told.len() <= TOLD_FILES_MAX && !told.iter().any(too_much) {
+        return Ok(());
+    }
+    let why = format!("a call tells of at most {TOLD_FILES_MAX} files, {TOLD_OBJECTS_MAX} objects of each");
+    Err(Failure::new(Status::LimitExceeded, why))
 }
 
 impl MdsCore {

@@ -1,17 +1,17 @@
 //! What the one writer of a new file tells (ADR 0020).
 
-use braid_types::{ByteCount, IodId, Timestamp};
+use braid_types::{ByteCount, IodId, PartIndex, Status, Timestamp, WriteVerifier, limits::TOLD_OBJECTS_MAX};
 use braid_wire::{
     Call as WireCall, Deny, Rights,
     message::{
         lease::LeaseMode,
-        mds::{AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat, ToldSize},
-        types::{At, Attributes},
+        mds::{AttributeChanges, Close, Envelope, Open, Opened, SetAttributes, SetTime, Stat, ToldDaemon, ToldSize},
+        types::{At, Attributes, ObjectInfo},
     },
 };
 
 use super::world::{Client, World, at};
-use crate::heard::SETTLE_MS;
+use crate::{heard::SETTLE_MS, told::TOLD_FILES_MAX};
 
 fn tells<M: WireCall>(client: &Client, told: ToldSize, message: M) -> M::Reply {
     client.call_as(Envelope { told: vec![told], ..client.next() }, message).unwrap()
@@ -275,4 +275,29 @@ fn of_what_was_there_nothing_is_believed_but_that_it_was_not_written() {
     assert_ne!(world.iods.state().log, [], "the daemons were asked");
     client.truncate("f", 7).unwrap();
     assert_eq!(stat_telling(&client, &opened, wrote_nothing(&opened)).bytes, ByteCount(7));
+}
+
+#[test]
+fn more_is_refused_than_a_client_tells() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let nothing = Timestamp::default();
+    let object =
+        |part| ObjectInfo { part, exists: true, bytes: ByteCount(1), bytes_used: ByteCount(1), mtime: nothing };
+    let daemon = |iod, objects: usize| ToldDaemon {
+        iod: IodId(iod),
+        verifier: WriteVerifier(1),
+        objects: (0..objects as u16).map(PartIndex).map(object).collect(),
+    };
+    let told = |daemons| ToldSize { open_id: 1, daemons };
+    let tell = |told: Vec<ToldSize>| {
+        let stat = Stat { at: at("/"), follow: false };
+        client.call_as(Envelope { told, ..Envelope::PLAIN }, stat).map(drop).map_err(|failure| failure.status)
+    };
+    let full = || told(vec![daemon(1, TOLD_OBJECTS_MAX - 1), daemon(2, 1)]);
+    assert_eq!(tell(vec![full(); TOLD_FILES_MAX]), Ok(()));
+    assert_eq!(tell(vec![full(); TOLD_FILES_MAX + 1]), Err(Status::LimitExceeded));
+    assert_eq!(tell(vec![told(vec![daemon(1, TOLD_OBJECTS_MAX), daemon(2, 1)])]), Err(Status::LimitExceeded));
+    let empty = (0..=TOLD_OBJECTS_MAX as u32).map(|iod| daemon(iod, 0)).collect();
+    assert_eq!(tell(vec![told(empty)]), Err(Status::LimitExceeded));
 }
