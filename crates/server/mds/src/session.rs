@@ -22,7 +22,9 @@ use crate::{connection::Pulse, convert};
 /// Replay slots of a session: as many calls as a client has in flight at once.
 pub const SESSION_SLOTS: u32 = 64;
 /// Sessions of one server (I9): a few hundred bytes each.
-pub const SESSIONS_MAX: usize = 65_536;
+pub const SESSIONS_MAX: usize = 131_072;
+/// Sessions of one owner: whoever begins as many as it can leaves as many to others.
+pub const SESSIONS_OWNER_MAX: usize = SESSIONS_MAX / 2;
 /// Files that one session has open.
 pub const SESSION_OPENS_MAX: usize = 262_144;
 /// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
@@ -274,6 +276,8 @@ impl<W> Slot<W> {
 #[derive(Debug)]
 pub struct Sessions<W> {
     live: HashMap<SessionId, Session<W>, IdState>,
+    /// How many of them are whose.
+    of_owner: HashMap<Owner, usize>,
     /// Of an earlier run, not reclaimed yet.
     recorded: HashMap<SessionId, Owner>,
 }
@@ -281,14 +285,18 @@ pub struct Sessions<W> {
 impl<W> Sessions<W> {
     /// The sessions that an earlier run of the server recorded wait to be reclaimed.
     pub fn new(recorded: HashMap<SessionId, Owner>) -> Self {
-        Self { live: HashMap::default(), recorded }
+        Self { live: HashMap::default(), of_owner: HashMap::new(), recorded }
     }
 
-    /// Whether there is room for one more.
+    /// Whether there is room for one more of an owner.
     ///
     /// # Errors
     /// [`Status::TooManyOpen`].
-    pub fn check_room(&self) -> Result<(), Failure> {
+    pub fn check_room(&self, owner: Owner) -> Result<(), Failure> {
+        if self.of_owner.get(&owner).is_some_and(|count| *count >= SESSIONS_OWNER_MAX) {
+            let why = format!("at most {SESSIONS_OWNER_MAX} sessions of one user or key");
+            return Err(Failure::new(Status::TooManyOpen, why));
+        }
         if self.live.len() < SESSIONS_MAX {
             return Ok(());
         }
@@ -298,6 +306,8 @@ impl<W> Sessions<W> {
     /// Adds a session.
     pub fn insert(&mut self, session: Session<W>) {
         self.recorded.remove(&session.id);
+        self.remove(session.id);
+        *self.of_owner.entry(session.owner).or_default() += 1;
         self.live.insert(session.id, session);
     }
 
@@ -318,7 +328,14 @@ impl<W> Sessions<W> {
 
     /// Removes a session.
     pub fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
-        self.live.remove(&id)
+        let session = self.live.remove(&id)?;
+        if let Some(count) = self.of_owner.get_mut(&session.owner) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_owner.remove(&session.owner);
+            }
+        }
+        Some(session)
     }
 
     /// Every live session.
@@ -431,5 +448,22 @@ mod tests {
         assert!(!session.take_up(42, OPEN));
         assert_eq!((session.close(41), session.close(41)), (Some(OPEN), None));
         assert_eq!(session.held(OPEN.file), readers(0));
+    }
+
+    #[test]
+    fn one_owner_leaves_room_for_the_sessions_of_others() {
+        let (one, other) = (Owner { key: KeyId(1), user: Some(7) }, Owner { key: KeyId(1), user: None });
+        let mut sessions = Sessions::<u32>::new(HashMap::new());
+        let begin = |id| Session::new(SessionId(id), one, String::new(), Duration::ZERO, false);
+        for id in 0..SESSIONS_OWNER_MAX as u64 {
+            sessions.check_room(one).unwrap();
+            sessions.insert(begin(id));
+        }
+        assert_eq!(sessions.check_room(one).unwrap_err().status, Status::TooManyOpen);
+        sessions.check_room(other).unwrap();
+        sessions.insert(begin(0));
+        assert!(sessions.check_room(one).is_err(), "it is there once");
+        sessions.remove(SessionId(0));
+        sessions.check_room(one).unwrap();
     }
 }

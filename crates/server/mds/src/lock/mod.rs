@@ -22,7 +22,7 @@
 //! 4. No wait is begun that would close a circle of owners who wait for each other's byte ranges. For whole files
 //!    nobody looks for circles: Linux's `flock()` does not either.
 //! 5. While clients of before a restart may still tell their locks, nothing is given (`granting`).
-//! 6. Everything is bounded (I9): ranges of the server, ranges of a session, waits.
+//! 6. Everything is bounded (I9): ranges of the server, of a session and of a user; waits, and those of a user.
 
 mod table;
 #[cfg(test)]
@@ -36,12 +36,18 @@ use braid_wire::message::lock::{LockHolder, LockRequest, LockSpace};
 
 pub(crate) use table::Locks;
 
+use crate::session::Owner as User;
+
 /// Ranges that are locked, in all (I9): about 100 bytes each.
 pub(crate) const LOCKS_MAX: usize = 1 << 20;
 /// Ranges that one session has locked.
 pub(crate) const LOCKS_SESSION_MAX: usize = 1 << 18;
+/// Ranges that the sessions of one user, or of one key, have locked: as many are left to others.
+pub(crate) const LOCKS_USER_MAX: usize = LOCKS_MAX / 2;
 /// Calls that wait for a lock, in all: each is looked at when what it waits for is let go.
 pub(crate) const LOCK_WAITS_MAX: usize = 16_384;
+/// The same of one user, or of one key.
+pub(crate) const LOCK_WAITS_USER_MAX: usize = LOCK_WAITS_MAX / 2;
 /// How long a wait that nobody asks about keeps its place: longer than a client takes to connect again.
 pub(crate) const LOCK_WAIT_FORGOTTEN_MS: u64 = 10_000;
 
@@ -69,6 +75,8 @@ pub(crate) struct Mode {
 /// A lock that somebody wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
+    /// Whose session it is: it counts for that one's share.
+    pub(crate) user: User,
     pub(crate) place: Place,
     pub(crate) owner: Owner,
     pub(crate) start: u64,
@@ -114,10 +122,10 @@ pub(crate) struct Waiter<W> {
 }
 
 impl Wanted {
-    pub(crate) fn of(session: SessionId, lock: &LockRequest) -> Self {
+    pub(crate) fn of((session, user): (SessionId, User), lock: &LockRequest) -> Self {
         let LockRequest { file, space, owner, pid, start, last, exclusive } = *lock;
         let (place, owner) = (Place { file, space }, Owner { session, owner });
-        Self { place, owner, start, last, mode: Mode { exclusive, pid } }
+        Self { user, place, owner, start, last, mode: Mode { exclusive, pid } }
     }
 
     /// Whether a lock of another on the same bytes is in the way.

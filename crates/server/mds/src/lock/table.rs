@@ -1,7 +1,7 @@
 //! The table: what is held, and the calls that change it.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
     time::Duration,
 };
 
@@ -9,8 +9,8 @@ use braid_types::{RangeMap, SessionId};
 use braid_wire::message::lock::{LockHolder, LockSpace};
 
 use super::{
-    Answers, Asked, LOCK_WAITS_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, Mode, Owner, Place, Ticket, Turn, Waiter, Wanted,
-    waits::Wait,
+    Answers, Asked, LOCK_WAITS_MAX, LOCK_WAITS_USER_MAX, LOCKS_MAX, LOCKS_SESSION_MAX, LOCKS_USER_MAX, Mode, Owner,
+    Place, Ticket, Turn, User, Waiter, Wanted, waits::Wait,
 };
 
 /// Every lock and every wait. `W` is a call that waits.
@@ -21,6 +21,8 @@ pub(crate) struct Locks<W> {
     of_session: BTreeMap<SessionId, Session>,
     /// Where each wait stands.
     pub(super) tickets: BTreeMap<Ticket, Place>,
+    /// What each user has of the table.
+    shares: HashMap<User, Share>,
     /// The waits of each owner: the edges of the graph of who waits for whom.
     pub(super) waits_of: BTreeMap<Owner, BTreeSet<Ticket>>,
     pub(super) ranges: usize,
@@ -41,6 +43,14 @@ pub(super) struct Locked<W> {
 pub(super) struct Session {
     places: BTreeSet<Place>,
     ranges: usize,
+    /// Whose it is, once it was given something.
+    user: Option<User>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Share {
+    ranges: usize,
+    pub(super) waits: usize,
 }
 
 impl<W> Default for Locked<W> {
@@ -56,6 +66,7 @@ impl<W> Locks<W> {
             places: BTreeMap::new(),
             of_session: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            shares: HashMap::new(),
             waits_of: BTreeMap::new(),
             ranges: 0,
             granting,
@@ -126,7 +137,8 @@ impl<W> Locks<W> {
     pub(crate) fn unlock(&mut self, place: Place, owner: Owner, start: u64, last: u64) -> (bool, Answers<W>) {
         let held = self.places.get(&place).and_then(|locked| locked.held.get(&owner));
         let splits = held.is_some_and(|held| held.overlapping(start, last).any(|(a, b, _)| a < start && last < b));
-        let may = !splits || self.has_room(owner.session);
+        let user = self.of_session.get(&owner.session).and_then(|of| of.user);
+        let may = !splits || self.has_room(owner.session, user);
         if may {
             self.release(place, owner, start, last);
         }
@@ -191,17 +203,34 @@ impl<W> Locks<W> {
 
     /// Gives a lock that nothing is in the way of.
     pub(super) fn give(&mut self, wanted: &Wanted) -> Asked {
-        if !self.has_room(wanted.owner.session) {
+        let user = Some(wanted.user);
+        if !self.has_room(wanted.owner.session, user) {
             return Asked::Full;
         }
+        self.of_session.entry(wanted.owner.session).or_default().user = user;
         self.change(wanted.place, wanted.owner, |ranges| ranges.set(wanted.start, wanted.last, wanted.mode));
         Asked::Granted
     }
 
     /// Whether a session may have two ranges more: three in place of one is what a lock can make.
-    fn has_room(&self, session: SessionId) -> bool {
+    fn has_room(&self, session: SessionId, user: Option<User>) -> bool {
         let of = self.of_session.get(&session).map_or(0, |of| of.ranges);
-        self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX
+        let share = user.and_then(|user| self.shares.get(&user)).map_or(0, |share| share.ranges);
+        self.ranges + 2 <= LOCKS_MAX && of + 2 <= LOCKS_SESSION_MAX && share + 2 <= LOCKS_USER_MAX
+    }
+
+    /// Changes what a user has, and forgets one that has nothing.
+    pub(super) fn count_for(&mut self, user: User, change: impl FnOnce(&mut Share)) {
+        let share = self.shares.entry(user).or_default();
+        change(share);
+        if *share == Share::default() {
+            self.shares.remove(&user);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn has_no_shares(&self) -> bool {
+        self.shares.is_empty()
     }
 
     fn release(&mut self, place: Place, owner: Owner, start: u64, last: u64) {
@@ -227,6 +256,9 @@ impl<W> Locks<W> {
         let of = self.of_session.entry(owner.session).or_default();
         of.ranges = of.ranges + after - before;
         of.places.insert(place);
+        if let Some(user) = of.user {
+            self.count_for(user, |share| share.ranges = share.ranges + after - before);
+        }
     }
 
     /// Forgets places and sessions that have nothing any more.
@@ -246,9 +278,11 @@ impl<W> Locks<W> {
     }
 
     fn enqueue(&mut self, wanted: &Wanted, ticket: Ticket, now: Duration) -> Asked {
-        if self.tickets.len() >= LOCK_WAITS_MAX {
+        let share = self.shares.get(&wanted.user).map_or(0, |share| share.waits);
+        if self.tickets.len() >= LOCK_WAITS_MAX || share >= LOCK_WAITS_USER_MAX {
             return Asked::Full;
         }
+        self.count_for(wanted.user, |share| share.waits += 1);
         self.tickets.insert(ticket, wanted.place);
         self.waits_of.entry(wanted.owner).or_default().insert(ticket);
         let wait = Wait { ticket, wanted: *wanted, waiter: None, left: now };

@@ -5,13 +5,14 @@ use std::{
     time::Duration,
 };
 
-use braid_types::{FileIndex, SessionId};
+use braid_types::{FileIndex, KeyId, SessionId};
 use braid_wire::message::lock::LockSpace;
 use proptest::prelude::*;
 
 use super::*;
 
 const BYTES: u64 = 8;
+const USER: User = User { key: KeyId(1), user: Some(7) };
 
 fn place(file: u64, space: LockSpace) -> Place {
     Place { file: FileIndex(file), space }
@@ -23,7 +24,8 @@ fn owner(owner: u64) -> Owner {
 
 fn wanted(file: u64, who: u64, bytes: (u64, u64), exclusive: bool) -> Wanted {
     let mode = Mode { exclusive, pid: who as u32 };
-    Wanted { place: place(file, LockSpace::Range), owner: owner(who), start: bytes.0, last: bytes.1, mode }
+    let (start, last) = bytes;
+    Wanted { user: USER, place: place(file, LockSpace::Range), owner: owner(who), start, last, mode }
 }
 
 fn flock(file: u64, who: u64, exclusive: bool) -> Wanted {
@@ -284,6 +286,42 @@ fn a_session_has_a_bounded_number_of_ranges() {
     let hole = wanted(1, 1, (1, 1), true);
     assert!(!table.locks.unlock(hole.place, hole.owner, 1, 1).0, "a hole makes two of one");
     assert_eq!(table.try_lock(wanted(1, 2, (full * 4, full * 4), true)), Asked::Granted, "another session");
+}
+
+#[test]
+fn the_sessions_of_one_user_leave_room_for_the_locks_of_others() {
+    let mut table = Table::new();
+    let other = User { user: Some(8), ..USER };
+    let lock = |user, session, n: u64| {
+        let owner = Owner { session: SessionId(session), owner: 1 };
+        Wanted { user, owner, ..wanted(session, 1, (n * 4, n * 4 + 2), true) }
+    };
+    let mut given = 0;
+    for session in [10, 11, 12] {
+        given += (0..).take_while(|n| table.try_lock(lock(USER, session, *n)) == Asked::Granted).count();
+    }
+    assert_eq!(given, LOCKS_USER_MAX - 1);
+    assert_eq!(table.try_lock(lock(other, 13, 0)), Asked::Granted);
+    table.locks.end_session(SessionId(10));
+    assert_eq!(table.try_lock(lock(USER, 12, 10)), Asked::Granted);
+    [11, 12, 13].into_iter().for_each(|session| drop(table.locks.end_session(SessionId(session))));
+    assert!(table.locks.has_no_shares());
+}
+
+#[test]
+fn the_waits_of_one_user_leave_room_for_those_of_others() {
+    let mut table = Table::new();
+    assert_eq!(table.try_lock(wanted(1, 1, (0, 0), true)), Asked::Granted);
+    let waits = |user| Wanted { user, ..wanted(1, 2, (0, 0), true) };
+    let mut ask = |user, ticket: u64| table.locks.ask(&waits(user), Some((owner(2).session, ticket)), at(0)).0;
+    for ticket in 0..LOCK_WAITS_USER_MAX as u64 {
+        assert_eq!(ask(USER, ticket), Asked::Waiting);
+    }
+    assert_eq!(ask(USER, u64::MAX), Asked::Full);
+    assert_eq!(ask(User { user: Some(8), ..USER }, u64::MAX - 1), Asked::Waiting);
+    table.locks.cancel((owner(2).session, 0));
+    let again = table.locks.ask(&waits(USER), Some((owner(2).session, u64::MAX)), at(0)).0;
+    assert_eq!(again, Asked::Waiting);
 }
 
 /// What is asked of the table and of the model.

@@ -51,6 +51,7 @@ impl<W> Locks<W> {
                 self.waits_of.remove(&owner);
             }
         }
+        self.count_for(wait.wanted.user, |share| share.waits -= 1);
         self.tidy(place, owner.session);
         Some(wait)
     }

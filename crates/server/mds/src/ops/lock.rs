@@ -141,7 +141,7 @@ fn wanted(call: &Call, lock: &LockRequest) -> Result<Wanted, Failure> {
     if lock.start > lock.last {
         return Err(Failure::new(Status::Invalid, "a range ends before it begins"));
     }
-    Ok(Wanted::of(session, lock))
+    Ok(Wanted::of((session, call.connection.owner), lock))
 }
 
 fn reply(asked: Asked) -> Result<LockReply, Failure> {
@@ -150,7 +150,7 @@ fn reply(asked: Asked) -> Result<LockReply, Failure> {
         Asked::Held(holder) => Ok(LockReply { outcome: LockOutcome::Held, holder: Some(holder) }),
         Asked::Waiting => Ok(LockReply::plain(LockOutcome::Waiting)),
         Asked::Deadlock => Err(Status::Deadlock.into()),
-        Asked::Full => Err(Status::NoLocks.into()),
+        Asked::Full => Err(full()),
         Asked::NotYet => Err(not_yet()),
     }
 }
@@ -162,8 +162,12 @@ fn turned(turn: Turn) -> Result<LockReply, Failure> {
         Turn::Gone => Ok(LockReply::plain(LockOutcome::Gone)),
         Turn::Cancelled => Ok(LockReply::plain(LockOutcome::Cancelled)),
         Turn::Deadlock => Err(Status::Deadlock.into()),
-        Turn::Full => Err(Status::NoLocks.into()),
+        Turn::Full => Err(full()),
     }
+}
+
+fn full() -> Failure {
+    Failure::new(Status::NoLocks, "the server has no room for more locks, or not for more of this session, user or key")
 }
 
 fn not_yet() -> Failure {

@@ -34,8 +34,8 @@ impl MdsCore {
     fn begin_session(&self, call: &Call, client: &str) -> Result<SessionId, Failure> {
         call.connection.check_unbound()?;
         let client: String = client.chars().take(CLIENT_BYTES_MAX / 4).collect();
-        self.state().sessions.check_room()?;
         let owner = call.connection.owner;
+        self.state().sessions.check_room(owner)?;
         let id = self.names.begin_session(owner.key, owner.user, &client)?.session;
         // An id that was told must not be given to another client after a loss of power.
         self.names.sync()?;

@@ -252,7 +252,8 @@ impl Table {
         }
     }
 
-    /// Makes room by recalling what was granted first; whether there is room now.
+    /// Makes room by recalling what was granted first, of a session that has more than half if there is one; whether there is
+    /// room now.
     pub(super) fn make_room(&mut self, now: Duration) -> bool {
         if self.count < self.count_max {
             return true;
@@ -260,11 +261,15 @@ impl Table {
         if self.has_recalls() {
             return false;
         }
-        let mut numbers: Vec<u64> = self.leases.values().flat_map(Lease::holders).map(|h| h.number).collect();
+        let most =
+            self.sessions.iter().find(|(_, holdings)| holdings.count > self.count_max / 2).map(|(most, _)| *most);
+        let may_go = |holder: &&Holder| most.is_none_or(|most| holder.session == most);
+        let held = self.leases.values().flat_map(Lease::holders).filter(may_go);
+        let mut numbers: Vec<u64> = held.map(|holder| holder.number).collect();
         let (_, limit, _) = numbers.select_nth_unstable(self.count / EVICTED_OF);
         let limit = *limit;
         let old = |(of, lease): (&LeaseOf, &Lease)| {
-            let old = lease.holders().filter(|holder| holder.number <= limit);
+            let old = lease.holders().filter(may_go).filter(|holder| holder.number <= limit);
             old.map(|holder| (*of, *holder)).collect::<Vec<_>>()
         };
         let mut evicted: Vec<(LeaseOf, Holder)> = self.leases.iter().flat_map(old).collect();

@@ -208,6 +208,20 @@ fn beyond_the_limit_what_was_granted_first_is_recalled() {
 }
 
 #[test]
+fn a_full_table_recalls_from_the_session_that_has_more_than_half() {
+    let dir = |n: u64| LeaseOf::Names(FileIndex(n));
+    for (of_y, from_y) in [(20, false), (64, true)] {
+        let mut table = Table::with_room(MdsEpoch(1), 128);
+        for n in 0..128 {
+            assert!(table.grant_shared(dir(n), if n < of_y { Y } else { X }, NOW).is_some());
+        }
+        assert_eq!(table.grant_shared(dir(128), Y, NOW), None);
+        let is_recalled = |session| !table.recalls(session, 0, 1000).is_empty();
+        assert_eq!((is_recalled(X), is_recalled(Y)), (!from_y, from_y), "Y had {of_y} of 128, the oldest");
+    }
+}
+
+#[test]
 fn a_lease_takes_about_a_hundred_bytes() {
     let each = size_of::<LeaseOf>() + size_of::<super::table::Lease>();
     assert!(each <= 72, "{each} bytes, and as much again half of the time: the hash table is 44 to 87 percent full");
