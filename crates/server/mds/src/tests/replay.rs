@@ -218,3 +218,14 @@ fn a_repeated_open_that_was_taken_back_is_counted() {
     let file = client.call_as(envelope, open).unwrap().attributes.file;
     assert_eq!(world.core.names.writers(file), [client.session]);
 }
+
+#[test]
+fn another_message_of_a_host_that_is_refused_nothing_is_not_answered_from_a_record_either() {
+    let (mut world, client) = world();
+    let first = client.next();
+    client.call_as(first.clone(), create("d/one")).unwrap();
+    world.restart();
+    let client = client.reclaim(&mut world).unwrap();
+    assert_eq!(client.call_as(first.clone(), create("d/two")).unwrap_err().status, Status::Malformed);
+    assert!(client.call_as(first, create("d/one")).unwrap().created);
+}
