@@ -17,8 +17,9 @@
 //! O(log entries) for each entry looked at. Two nested regular levels that hit nothing cost one search if
 //! the strides and the stripes are commensurable (the usual case: the comb of the inner level proves it),
 //! and one search for each repetition of the *outer* level at worst; `grouped` at worst one for each visit
-//! to a group's band. Both are cut by the budget.
+//! to a group's band. Both are cut by the budget, and end after a period that view and parts have in common (`barren.rs`).
 
+mod barren;
 mod cycle;
 mod walk;
 
