@@ -33,6 +33,9 @@ pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
 pub const VIEW_DEPTH_MAX: usize = 16;
 /// Extents in one request message. The client splits longer lists (I2).
 pub const LIST_EXTENTS_MAX: usize = 16_384;
+/// Patterns in one view: two for each entry of the longest list, as a vector at each of its offsets takes. MPI datatypes in
+/// the field have some tens.
+pub const VIEW_NODES_MAX: usize = 2 * LIST_EXTENTS_MAX;
 
 /// Body of a frame, in bytes: a full extent list (16 B each) and change.
 pub const FRAME_BODY_BYTES_MAX: usize = 512 * 1024;

@@ -28,7 +28,7 @@ use braid_types::{FileOffset, ObjectOffset, PartIndex};
 use cycle::Cycle;
 pub(crate) use walk::{Hit, Seek, Walk};
 
-use crate::{Layout, LayoutError, LayoutMap, PartSet, Request};
+use crate::{Layout, LayoutError, LayoutMap, PartSet, Request, ViewMap};
 
 /// A contiguous piece of one object: what the 1996 paper's job is a list of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,12 +112,28 @@ impl LayoutMap {
     /// # Errors
     /// The request is malformed.
     pub fn unfold(&self, request: &Request, parts: &PartSet) -> Result<Unfold, LayoutError> {
-        let walk = Walk::new(request, self, parts)?;
-        Ok(Unfold { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() })
+        Ok(Unfold::new(Walk::new(request, self, parts)?))
+    }
+
+    /// Unfolds bytes of a view's stream, as [`LayoutMap::unfold`] does: for many requests of one view, whose memory they share.
+    ///
+    /// # Errors
+    /// The bytes lie past the largest file.
+    pub fn unfold_view(&self, view: ViewMap, start: u64, bytes: u64, parts: &PartSet) -> Result<Unfold, LayoutError> {
+        Ok(Unfold::new(Walk::of_stream(view, self, parts, start, bytes)?))
     }
 }
 
 impl Unfold {
+    fn new(walk: Walk) -> Self {
+        Self { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() }
+    }
+
+    /// Memory of the view that is unfolded, in bytes: what grows with the request.
+    pub fn view_bytes(&self) -> usize {
+        self.walk.view().size_bytes()
+    }
+
     /// Also merges accesses that are adjacent in the object and in the packed stream, though not in the
     /// request: what an I/O daemon wants, which sends only its own bytes. (A contiguous request of 4 MiB
     /// on one part of four is then one access and not one for each strip.) `stream_offset` and

@@ -104,9 +104,19 @@ impl Lane {
 
 impl Walk {
     pub(crate) fn new(request: &Request, layout: &LayoutMap, parts: &PartSet) -> Result<Self, LayoutError> {
-        let view = request.view.map()?;
-        let range = view.file_range(request)?.unwrap_or(0..0);
-        Ok(Self::over(view, layout.clone(), parts, request.start, range))
+        Self::of_stream(request.view.map()?, layout, parts, request.start, request.bytes)
+    }
+
+    /// A walk over these bytes of the view's stream.
+    pub(crate) fn of_stream(
+        view: ViewMap,
+        layout: &LayoutMap,
+        parts: &PartSet,
+        start: u64,
+        bytes: u64,
+    ) -> Result<Self, LayoutError> {
+        let range = view.file_range(start, bytes)?.unwrap_or(0..0);
+        Ok(Self::over(view, layout.clone(), parts, start, range))
     }
 
     /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
