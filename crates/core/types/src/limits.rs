@@ -57,6 +57,12 @@ pub const ABANDONED_CONNECTIONS_MAX: usize = 256;
 pub const TOLD_OBJECTS_MAX: usize = 16;
 /// Accesses that one slice of a job may unfold before the daemon turns to other work (I9).
 pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
+/// Slices in a row that a read or a write may search without finding a byte, some 0.1 s of a processor: a view that
+/// is longer to search is refused. Its client would search as long before it sent it.
+pub const SEARCH_SLICES_MAX: usize = 4096;
+/// Views of the reads that one connection has under way, in bytes, before its next request is taken up: it may be over by one. A view
+/// of a vector takes 300 bytes, the longest list 1 MiB.
+pub const CONNECTION_VIEWS_BYTES_MAX: usize = 4 << 20;
 
 /// How long a call waits for a server that is gone, by default, in seconds (I8).
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 30;

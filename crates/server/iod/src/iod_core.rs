@@ -164,7 +164,7 @@ impl<S: ObjectStore> IodCore<S> {
                     rest = &rest[job.push(self, now, rest)..];
                 }
                 loop {
-                    if let Some(answer) = job.finish(self) {
+                    if let Some(answer) = job.finish(self, now) {
                         break answer;
                     }
                 }

@@ -32,8 +32,9 @@ use crate::{
     ops::{Readable, invalid},
 };
 
-/// Slices that finding each task's first byte may take: views that are longer to search are left to independent calls.
-const LOOK_SLICES_MAX: usize = 1024;
+/// Slices that finding each task's first byte may take, and that a task may search for its next one: views that are longer to search
+/// are left to independent calls.
+pub(super) const LOOK_SLICES_MAX: usize = 1024;
 
 pub(crate) fn collect<S: ObjectStore>(
     core: &IodCore<S>,

@@ -280,13 +280,20 @@ impl<'a> Serving<'a> {
             connection.payload(&mut self.chunk[..bytes])?;
             let mut rest = &self.chunk[..bytes];
             while !rest.is_empty() {
-                rest = &rest[job.push(core, clock.now(), rest)..];
+                let taken = job.push(core, clock.now(), rest);
+                if taken == 0 && self.sender.is_over() {
+                    return Err(End::Closed);
+                }
+                rest = &rest[taken..];
             }
         }
         drop(connection);
         let answer = loop {
-            if let Some(answer) = job.finish(core) {
+            if let Some(answer) = job.finish(core, clock.now()) {
                 break answer;
+            }
+            if self.sender.is_over() {
+                return Err(End::Closed);
             }
         };
         self.answer(header.op, header.request_id, &answer)

@@ -13,6 +13,7 @@ mod measure;
 mod punch;
 mod read;
 mod room;
+mod search;
 mod seek;
 mod sizes;
 mod space;
@@ -39,6 +40,7 @@ use crate::{
 
 pub(crate) use read::Readable;
 pub use read::{COPIED_BYTES_MAX, ReadJob};
+pub(crate) use search::Search;
 pub(crate) use space::space;
 pub use work::Work;
 pub use write::WriteJob;

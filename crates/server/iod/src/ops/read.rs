@@ -11,7 +11,8 @@
 //!    `ends`. An append during the read is not seen, rather than seen as zeros.
 //! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
 //! 3. The final frame carries only data that was read before it is sent: its status holds.
-//! 4. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
+//! 4. A request that is searched for long without a byte for this daemon is refused (I9).
+//! 5. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -29,7 +30,7 @@ use braid_wire::{
     message::iod::{ObjectEnd, Read, ReadReply},
 };
 
-use super::invalid;
+use super::{invalid, search::Search};
 use crate::{
     callers::Caller,
     connection::ConnectionState,
@@ -55,6 +56,7 @@ pub struct ReadJob {
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
     accesses: Accesses,
+    search: Search,
     /// What of the last access is not planned yet.
     rest: Option<Rest>,
     owed_zeros: u64,
@@ -108,6 +110,7 @@ pub(super) fn begin<S: ObjectStore>(
         mappings: Vec::new(),
         file_end,
         accesses,
+        search: Search::default(),
         rest: None,
         owed_zeros: 0,
         ended: false,
@@ -198,7 +201,10 @@ impl ReadJob {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {
-            Planned::Paused => return Ok(Progress::Again),
+            Planned::Paused => match self.search.found_nothing() {
+                Ok(()) => return Ok(Progress::Again),
+                Err(failure) => return self.fail(core, &failure, sink),
+            },
             Planned::Full => self.send_data(sink).map(|()| Progress::Again),
             Planned::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
                 self.send_data(sink).map(|()| Progress::Again)
@@ -231,6 +237,7 @@ impl ReadJob {
 
     /// Takes the next access up: what lies before its object's end is data, the rest a hole.
     fn take(&mut self, access: &Access) {
+        self.search.found();
         let Some(slot) = self.grant.slot(access.part) else { return };
         let Access { object_offset, bytes, .. } = *access;
         let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use braid_iod::{Begun, Given, JoinJob, Source, Step};
-use braid_layout::{Distribution, Layout, Request, View};
+use braid_iod::{Begun, Gathered, Given, JoinJob, Source, Step};
+use braid_layout::{Distribution, Layout, Pattern, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
     ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
@@ -21,6 +21,7 @@ use braid_wire::{
 use super::{
     cluster::{Cluster, RawClient, SocketClient, request_frame},
     harness::*,
+    slices::{beside, second_of_two},
 };
 
 const OTHER: SessionId = SessionId(6);
@@ -262,6 +263,45 @@ fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
     assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::TryAgain, "no Collect came");
     task.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::TryAgain);
+}
+
+/// 256 KiB of this daemon and a byte, then nothing of it for 2^30 steps.
+fn more_is_long_to_search() -> Collect {
+    let entries = vec![(0, Pattern::Bytes(256 * 1024)), (512 * 1024, Pattern::Bytes(1)), (1 << 30, beside())];
+    let view = View { displacement: 1 << 30, extent: 1 << 61, pattern: Pattern::Struct(entries) };
+    let request = Request { view, start: 0, bytes: 1 << 29 };
+    let present = second_of_two().sign(&server_key());
+    let (kind, tasks) = (CollectiveKind::Read, TaskFamily::of(&[request]));
+    Collect { handle: 1, present, collective: ID, kind, tasks, sessions: vec![(SESSION, 1)] }
+}
+
+#[test]
+fn what_a_task_wants_after_its_call_is_sought_for_so_long_and_the_others_are_told() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
+    task.call(&more_is_long_to_search()).unwrap();
+    let join = join_read(&second_of_two(), 0, 256 * 1024);
+    assert_eq!(task.call(&join).unwrap().bytes, ByteCount(256 * 1024), "the call has its bytes");
+    assert_eq!(refusal(task.call(&join)), Status::LimitExceeded);
+}
+
+#[test]
+fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
+    task.call(&more_is_long_to_search()).unwrap();
+    let join = join_read(&second_of_two(), 0, 256 * 1024).to_bytes();
+    let Begun::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    let mut out = Gathered::default();
+    while out.body.is_none() {
+        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Again);
+    }
+    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    let answer = out.body.take();
+    assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Finished);
+    assert!(answer.is_some() && out.body.is_none(), "it was answered once");
 }
 
 fn on(cluster: &Cluster) -> Capability {
