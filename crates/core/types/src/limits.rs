@@ -60,9 +60,9 @@ pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
 /// Slices in a row that a read or a write may search without finding a byte, some 0.1 s of a processor: a view that
 /// is longer to search is refused. Its client would search as long before it sent it.
 pub const SEARCH_SLICES_MAX: usize = 4096;
-/// Views of the reads that one connection has under way, in bytes, before its next request is taken up: it may be over by one. A view
-/// of a vector takes 300 bytes, the longest list 1 MiB.
-pub const CONNECTION_VIEWS_BYTES_MAX: usize = 4 << 20;
+/// Memory of the reads that one connection has under way, in bytes, from which on its next request is left in the socket: it may be over by
+/// one read, of 5 MiB at most. A read of a vector takes 2 KiB, of the longest list 1 MiB.
+pub const CONNECTION_READS_BYTES_MAX: usize = 4 << 20;
 
 /// How long a call waits for a server that is gone, by default, in seconds (I8).
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 30;
@@ -131,7 +131,14 @@ pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
 
 /// Collective requests at one I/O daemon at a time. Each has at most [`COLLECTIVE_RING`] chunks in memory.
 pub const COLLECTIVES_MAX: usize = 32;
-/// Tasks in all collective requests at one I/O daemon, some 4 KiB each for their unfolded requests.
+/// Of them, those that one client's session may be the master of: no client takes all places.
+pub const COLLECTIVES_OF_SESSION_MAX: usize = COLLECTIVES_MAX / 4;
+/// Memory of the views of all collective requests at one I/O daemon, in bytes: five of the largest that a message holds. Tasks whose
+/// requests are one formula share theirs.
+pub const COLLECTIVES_VIEWS_BYTES_MAX: usize = 32 << 20;
+/// Of it, what those of one session may take: more than one message makes.
+pub const COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX: usize = COLLECTIVES_VIEWS_BYTES_MAX / 4;
+/// Tasks in all collective requests at one I/O daemon, 4 to 12 KiB each for where they are in their requests.
 pub const COLLECTIVE_TASKS_MAX: usize = 4096;
 /// The requests of a collective request when they are written out for each task, in bytes of their encoding.
 pub const COLLECTIVE_REQUESTS_BYTES_MAX: usize = 8 << 20;

@@ -129,9 +129,9 @@ impl Unfold {
         Self { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() }
     }
 
-    /// Memory of the view that is unfolded, in bytes: what grows with the request.
-    pub fn view_bytes(&self) -> usize {
-        self.walk.view().size_bytes()
+    /// Memory that it takes, in bytes; that of the view may be [shared](ViewMap::moved_to). What `cycle.rs` keeps is left out: 4 KiB.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.walk.size_bytes()
     }
 
     /// Also merges accesses that are adjacent in the object and in the packed stream, though not in the

@@ -354,6 +354,11 @@ impl Walk {
         (self.floor, self.missed_from) = (offset, offset);
     }
 
+    /// Memory below it, in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.view.size_bytes() + self.lane.cover.size_bytes() + self.frames.capacity() * size_of::<Frame>()
+    }
+
     /// The view that is walked.
     pub(crate) fn view(&self) -> &ViewMap {
         &self.view

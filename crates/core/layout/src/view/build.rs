@@ -59,7 +59,10 @@ struct Builder {
 
 impl Builder {
     fn finish(self, root: Node, displacement: u64) -> ViewMap {
-        let Self { nodes, items, combs, .. } = self;
+        let Self { mut nodes, mut items, mut combs, .. } = self;
+        fit(&mut nodes);
+        fit(&mut items);
+        fit(&mut combs);
         let is_empty = matches!(root.shape, Shape::Run);
         ViewMap { displacement, root, tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, combs })) }
     }
@@ -205,6 +208,13 @@ impl Builder {
             self.combs.push(Comb { spacing: gcd(spacing, stride), bytes });
         }
         first..self.combs.len()
+    }
+}
+
+/// Gives up what a large list has for nothing; a small one is not worth a call of the allocator.
+fn fit<T>(list: &mut Vec<T>) {
+    if list.capacity() - list.len() > 256 {
+        list.shrink_to_fit();
     }
 }
 

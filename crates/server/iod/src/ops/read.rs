@@ -159,6 +159,13 @@ impl Accesses {
             Self::Many(unfold) => unfold.next_within(steps),
         }
     }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Many(unfold) => unfold.size_bytes(),
+        }
+    }
 }
 
 /// The access of a contiguous request that falls into one strip of a part that is here; `None` for any other, also for one
@@ -187,6 +194,13 @@ fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
 }
 
 impl ReadJob {
+    /// Memory that it takes as long as it is under way, in bytes: of its view, and for each of its objects.
+    pub fn size_bytes(&self) -> usize {
+        let of_object =
+            size_of::<Option<Arc<dyn Object>>>() + size_of::<ObjectEnd>() + size_of::<Option<Arc<Mapping>>>();
+        self.accesses.size_bytes() + self.objects.len() * of_object
+    }
+
     /// One slice: sends at most one data frame, or the final one.
     ///
     /// # Errors

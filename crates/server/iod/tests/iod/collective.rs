@@ -7,7 +7,7 @@ use braid_layout::{Distribution, Layout, Pattern, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
     ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
-    limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
+    limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX},
 };
 use braid_wire::{
     Call, Capability, FrameFlags, Rights, Wire, decode_outcome,
@@ -135,21 +135,68 @@ fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
     assert_eq!(refusal(Client::mds(&core).call(&collect(ID, CollectiveKind::Read, &[SESSION], 16))), Status::WrongRole);
 }
 
+/// A collective write of one task, in its master's session.
+fn by(master: SessionId, id: u8) -> Collect {
+    let present = of(master).sign(&server_key());
+    Collect { present, ..collect([id; 16], CollectiveKind::Write, &[master], 16) }
+}
+
 #[test]
 fn collective_requests_are_limited_and_idle_ones_make_room() {
     let core = daemon(1);
-    let mut master = Client::of_session(&core, SESSION);
-    let of_id = |id: u8| collect([id; 16], CollectiveKind::Write, &[SESSION, OTHER], 16);
-    for id in 0..COLLECTIVES_MAX as u8 {
-        master.call(&of_id(id)).unwrap();
+    let mut masters: Vec<_> = (10..15).map(|session| Client::of_session(&core, SessionId(session))).collect();
+    for (number, id) in (0..COLLECTIVES_MAX as u8).enumerate() {
+        let at = number / COLLECTIVES_OF_SESSION_MAX;
+        masters[at].call(&by(SessionId(10 + at as u64), id)).unwrap();
     }
-    assert_eq!(refusal(master.call(&of_id(200))), Status::LimitExceeded);
-    assert_eq!(refusal(master.call(&of_id(0))), Status::LimitExceeded);
+    let last = SessionId(14);
+    assert_eq!(refusal(masters[4].call(&by(last, 200))), Status::LimitExceeded);
     core.serve_until(None);
-    master.now += std::time::Duration::from_secs(61);
-    core.serve_until(Some(master.now + SERVES_FOR));
-    master.call(&of_id(201)).unwrap();
-    assert_eq!(refusal(master.call(&of_id(201))), Status::Exists, "an id is used once");
+    masters[4].now += std::time::Duration::from_secs(61);
+    core.serve_until(Some(masters[4].now + SERVES_FOR));
+    masters[4].call(&by(last, 201)).unwrap();
+    assert_eq!(refusal(masters[4].call(&by(last, 201))), Status::Exists, "an id is used once");
+}
+
+#[test]
+fn one_session_does_not_take_all_places_and_what_is_over_is_given_back() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    for id in 0..COLLECTIVES_OF_SESSION_MAX as u8 {
+        master.call(&by(SESSION, id)).unwrap();
+    }
+    assert_eq!(refusal(master.call(&by(SESSION, 100))), Status::LimitExceeded);
+    Client::of_session(&core, OTHER).call(&by(OTHER, 101)).unwrap();
+    let join = JoinWrite { collective: [0; 16], ..join_write(&whole(), 0) };
+    master.call_with(&join, &[1; 16]).unwrap();
+    master.call(&by(SESSION, 102)).unwrap();
+}
+
+#[test]
+fn views_of_collective_requests_take_bounded_memory() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    // 14 vectors in each other, which nothing makes simpler; 250 bytes each, and 3 KiB where they are ready for use.
+    let chain = |_| {
+        (0..14).fold(Pattern::Bytes(1), |child, level| Pattern::Vector {
+            count: 2,
+            stride: 3 << (2 * level),
+            child: Box::new(child),
+        })
+    };
+    let chains = Pattern::Struct((0..2000).map(|at| (at << 40, chain(at))).collect());
+    let request = Request { view: View { displacement: 0, extent: 1 << 62, pattern: chains }, start: 0, bytes: 16 };
+    let large = |id: u8, count: u32| {
+        let tasks = vec![TaskFamily { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
+        Collect { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
+    };
+    master.call(&large(1, 16)).unwrap();
+    assert_eq!(
+        refusal(master.call(&large(2, 16))),
+        Status::LimitExceeded,
+        "two of them are more than a session's share"
+    );
+    master.call(&by(SESSION, 3)).unwrap();
 }
 
 #[test]
