@@ -194,11 +194,12 @@ fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
 }
 
 impl ReadJob {
-    /// Memory that it takes as long as it is under way, in bytes: of its view, and for each of its objects.
+    /// Memory that it takes as long as it is under way, in bytes: of its view, for each of its objects, and of the capability, also where
+    /// others share that.
     pub fn size_bytes(&self) -> usize {
         let of_object =
             size_of::<Option<Arc<dyn Object>>>() + size_of::<ObjectEnd>() + size_of::<Option<Arc<Mapping>>>();
-        self.accesses.size_bytes() + self.objects.len() * of_object
+        self.accesses.size_bytes() + self.objects.len() * of_object + self.grant.memory_bytes()
     }
 
     /// One slice: sends at most one data frame, or the final one.
