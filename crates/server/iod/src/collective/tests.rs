@@ -152,6 +152,19 @@ fn one_thread_has_the_writer_and_another_takes_it_up_when_what_it_needs_is_lent(
 }
 
 #[test]
+fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
+    let mut progress = lent();
+    let writer = progress.take_writer().expect("nobody has it");
+    let borrowed = progress.borrow(1).expect("it is lent");
+    progress.give_back(1, borrowed);
+    progress.went_on();
+    let version = progress.version();
+    progress.park_writer(writer);
+    assert_ne!(progress.version(), version, "the others are woken");
+    assert!(progress.take_writer().is_some(), "another thread lands the chunk");
+}
+
+#[test]
 fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
     let mut progress = lent();
     let borrowed = progress.borrow(1).expect("it is lent");

@@ -173,6 +173,7 @@ impl Writer {
                         _ => {}
                     }
                     self.rank += 1;
+                    collective.advance(now, |progress| progress.went_on());
                 }
             }
         }
