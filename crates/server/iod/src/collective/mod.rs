@@ -226,6 +226,12 @@ impl Collective {
         self.advance(now, |progress| progress.fail(failure.clone()));
     }
 
+    /// How things stand, for who may wait: the version and the moves.
+    fn seen(&self) -> (u64, u64) {
+        let progress = self.progress();
+        (progress.version(), progress.moves())
+    }
+
     fn wait(&self, seen: u64, time: Duration) {
         let waited = self.changed.wait_timeout_while(self.progress(), time, |progress| progress.version() == seen);
         drop(waited.unwrap_or_else(PoisonError::into_inner));

@@ -70,10 +70,11 @@ impl JoinJob {
             let loan = Loan::new(source.clone(), &self.grant, &self.caller);
             collective.advance(now, |progress| progress.lend(self.rank, loan));
         }
+        // Before the writer is looked for: whoever leaves it there after that wakes this thread.
+        let seen = collective.seen();
         let slice = if self.has_landed(&collective) { None } else { self.receive_for_all(core, &collective, now)? };
-        let (lent, seen) =
-            collective.advance(now, |progress| (progress.lent(self.rank), (progress.version(), progress.moves())));
-        match (lent?, slice) {
+        let lent = collective.progress().lent(self.rank)?;
+        match (lent, slice) {
             // Its thread is needed for its next call when the writer is, which comes back here then.
             (Lent::Taken(had), None) => {
                 self.had = had;
