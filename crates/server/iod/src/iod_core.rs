@@ -53,7 +53,7 @@ pub struct IodCore<S> {
     iod: AtomicU32,
     gate: Gate,
     callers: Callers,
-    collectives: Collectives,
+    collectives: Arc<Collectives>,
     flush_all: FlushAll,
     counters: Counters,
     room: Keeper,
@@ -94,7 +94,7 @@ impl<S: ObjectStore> IodCore<S> {
             server_key,
             gate: Gate::closed(),
             callers: Callers::default(),
-            collectives: Collectives::default(),
+            collectives: Arc::default(),
             flush_all: FlushAll::default(),
             counters: Counters::default(),
             room: Keeper::alone(),
@@ -342,7 +342,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The collective requests that are under way.
-    pub(crate) fn collectives(&self) -> &Collectives {
+    pub(crate) fn collectives(&self) -> &Arc<Collectives> {
         &self.collectives
     }
 

@@ -221,6 +221,9 @@ fn it_fails_once_with_the_first_failure_and_for_everybody() {
     assert!(matches!(progress.want(0), Want::Failed(failure) if is_first(&failure)));
     assert!(matches!(progress.begin(1, 0), Turn::Failed(failure) if is_first(&failure)));
     assert!(progress.lent(0).is_err_and(|failure| is_first(&failure)));
+    assert!(!progress.is_over(), "a call is under way");
+    progress.withdraw(0);
+    assert!(progress.is_over());
 }
 
 #[test]

@@ -141,7 +141,7 @@ impl JoinJob {
     pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
         self.writing.writer = None;
         let kept = self.collective().and_then(|collective| {
-            collective.fail(&failure, now);
+            self.collectives.fail(&collective, &failure, now);
             collective.progress().failure().cloned()
         });
         self.writing.refused = Some(kept.unwrap_or(failure));
