@@ -53,7 +53,7 @@ pub struct IodCore<S> {
     iod: AtomicU32,
     gate: Gate,
     callers: Callers,
-    collectives: Collectives,
+    collectives: Arc<Collectives>,
     flush_all: FlushAll,
     measuring: ops::Turn,
     counters: Counters,
@@ -95,7 +95,7 @@ impl<S: ObjectStore> IodCore<S> {
             server_key,
             gate: Gate::closed(),
             callers: Callers::default(),
-            collectives: Collectives::default(),
+            collectives: Arc::default(),
             flush_all: FlushAll::default(),
             measuring: ops::Turn::default(),
             counters: Counters::default(),
@@ -344,7 +344,7 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     /// The collective requests that are under way.
-    pub(crate) fn collectives(&self) -> &Collectives {
+    pub(crate) fn collectives(&self) -> &Arc<Collectives> {
         &self.collectives
     }
 

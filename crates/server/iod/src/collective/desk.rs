@@ -20,7 +20,7 @@ pub(super) struct Desk {
     borrowed: Option<usize>,
     /// `None` while a thread has it.
     writer: Option<Box<Writer>>,
-    /// Whose bytes are next.
+    /// Whose bytes are next; `None`: the writer can go on without them.
     at: Option<usize>,
     /// Just past the last chunk with bytes of each task, by rank.
     put_until: Vec<u64>,
@@ -156,10 +156,14 @@ impl Progress {
         self.desk.put_until[rank] = self.desk.made;
     }
 
+    /// The writer has what it wants of a task. Whoever takes it up next does not wait for that one.
+    pub(super) fn went_on(&mut self) {
+        self.desk.at = None;
+    }
+
     /// The chunk is in the objects.
     pub(super) fn landed(&mut self) {
         self.desk.landed = self.desk.made;
-        self.desk.at = None;
         self.moves += 1;
         if self.desk.put_until.iter().zip(&self.tasks).any(|(until, task)| *until == self.desk.made && task.finished) {
             self.version += 1;

@@ -16,7 +16,7 @@ use braid_wire::message::{
 };
 
 use super::{
-    Collective, CollectiveId, Membership,
+    Collective, CollectiveId, Collectives, Membership,
     begin::rights,
     chunk::{Chunk, Plan, Planned},
     cursor::Cursor,
@@ -45,6 +45,7 @@ pub struct JoinJob {
     wait: Duration,
     pub(super) grant: Arc<Grant>,
     pub(super) caller: Arc<Caller>,
+    pub(super) collectives: Arc<Collectives>,
     memberships: Arc<Mutex<Vec<Membership>>>,
     begun: Duration,
     pub(super) entered: Option<Entered>,
@@ -178,6 +179,7 @@ fn begin<S: ObjectStore>(
         wait: Duration::from_millis(u64::from(wait_ms.min(COLLECTIVE_WAIT_MS_MAX))),
         grant,
         caller,
+        collectives: core.collectives().clone(),
         memberships: connection.memberships().clone(),
         begun: now,
         entered: None,
@@ -286,7 +288,7 @@ impl JoinJob {
     }
 
     /// Whether the call may be in it at all. What a stranger sends changes nothing for the tasks.
-    fn check(&self, collective: &Collective, now: Duration) -> Result<(), Failure> {
+    fn check(&self, collective: &Arc<Collective>, now: Duration) -> Result<(), Failure> {
         let session = collective.sessions.get(self.rank).filter(|_| self.kind == collective.kind);
         if session != Some(&self.grant.session) || self.grant.file != collective.grant.file {
             let detail = format!("the collective request has no task {} of this session", self.rank);
@@ -297,7 +299,7 @@ impl JoinJob {
         }
         let detail = format!("the capability of task {} is not of the master's size generation", self.rank);
         let failure = Failure::new(Status::StaleGeneration, detail);
-        collective.fail(&failure, now);
+        self.collectives.fail(collective, &failure, now);
         Err(failure)
     }
 
@@ -305,7 +307,7 @@ impl JoinJob {
         let mut memberships = lock(&self.memberships);
         memberships.retain(|membership| !membership.is_over());
         if !memberships.iter().any(|membership| membership.is_of(collective, self.rank)) {
-            memberships.push(Membership::new(collective, self.rank));
+            memberships.push(Membership::new(&self.collectives, collective, self.rank));
         }
     }
 
@@ -376,11 +378,13 @@ impl JoinJob {
 
     /// Ends the collective request with this failure, unless it has one: which one it has.
     pub(super) fn failed(&mut self, failure: &Failure, now: Duration) -> Failure {
-        let Some(Entered { collective, .. }) = self.entered.take() else { return failure.clone() };
-        collective.fail(failure, now);
-        let mut progress = collective.progress();
-        progress.withdraw(self.rank);
-        let kept = progress.failure().cloned();
+        let Some(Entered { collective, is_in_turn, .. }) = self.entered.take() else { return failure.clone() };
+        // Another call of the task may be under way: a call that is not in turn has nothing there.
+        if is_in_turn {
+            collective.progress().withdraw(self.rank);
+        }
+        self.collectives.fail(&collective, failure, now);
+        let kept = collective.progress().failure().cloned();
         kept.unwrap_or_else(|| failure.clone())
     }
 
@@ -396,15 +400,10 @@ impl JoinJob {
     pub(super) fn leave<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
         let Some(Entered { collective, cursor, is_in_turn, .. }) = self.entered.take() else { return };
         let had = self.had;
-        let is_over = collective.advance(now, |progress| {
-            if is_in_turn {
-                progress.end(self.rank, cursor, had);
-            }
-            progress.is_over()
-        });
-        if is_over {
-            core.collectives().retire(&collective.id);
+        if is_in_turn {
+            collective.advance(now, |progress| progress.end(self.rank, cursor, had));
         }
+        self.collectives.retire(&collective);
         core.counters().answered(Status::Ok);
     }
 }

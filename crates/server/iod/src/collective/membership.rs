@@ -4,18 +4,19 @@ use std::sync::Arc;
 
 use braid_types::{Failure, Status};
 
-use super::Collective;
+use super::{Collective, Collectives};
 
 /// One task of a collective request, on its connection.
 #[derive(Debug)]
 pub(crate) struct Membership {
+    collectives: Arc<Collectives>,
     collective: Arc<Collective>,
     rank: usize,
 }
 
 impl Membership {
-    pub(super) fn new(collective: &Arc<Collective>, rank: usize) -> Self {
-        Self { collective: collective.clone(), rank }
+    pub(super) fn new(collectives: &Arc<Collectives>, collective: &Arc<Collective>, rank: usize) -> Self {
+        Self { collectives: collectives.clone(), collective: collective.clone(), rank }
     }
 
     pub(super) fn is_of(&self, collective: &Arc<Collective>, rank: usize) -> bool {
@@ -34,7 +35,7 @@ impl Drop for Membership {
         if !self.is_over() {
             let detail = format!("the connection of task {} of the collective request ended", self.rank);
             let touched = self.collective.touched();
-            self.collective.fail(&Failure::new(Status::TryAgain, detail), touched);
+            self.collectives.fail(&self.collective, &Failure::new(Status::TryAgain, detail), touched);
         }
     }
 }

@@ -25,7 +25,9 @@
 //! 4. A chunk is written under the passes of every task that has bytes in it: what was fenced or abandoned does not land (I4).
 //! 5. A task's bytes come into a write's chunk after those of all tasks of lower rank: where they overlap, the highest rank wins.
 //! 6. A payload that is lent is received by the writer alone, and its thread has it back before it answers, whatever happened.
-//! 7. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
+//! 7. One that is over, has failed or is forgotten holds no object, no chunk and, once the last call in it has ended, no place; its tasks
+//!    hear for a while what became of it.
+//! 8. [`progress`] knows no thread, clock or socket: it says who may do what, and is tested by itself.
 
 mod begin;
 mod chunk;
@@ -109,7 +111,8 @@ pub(crate) struct Collective {
     chunk_bytes: u64,
     /// From before the first byte was written.
     verifier: WriteVerifier,
-    /// By slot; of a write they are opened or made when the first byte of them lands.
+    /// By slot; of a write they are opened or made when the first byte of them lands. Empty once it has failed or is over: what is open
+    /// keeps its room on the disk, also when it is deleted.
     objects: Mutex<Vec<Option<Arc<dyn Object>>>>,
     progress: Mutex<Progress>,
     changed: Condvar,
@@ -123,7 +126,7 @@ impl Collectives {
     /// # Errors
     /// [`Status::LimitExceeded`].
     fn reserve(&self, session: SessionId, tasks: usize, view_bytes: usize, now: Duration) -> Result<Place, Failure> {
-        self.lock().forget_idle(now);
+        self.forget_idle(now);
         self.places.take(session, tasks, view_bytes)
     }
 
@@ -133,8 +136,8 @@ impl Collectives {
     /// [`Status::Exists`] when the id is known.
     fn add(&self, collective: Arc<Collective>) -> Result<(), Failure> {
         let mut table = self.lock();
-        if table.live.contains_key(&collective.id) {
-            return Err(Failure::new(Status::Exists, "a collective request of this id is under way"));
+        if table.knows(&collective.id) {
+            return Err(Failure::new(Status::Exists, "a collective request of this id is under way or over"));
         }
         table.live.insert(collective.id, collective);
         self.arrive(&mut table);
@@ -143,9 +146,9 @@ impl Collectives {
 
     /// Remembers that it was refused.
     fn refuse(&self, id: CollectiveId, failure: &Failure, now: Duration) {
+        self.forget_idle(now);
         let mut table = self.lock();
-        table.forget_idle(now);
-        if table.refused.len() < REFUSED_MAX && !table.live.contains_key(&id) {
+        if table.refused.len() < REFUSED_MAX && !table.knows(&id) {
             table.refused.insert(id, (failure.clone(), now));
         }
         self.arrive(&mut table);
@@ -161,16 +164,31 @@ impl Collectives {
         }
     }
 
-    /// One is over: it gives up its place and its memory.
-    fn retire(&self, id: &CollectiveId) {
-        let mut table = self.lock();
-        let Some(over) = table.live.remove(id) else { return };
-        over.progress().release();
-        over.place.give_back();
-        if table.over.len() >= OVER_MAX {
-            table.over.pop_front();
+    /// Ends it for all its tasks, unless it has failed already.
+    fn fail(&self, collective: &Arc<Collective>, failure: &Failure, now: Duration) {
+        tracing::debug!(%failure, "collective request failed");
+        collective.advance(now, |progress| progress.fail(failure.clone()));
+        collective.close();
+        self.retire(collective);
+    }
+
+    /// If it is over, well or not, it gives up its place and its memory. What became of it is remembered.
+    fn retire(&self, collective: &Arc<Collective>) {
+        if collective.progress().is_over() {
+            self.lock().remember(collective);
+            collective.close();
+            collective.progress().release();
+            collective.place.give_back();
         }
-        table.over.push_back(over);
+    }
+
+    /// Ends those in which nothing moved for long: their tasks have given up, or never came.
+    fn forget_idle(&self, now: Duration) {
+        let idle = self.lock().take_idle(now);
+        for collective in idle {
+            let detail = format!("nothing moved in the collective request for {COLLECTIVE_IDLE_MS} ms");
+            self.fail(&collective, &Failure::new(Status::TryAgain, detail), now);
+        }
     }
 
     fn arrive(&self, table: &mut Table) {
@@ -194,14 +212,33 @@ impl Collectives {
 }
 
 impl Table {
-    /// Forgets those in which nothing moved for long: their tasks have given up, or never came.
-    fn forget_idle(&mut self, now: Duration) {
-        let idle = Duration::from_millis(COLLECTIVE_IDLE_MS);
-        self.live.retain(|_, live| now.saturating_sub(live.touched()) < idle);
-        self.refused.retain(|_, (_, since)| now.saturating_sub(*since) < idle);
-        while self.over.front().is_some_and(|over| now.saturating_sub(over.touched()) >= idle) {
+    fn knows(&self, id: &CollectiveId) -> bool {
+        self.live.contains_key(id) || self.over.iter().any(|over| over.id == *id)
+    }
+
+    /// It is live no more.
+    fn remember(&mut self, collective: &Arc<Collective>) {
+        // Not another one of the same id.
+        if !self.live.get(&collective.id).is_some_and(|live| Arc::ptr_eq(live, collective)) {
+            return;
+        }
+        self.live.remove(&collective.id);
+        if self.over.len() >= OVER_MAX {
             self.over.pop_front();
         }
+        self.over.push_back(collective.clone());
+    }
+
+    /// Forgets what was over or refused long ago; those in which nothing moved for as long are live no more.
+    fn take_idle(&mut self, now: Duration) -> Vec<Arc<Collective>> {
+        let idle = |touched| now.saturating_sub(touched) >= Duration::from_millis(COLLECTIVE_IDLE_MS);
+        self.refused.retain(|_, (_, since)| !idle(*since));
+        while self.over.front().is_some_and(|over| idle(over.touched())) {
+            self.over.pop_front();
+        }
+        let taken: Vec<_> = self.live.values().filter(|live| idle(live.touched())).cloned().collect();
+        taken.iter().for_each(|collective| self.remember(collective));
+        taken
     }
 }
 
@@ -226,10 +263,25 @@ impl Collective {
         out
     }
 
-    /// Ends it for all tasks, unless it has failed already.
-    fn fail(&self, failure: &Failure, now: Duration) {
-        tracing::debug!(%failure, "collective request failed");
-        self.advance(now, |progress| progress.fail(failure.clone()));
+    /// Lets go of the objects: nothing more is read or written.
+    fn close(&self) {
+        let objects = std::mem::take(&mut *self.objects());
+        drop(objects);
+    }
+
+    fn objects(&self) -> MutexGuard<'_, Vec<Option<Arc<dyn Object>>>> {
+        self.objects.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why there are no objects any more.
+    fn closed(&self) -> Failure {
+        self.progress().failure().cloned().unwrap_or_else(|| Status::Internal.into())
+    }
+
+    /// How things stand, for who may wait: the version and the moves.
+    fn seen(&self) -> (u64, u64) {
+        let progress = self.progress();
+        (progress.version(), progress.moves())
     }
 
     fn wait(&self, seen: u64, time: Duration) {

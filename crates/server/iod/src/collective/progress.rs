@@ -141,9 +141,9 @@ impl Progress {
         self.unfinished == 0 && self.ring.is_empty() && !self.desk.is_filling()
     }
 
-    /// And all calls have ended.
+    /// That, or it has failed; and all calls have ended.
     pub(super) fn is_over(&self) -> bool {
-        self.is_done() && !self.tasks.iter().any(|task| task.busy)
+        (self.failed.is_some() || self.is_done()) && !self.tasks.iter().any(|task| task.busy)
     }
 
     /// Gives up what a collective request that is over needs no more.

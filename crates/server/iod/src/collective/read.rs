@@ -2,7 +2,7 @@
 
 use std::{
     io::IoSlice,
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -222,7 +222,10 @@ impl Collective {
         plan: &Plan,
         memory: &mut [u8],
     ) -> Result<(), Failure> {
-        let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let objects = self.objects().clone();
+        if objects.is_empty() {
+            return Err(self.closed());
+        }
         for Extent { slot, offset, bytes, at } in &plan.extents {
             let into = &mut memory[*at..at + *bytes as usize];
             let object_end = self.ends[usize::from(*slot)].bytes.0;

@@ -152,6 +152,19 @@ fn one_thread_has_the_writer_and_another_takes_it_up_when_what_it_needs_is_lent(
 }
 
 #[test]
+fn a_task_whose_bytes_of_a_chunk_were_all_taken_is_not_waited_for() {
+    let mut progress = lent();
+    let writer = progress.take_writer().expect("nobody has it");
+    let borrowed = progress.borrow(1).expect("it is lent");
+    progress.give_back(1, borrowed);
+    progress.went_on();
+    let version = progress.version();
+    progress.park_writer(writer);
+    assert_ne!(progress.version(), version, "the others are woken");
+    assert!(progress.take_writer().is_some(), "another thread lands the chunk");
+}
+
+#[test]
 fn a_thread_has_its_payload_back_before_it_answers_also_after_a_failure() {
     let mut progress = lent();
     let borrowed = progress.borrow(1).expect("it is lent");
@@ -208,6 +221,9 @@ fn it_fails_once_with_the_first_failure_and_for_everybody() {
     assert!(matches!(progress.want(0), Want::Failed(failure) if is_first(&failure)));
     assert!(matches!(progress.begin(1, 0), Turn::Failed(failure) if is_first(&failure)));
     assert!(progress.lent(0).is_err_and(|failure| is_first(&failure)));
+    assert!(!progress.is_over(), "a call is under way");
+    progress.withdraw(0);
+    assert!(progress.is_over());
 }
 
 #[test]

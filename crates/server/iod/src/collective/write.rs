@@ -70,10 +70,11 @@ impl JoinJob {
             let loan = Loan::new(source.clone(), &self.grant, &self.caller);
             collective.advance(now, |progress| progress.lend(self.rank, loan));
         }
-        let slice = self.receive_for_all(core, &collective, now)?;
-        let (lent, seen) =
-            collective.advance(now, |progress| (progress.lent(self.rank), (progress.version(), progress.moves())));
-        match (lent?, slice) {
+        // Before the writer is looked for: whoever leaves it there after that wakes this thread.
+        let seen = collective.seen();
+        let slice = if self.has_landed(&collective) { None } else { self.receive_for_all(core, &collective, now)? };
+        let lent = collective.progress().lent(self.rank)?;
+        match (lent, slice) {
             // Its thread is needed for its next call when the writer is, which comes back here then.
             (Lent::Taken(had), None) => {
                 self.had = had;
@@ -90,6 +91,15 @@ impl JoinJob {
             (_, Some(_)) => Ok(None),
             (_, None) => Err(self.waits(seen, now)),
         }
+    }
+
+    /// Whether everything of the task is written and its thread does not have the writer: it only has to answer.
+    fn has_landed(&self, collective: &Collective) -> bool {
+        if self.writing.writer.is_some() {
+            return false;
+        }
+        let progress = collective.progress();
+        progress.is_finished(self.rank) && matches!(progress.lent(self.rank), Ok(Lent::Taken(_)))
     }
 
     /// Takes the writer up if nobody has it, and does a slice of its work; `None`: there is none for this thread.
@@ -131,7 +141,7 @@ impl JoinJob {
     pub(super) fn refuse(&mut self, failure: Failure, now: Duration) {
         self.writing.writer = None;
         let kept = self.collective().and_then(|collective| {
-            collective.fail(&failure, now);
+            self.collectives.fail(&collective, &failure, now);
             collective.progress().failure().cloned()
         });
         self.writing.refused = Some(kept.unwrap_or(failure));

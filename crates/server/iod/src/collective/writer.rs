@@ -11,7 +11,7 @@
 
 use std::{
     io::IoSliceMut,
-    sync::{Arc, PoisonError, atomic::Ordering::Relaxed},
+    sync::{Arc, atomic::Ordering::Relaxed},
     time::Duration,
 };
 
@@ -173,6 +173,7 @@ impl Writer {
                         _ => {}
                     }
                     self.rank += 1;
+                    collective.advance(now, |progress| progress.went_on());
                 }
             }
         }
@@ -344,12 +345,16 @@ impl Drop for Borrowed<'_> {
 
 impl Collective {
     /// The object of a slot, opened or made when it is the first time; whether it is.
+    ///
+    /// # Errors
+    /// Also why it has ended meanwhile.
     fn object<S: ObjectStore>(&self, core: &IodCore<S>, slot: usize) -> Result<(Arc<dyn Object>, bool), Failure> {
-        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(object) = &objects[slot] {
+        let mut objects = self.objects();
+        let kept = objects.get_mut(slot).ok_or_else(|| self.closed())?;
+        if let Some(object) = kept {
             return Ok((object.clone(), false));
         }
         let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
-        Ok((objects[slot].insert(object).clone(), true))
+        Ok((kept.insert(object).clone(), true))
     }
 }

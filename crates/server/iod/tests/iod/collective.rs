@@ -24,21 +24,21 @@ use super::{
     slices::{beside, second_of_two},
 };
 
-const OTHER: SessionId = SessionId(6);
-const ID: [u8; 16] = [3; 16];
+pub const OTHER: SessionId = SessionId(6);
+pub const ID: [u8; 16] = [3; 16];
 /// A payload that is there at once.
-const WHOLE: usize = 1 << 30;
+pub const WHOLE: usize = 1 << 30;
 
-fn whole() -> Capability {
+pub fn whole() -> Capability {
     capability(Layout::one(Distribution::Single, [IodId(1)]))
 }
 
-fn of(session: SessionId) -> Capability {
+pub fn of(session: SessionId) -> Capability {
     Capability { session, ..whole() }
 }
 
 /// Tasks with 8 bytes each of every 16, for two of them; sessions by rank.
-fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> Collect {
+pub fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u64) -> Collect {
     let stride = 8 * sessions.len() as u64;
     let task = |n: usize| Request { view: View::strided(n as u64 * 8, 8, stride), start: 0, bytes };
     let tasks = TaskFamily::of(&(0..sessions.len()).map(task).collect::<Vec<_>>());
@@ -47,32 +47,32 @@ fn collect(id: [u8; 16], kind: CollectiveKind, sessions: &[SessionId], bytes: u6
     Collect { handle: 1, present, collective: id, kind, tasks, sessions }
 }
 
-fn join_read(capability: &Capability, rank: u32, bytes: u64) -> JoinRead {
+pub fn join_read(capability: &Capability, rank: u32, bytes: u64) -> JoinRead {
     let present = capability.sign(&server_key());
     let (skip, bytes) = (ByteCount(0), ByteCount(bytes));
     JoinRead { handle: 1, present, collective: ID, rank, skip, bytes, wait_ms: 1000 }
 }
 
-fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
+pub fn join_write(capability: &Capability, rank: u32) -> JoinWrite {
     let present = capability.sign(&server_key());
     JoinWrite { handle: 1, present, collective: ID, rank, skip: ByteCount(0), wait_ms: 1000 }
 }
 
 /// A task's write under way, with its payload.
-struct Write {
-    job: Box<JoinJob>,
-    payload: Arc<dyn Source>,
+pub struct Write {
+    pub job: Box<JoinJob>,
+    pub payload: Arc<dyn Source>,
 }
 
 /// A write that has gone as far as it can without others; it comes by this many bytes at a time.
-fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_max: usize) -> Write {
+pub fn begun(client: &mut Client<'_>, join: &JoinWrite, payload: &[u8], bytes_max: usize) -> Write {
     let begun = client.core.begin(&mut client.state, NOW, JoinWrite::OP, &join.to_bytes(), payload.len() as u32);
     let Begun::Join(job) = begun else { panic!("{begun:?}") };
     Write { job, payload: Given::new(payload, bytes_max) }
 }
 
 /// How a write ends; `None` while it waits for others.
-fn ended(client: &Client<'_>, write: &mut Write) -> Option<Result<WriteReply, Failure>> {
+pub fn ended(client: &Client<'_>, write: &mut Write) -> Option<Result<WriteReply, Failure>> {
     loop {
         match write.job.write(client.core, NOW, &write.payload) {
             Ok(answer) => return Some(decode_outcome(&answer.body).unwrap()),

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use braid_iod::{Begun, Given, JoinJob, Source, Step};
+use braid_iod::{Begun, Given, IodCore, JoinJob, Source, Step};
 use braid_layout::{Request, View};
+use braid_store::MemStore;
 use braid_types::{ByteCount, ConnectionId, Failure, Status};
 use braid_wire::{
     Call, Capability, Wire, decode_outcome,
@@ -28,9 +29,24 @@ struct Task<'c> {
     call: Option<(Box<JoinJob>, Arc<dyn Source>)>,
     skip: u64,
     bytes_max: usize,
+    /// Its last slice waited for other tasks.
+    waits: bool,
 }
 
 impl Task<'_> {
+    /// All of it in calls of so many bytes.
+    fn new<'c>(
+        core: &'c IodCore<MemStore>,
+        rank: usize,
+        payload: &[u8],
+        call_bytes: usize,
+        bytes_max: usize,
+    ) -> Task<'c> {
+        let calls = payload.chunks(call_bytes).map(<[u8]>::to_vec).collect();
+        let client = Client::over(core, SESSION, ConnectionId([rank as u8 + 1; 16]));
+        Task { client, rank: rank as u32, calls, call: None, skip: 0, bytes_max, waits: false }
+    }
+
     /// A slice of its work; how a call has ended, if one has.
     fn step(&mut self, capability: &Capability) -> Option<Result<WriteReply, Failure>> {
         let (job, source) = match &mut self.call {
@@ -47,7 +63,9 @@ impl Task<'_> {
                 self.call.insert((job, Given::new(&payload, self.bytes_max)))
             }
         };
-        let answer = job.write(self.client.core, NOW, source).ok()?;
+        let outcome = job.write(self.client.core, NOW, source);
+        self.waits = matches!(outcome, Err(Step::Waits));
+        let answer = outcome.ok()?;
         self.call = None;
         Some(decode_outcome(&answer.body).unwrap())
     }
@@ -55,6 +73,47 @@ impl Task<'_> {
     fn is_done(&self) -> bool {
         self.calls.is_empty() && self.call.is_none()
     }
+}
+
+/// Tasks take turns until all are done. Each has one now and then, however `choose` draws from those that are not done.
+///
+/// # Errors
+/// What a call ended with; `None`: all wait.
+fn run(
+    tasks: &mut [Task<'_>],
+    capability: &Capability,
+    mut choose: impl FnMut(usize) -> usize,
+) -> Result<(), Option<Failure>> {
+    let mut idle = 0;
+    for turn in 0.. {
+        let left: Vec<usize> = (0..tasks.len()).filter(|task| !tasks[*task].is_done()).collect();
+        if left.is_empty() {
+            break;
+        }
+        let task = &mut tasks[left[if turn % 3 == 0 { turn / 3 % left.len() } else { choose(left.len()) }]];
+        let ended = task.step(capability);
+        idle = if ended.is_none() && task.waits { idle + 1 } else { 0 };
+        ended.transpose().map_err(Some)?;
+        // Each had several turns.
+        if idle > 20 * left.len() {
+            return Err(None);
+        }
+    }
+    Ok(())
+}
+
+/// What the file has when all have written, of what overlaps the highest rank's.
+fn file_of(wishes: &[Wish], payloads: &[Vec<u8>]) -> Vec<u8> {
+    let mut file = Vec::new();
+    wishes.iter().zip(payloads).for_each(|(wish, payload)| wish.put(payload, &mut file));
+    file
+}
+
+fn read_back(core: &IodCore<MemStore>, capability: &Capability, bytes: usize) -> Vec<u8> {
+    let mut client = Client::of_session(core, SESSION);
+    let mut read = client.read(capability, contiguous(0, bytes as u64)).unwrap().payload;
+    read.resize(bytes, 0);
+    read
 }
 
 /// What a task wants: strided pieces.
@@ -118,51 +177,81 @@ proptest! {
         let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
         let payloads: Vec<Vec<u8>> =
             wishes.iter().zip(0..).map(|(wish, rank)| pattern(wish.bytes as usize, rank)).collect();
-        let mut file = Vec::new();
-        wishes.iter().zip(&payloads).for_each(|(wish, payload)| wish.put(payload, &mut file));
         collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
-        let mut tasks: Vec<Task<'_>> = payloads.iter().zip(0..).map(|(payload, rank)| Task {
-            client: Client::over(&core, SESSION, ConnectionId([rank as u8 + 1; 16])),
-            rank,
-            calls: payload.chunks(call_bytes).map(<[u8]>::to_vec).collect(),
-            call: None,
-            skip: 0,
-            bytes_max,
-        }).collect();
+        let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
+            .map(|(rank, payload)| Task::new(&core, rank, payload, call_bytes, bytes_max))
+            .collect();
         let mut turns = order.iter().cycle();
-        for turn in 0.. {
-            let waiting: Vec<usize> = (0..tasks.len()).filter(|task| !tasks[*task].is_done()).collect();
-            if waiting.is_empty() {
-                break;
-            }
-            prop_assert!(turn < 1_000_000, "it comes to no end");
-            // Each has a turn now and then, however they are drawn.
-            let at = turns.next().expect("endless").index(waiting.len());
-            let task = waiting[if turn % 3 == 0 { turn / 3 % waiting.len() } else { at }];
-            if let Some(outcome) = tasks[task].step(&capability) {
-                prop_assert!(outcome.is_ok(), "{outcome:?}");
-            }
-        }
+        let ended = run(&mut tasks, &capability, |left| turns.next().expect("endless").index(left));
+        prop_assert!(ended.is_ok(), "{ended:?}");
         drop(tasks);
-        let back = Client::of_session(&core, SESSION).read(&capability, contiguous(0, file.len() as u64)).unwrap();
-        let mut read = back.payload;
-        read.resize(file.len(), 0);
-        prop_assert!(read == file);
+        let file = file_of(&wishes, &payloads);
+        prop_assert!(read_back(&core, &capability, file.len()) == file);
+    }
+}
+
+/// Tasks whose pieces of 4 KiB interleave, with so many bytes each.
+fn interleaved(bytes: &[u64]) -> Vec<Wish> {
+    let stride = 4096 * bytes.len() as u64;
+    bytes.iter().zip(0..).map(|(bytes, rank)| Wish { from: rank * 4096, group: 4096, stride, bytes: *bytes }).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn tasks_that_want_unequal_amounts_in_several_chunks_all_come_to_an_end(
+        pieces in prop::collection::vec(1..65u64, 1..5),
+        more in prop_oneof![1..64u64, 64..500u64],
+        calls in 1..4usize,
+        bytes_max in prop_oneof![Just(5000usize), Just(100_000), Just(1 << 20)],
+        order in prop::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        // 64 pieces of each task fill a chunk: all but the last task are done after the first one.
+        let rest = 64 * (pieces.len() as u64 + 1) - pieces.iter().sum::<u64>() + more;
+        let bytes: Vec<u64> = pieces.into_iter().chain([rest]).map(|pieces| pieces * 4096).collect();
+        let (core, capability, wishes) = (daemon(1), capability_of(1), interleaved(&bytes));
+        let requests: Vec<Request> = wishes.iter().map(Wish::request).collect();
+        collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
+        let payloads: Vec<Vec<u8>> = bytes.iter().zip(0..).map(|(bytes, rank)| pattern(*bytes as usize, rank)).collect();
+        let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
+            .map(|(rank, payload)| Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max))
+            .collect();
+        let mut turns = order.iter().cycle();
+        let ended = run(&mut tasks, &capability, |left| turns.next().expect("endless").index(left));
+        prop_assert!(ended.is_ok(), "{ended:?}");
+        drop(tasks);
+        let file = file_of(&wishes, &payloads);
+        prop_assert!(read_back(&core, &capability, file.len()) == file);
+    }
+}
+
+/// 256 KiB of each task fill the first chunk; the last task has a piece more, which is the second.
+#[test]
+fn a_task_whose_last_bytes_another_has_received_need_not_wait_for_that_one_to_write_them() {
+    let (core, capability) = (daemon(1), capability_of(1));
+    let bytes = [256u64 << 10, 256 << 10, 256 << 10, 260 << 10];
+    let requests: Vec<Request> = interleaved(&bytes).iter().map(Wish::request).collect();
+    collect(&mut Client::of_session(&core, SESSION), &capability, &requests);
+    let task = |rank: usize| Task::new(&core, rank, &pattern(bytes[rank] as usize, rank as u64), 1 << 20, 1 << 20);
+    let mut tasks: [Task<'_>; 4] = std::array::from_fn(task);
+    for task in &mut tasks {
+        assert!(task.step(&capability).is_none(), "it has lent its payload");
+    }
+    for (rank, bytes) in bytes.into_iter().enumerate() {
+        let ended = (0..1000).find_map(|_| tasks[rank].step(&capability)).expect("it comes to an end by itself");
+        assert_eq!(ended.unwrap().bytes, ByteCount(bytes));
+        if let Some((_, payload)) = &tasks[3].call {
+            assert_eq!(payload.left(), 4096, "who has only to answer does not receive for others");
+        }
     }
 }
 
 /// Two tasks, 16 bytes each in turns of 8, of which the first has lent 8 bytes that come by 2, and both have done what they can.
-fn two_tasks<'c>(core: &'c braid_iod::IodCore<braid_store::MemStore>, capability: &Capability) -> [Task<'c>; 2] {
+fn two_tasks<'c>(core: &'c IodCore<MemStore>, capability: &Capability) -> [Task<'c>; 2] {
     let wish = |rank: u64| Wish { from: rank * 8, group: 8, stride: 16, bytes: 16 };
     collect(&mut Client::of_session(core, SESSION), capability, &[wish(0).request(), wish(1).request()]);
-    [0u32, 1].map(|rank| Task {
-        client: Client::over(core, SESSION, ConnectionId([rank as u8 + 1; 16])),
-        rank,
-        calls: vec![vec![b'a' + rank as u8; 8]; 2],
-        call: None,
-        skip: 0,
-        bytes_max: 2,
-    })
+    [0, 1].map(|rank| Task::new(core, rank, &[b'a' + rank as u8; 16], 8, 2))
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use braid_iod::{ConnectionState, Gathered, IodCore, Peer};
 use braid_layout::{Distribution, Layout, Request};
-use braid_store::MemStore;
+use braid_store::{MemStore, ObjectStore};
 use braid_types::{
     ByteCount, ClusterUuid, ConnectionId, Failure, FileIndex, FileOffset, IodId, KeyId, MdsEpoch, ObjectGeneration,
     ObjectId, PartIndex, SessionId, SizeGeneration, Status,
@@ -56,8 +56,8 @@ pub fn object(part: u16) -> ObjectId {
 }
 
 /// One connection.
-pub struct Client<'a> {
-    pub core: &'a IodCore<MemStore>,
+pub struct Client<'a, S = MemStore> {
+    pub core: &'a IodCore<S>,
     pub state: ConnectionState,
     pub now: Duration,
 }
@@ -69,26 +69,26 @@ pub struct Reply<R> {
     pub data_frames: Vec<usize>,
 }
 
-impl<'a> Client<'a> {
+impl<'a, S: ObjectStore> Client<'a, S> {
     /// A client of this session.
-    pub fn of_session(core: &'a IodCore<MemStore>, session: SessionId) -> Self {
+    pub fn of_session(core: &'a IodCore<S>, session: SessionId) -> Self {
         Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), epoch: EPOCH })
     }
 
-    pub fn mds(core: &'a IodCore<MemStore>) -> Self {
+    pub fn mds(core: &'a IodCore<S>) -> Self {
         Self::new(core, Role::Mds, Credential::Server)
     }
 
-    pub fn new(core: &'a IodCore<MemStore>, role: Role, credential: Credential) -> Self {
+    pub fn new(core: &'a IodCore<S>, role: Role, credential: Credential) -> Self {
         Self::with_id(core, role, credential, ConnectionId::default())
     }
 
     /// A client of this session over a connection of this id.
-    pub fn over(core: &'a IodCore<MemStore>, session: SessionId, id: ConnectionId) -> Self {
+    pub fn over(core: &'a IodCore<S>, session: SessionId, id: ConnectionId) -> Self {
         Self::with_id(core, Role::Client, Credential::Session { session, key: KeyId(1), epoch: EPOCH }, id)
     }
 
-    fn with_id(core: &'a IodCore<MemStore>, role: Role, credential: Credential, id: ConnectionId) -> Self {
+    fn with_id(core: &'a IodCore<S>, role: Role, credential: Credential, id: ConnectionId) -> Self {
         Self { core, state: core.connected(&Peer { role, credential, id }), now: NOW }
     }
 

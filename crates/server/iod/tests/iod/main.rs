@@ -3,6 +3,7 @@
 mod capabilities;
 mod cluster;
 mod collective;
+mod collective_ends;
 mod collective_writes;
 mod copy;
 mod data;
