@@ -69,6 +69,11 @@ impl JoinJob {
         }
     }
 
+    /// Its connection has ended: if the `Collect` has come meanwhile the others hear of it when it is dropped, and need not wait for it.
+    pub fn gone<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
+        let _ = self.enter(core, now); // one that may not enter leaves as it is
+    }
+
     fn read_slice<S: ObjectStore>(
         &mut self,
         core: &IodCore<S>,

@@ -149,7 +149,18 @@ impl<'a> Serving<'a> {
     fn run(mut self) -> End {
         loop {
             if let Err(why) = self.turn() {
+                self.gone();
                 return why;
+            }
+        }
+    }
+
+    /// The tasks that wait here for others wait no longer.
+    fn gone(&mut self) {
+        let now = self.daemon.clock.now();
+        for reading in &mut self.jobs {
+            if let Job::Join(job) = &mut reading.job {
+                job.gone(&self.daemon.core, now);
             }
         }
     }

@@ -351,6 +351,20 @@ fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
     assert!(answer.is_some() && out.body.is_none(), "it was answered once");
 }
 
+#[test]
+fn a_task_that_goes_before_it_has_seen_the_collect_is_not_waited_for() {
+    let core = daemon(1);
+    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    first.write(&whole(), contiguous(0, 32), &[1; 32]).unwrap();
+    let join = join_read(&of(OTHER), 1, 16).to_bytes();
+    let Begun::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    assert_eq!(job.step(&core, NOW, &mut Gathered::default()).unwrap(), Step::Waits);
+    first.call(&collect(ID, CollectiveKind::Read, &[SESSION, OTHER], 16)).unwrap();
+    job.gone(&core, NOW);
+    drop(job);
+    assert_eq!(refusal(first.call(&join_read(&whole(), 0, 16))), Status::Cancelled);
+}
+
 fn on(cluster: &Cluster) -> Capability {
     capability(Layout::one(Distribution::Single, [cluster.iod.id()]))
 }
