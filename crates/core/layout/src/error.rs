@@ -133,6 +133,12 @@ pub enum LayoutError {
         /// How many there may be.
         max: usize,
     },
+    /// More than [`braid_types::limits::VIEW_NODES_MAX`] patterns in one view.
+    #[error("view refused: more than {max} patterns in it")]
+    TooManyPatterns {
+        /// How many there may be.
+        max: usize,
+    },
     /// A subarray that does not lie inside its array, or with differing numbers of dimensions.
     #[error("view refused: the subarray does not lie inside the array")]
     Subarray,

@@ -85,15 +85,21 @@ impl LayoutMap {
     /// # Errors
     /// A request is malformed.
     pub fn sweep(&self, requests: &[Request], parts: &PartSet, end: u64) -> Result<Sweep, LayoutError> {
-        let lane = |request| Ok(Lane { unfold: self.unfold(request, parts)?.by_file(), access: None });
-        let requests = requests.iter().map(lane).collect::<Result<Vec<_>, LayoutError>>()?;
-        let unknown = (0..requests.len() as u32).collect();
-        let next = BinaryHeap::with_capacity(requests.len());
-        Ok(Sweep { requests, next, unknown, end, position: 0, overlaps: false })
+        let unfolds: Result<Vec<_>, LayoutError> = requests.iter().map(|request| self.unfold(request, parts)).collect();
+        Ok(Sweep::of(unfolds?, end))
     }
 }
 
 impl Sweep {
+    /// The union of what these unfold, below file offset `end`; all over the same parts of one layout.
+    pub fn of(unfolds: impl IntoIterator<Item = Unfold>, end: u64) -> Self {
+        let requests: Vec<_> =
+            unfolds.into_iter().map(|unfold| Lane { unfold: unfold.by_file(), access: None }).collect();
+        let unknown = (0..requests.len() as u32).collect();
+        let next = BinaryHeap::with_capacity(requests.len());
+        Self { requests, next, unknown, end, position: 0, overlaps: false }
+    }
+
     /// The next run of the union, of at most `bytes_max` bytes, spending about `steps`, which are counted down.
     pub fn next_within(&mut self, bytes_max: u64, steps: &mut usize) -> Swept {
         loop {

@@ -50,6 +50,6 @@ impl Request {
     /// # Errors
     /// The first thing that is wrong.
     pub fn validate(&self) -> Result<(), LayoutError> {
-        self.view.map()?.file_range(self).map(|_| ())
+        self.view.map()?.file_range(self.start, self.bytes).map(|_| ())
     }
 }

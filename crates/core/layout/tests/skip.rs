@@ -147,3 +147,55 @@ fn payload_is_counted_without_unfolding() {
     let request = Request { view: View::strided(0, 1, (16 * KIB + 1) * 1_000_003), start: 0, bytes: 1 << 28 };
     assert_eq!(map.payload_bytes(&request, &one, &mut 1000), Ok(None));
 }
+
+/// A list whose hull touches every part, and whose entries never do.
+fn beside(offset: u64, extent: u64) -> View {
+    let entries = [offset, offset + 8 * KIB].map(|offset| braid_layout::Extent { offset, bytes: 1 });
+    View { displacement: 0, extent, pattern: Pattern::Extents(entries.into()) }
+}
+
+#[test]
+fn a_list_that_lies_beside_the_parts_is_searched_for_one_common_period() {
+    let two = model::over(2, Distribution::SimpleStripe { stripe_size: 4 * KIB });
+    assert_finds_nothing_at_once(job(beside(0, 16 * KIB), 1 << 48, &two, 1));
+    // The last byte of a strip, and an extent of three rounds.
+    assert_finds_nothing_at_once(job(beside(4 * KIB - 1, 24 * KIB), 1 << 48, &two, 1));
+    // The same list, repeated between other bytes: the inner level is searched once for each outer copy.
+    let inner = Pattern::Vector { count: 1 << 40, stride: 16 * KIB, child: Box::new(beside(0, 16 * KIB).pattern) };
+    let nested = View { displacement: 0, extent: 1 << 60, pattern: inner };
+    assert_finds_nothing_at_once(job(nested, 1 << 42, &two, 1));
+}
+
+proptest::proptest! {
+    #![proptest_config(model::cases(2000))]
+
+    /// Extents and rounds that have many periods in common, in components that end somewhere.
+    #[test]
+    fn what_is_left_out_after_a_common_period_has_no_hit(
+        stripe in 1u64..5, parts in 1u32..5, part in 0u16..5, second in 0u64..300, displacement in 0u64..20,
+        entries in proptest::collection::btree_set(0u64..12, 1..4), extent in 1u64..5, start in 0u64..20, bytes in 1u64..150,
+    ) {
+        use braid_types::FileOffset;
+        let mut layout = model::over(parts, Distribution::SimpleStripe { stripe_size: stripe });
+        if second > 0 {
+            let mut further = layout.components[0].clone();
+            (layout.components[0].end, further.start) = (FileOffset(second), FileOffset(second));
+            further.distribution = Distribution::SimpleStripe { stripe_size: stripe + 1 };
+            layout.components.push(further);
+        }
+        let list = entries.into_iter().map(|offset| braid_layout::Extent { offset, bytes: 1 }).collect();
+        let view = View { displacement, extent: extent * 12, pattern: Pattern::Extents(list) };
+        let stream = model::stream(&view, (start + bytes) as usize);
+        let dealt = model::deal(&layout, stream.last().unwrap() + 1);
+        let expected: Vec<_> = (start..start + bytes)
+            .map(|at| (at - start, dealt[stream[at as usize] as usize]))
+            .filter(|(_, (on, _))| *on == PartIndex(part))
+            .map(|(at, (_, offset))| (at, offset))
+            .collect();
+        let request = Request { view, start, bytes };
+        let found: Vec<_> = unfold(&request, &layout, &PartSet::one(PartIndex(part))).unwrap()
+            .flat_map(|access| (0..access.bytes).map(move |i| (access.stream_offset + i, access.object_offset.0 + i)))
+            .collect();
+        proptest::prop_assert_eq!(found, expected);
+    }
+}

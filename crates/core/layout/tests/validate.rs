@@ -5,7 +5,7 @@ mod model;
 use braid_layout::{Distribution, Extent, Layout, LayoutError, PartSet, Pattern, Request, Strip, View, unfold};
 use braid_types::limits::{
     COMPONENTS_MAX, FILE_BYTES_MAX, LIST_EXTENTS_MAX, PARTS_MAX, STRIPE_BYTES_MAX, STRIPE_BYTES_MIN, STRIPS_MAX,
-    VIEW_DEPTH_MAX,
+    VIEW_DEPTH_MAX, VIEW_NODES_MAX,
 };
 use braid_types::{FileOffset, IodId, ObjectOffset, PartIndex};
 use proptest::prelude::*;
@@ -302,5 +302,37 @@ proptest! {
             let position = request.view.map().unwrap().position(access.file_offset);
             prop_assert_eq!(position, Some(start + access.stream_offset));
         }
+    }
+}
+
+/// Vectors of vectors in which nothing is regular as a whole: each level is a pattern of its own.
+fn chain(depth: u64) -> Pattern {
+    (0..depth).fold(Pattern::Bytes(1), |child, level| vector(2, 3 << (2 * level), child))
+}
+
+#[test]
+fn a_view_takes_no_more_memory_than_its_patterns_may() {
+    let chains = |count: u64, depth| Pattern::Struct((0..count).map(|at| (at << 40, chain(depth))).collect());
+    let of_one = 14 + 1;
+    let most = VIEW_NODES_MAX as u64 / of_one;
+    let view = |count| View { displacement: 0, extent: FILE_BYTES_MAX, pattern: chains(count, 14) };
+    let bytes = view(most - 1).map().unwrap().size_bytes();
+    assert!(bytes < 5 << 20, "{bytes} bytes");
+    assert_eq!(view(most + 1).map().unwrap_err(), LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
+    // What an indexed type of vectors comes to, with as long a list as there may be.
+    let pattern = chains(LIST_EXTENTS_MAX as u64 - 1, 1);
+    View { displacement: 0, extent: FILE_BYTES_MAX, pattern }.validate().unwrap();
+}
+
+#[test]
+fn a_moved_view_is_the_one_that_is_built_there_and_shares_its_memory() {
+    for pattern in
+        [Pattern::Bytes(10), Pattern::Extents(vec![Extent { offset: 0, bytes: 2 }, Extent { offset: 5, bytes: 5 }])]
+    {
+        let at = |displacement| View { displacement, extent: 10, pattern: pattern.clone() }.map().unwrap();
+        let (moved, built) = (at(3).moved_to(100), at(100));
+        assert!((0..100).all(|position| moved.file_offset(position) == built.file_offset(position)));
+        assert!((0..300).all(|offset| moved.position(FileOffset(offset)) == built.position(FileOffset(offset))));
+        assert_eq!(moved.size_bytes(), built.size_bytes());
     }
 }

@@ -33,6 +33,9 @@ pub const STRIPE_BYTES_DEFAULT: u64 = 1 << 20;
 pub const VIEW_DEPTH_MAX: usize = 16;
 /// Extents in one request message. The client splits longer lists (I2).
 pub const LIST_EXTENTS_MAX: usize = 16_384;
+/// Patterns in one view: two for each entry of the longest list, as a vector at each of its offsets takes. MPI datatypes in
+/// the field have some tens.
+pub const VIEW_NODES_MAX: usize = 2 * LIST_EXTENTS_MAX;
 
 /// Body of a frame, in bytes: a full extent list (16 B each) and change.
 pub const FRAME_BODY_BYTES_MAX: usize = 512 * 1024;
@@ -54,6 +57,12 @@ pub const ABANDONED_CONNECTIONS_MAX: usize = 256;
 pub const TOLD_OBJECTS_MAX: usize = 16;
 /// Accesses that one slice of a job may unfold before the daemon turns to other work (I9).
 pub const JOB_SLICE_ACCESSES_MAX: usize = 1024;
+/// Slices in a row that a read or a write may search without finding a byte, some 0.1 s of a processor: a view that
+/// is longer to search is refused. Its client would search as long before it sent it.
+pub const SEARCH_SLICES_MAX: usize = 4096;
+/// Memory of the reads that one connection has under way, in bytes, from which on its next request is left in the socket: it may be over by
+/// one read, of 5 MiB at most. A read of a vector takes 2 KiB, of the longest list 1 MiB.
+pub const CONNECTION_READS_BYTES_MAX: usize = 4 << 20;
 
 /// How long a call waits for a server that is gone, by default, in seconds (I8).
 pub const TIMEOUT_SECONDS_DEFAULT: u64 = 30;
@@ -122,7 +131,14 @@ pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
 
 /// Collective requests at one I/O daemon at a time. Each has at most [`COLLECTIVE_RING`] chunks in memory.
 pub const COLLECTIVES_MAX: usize = 32;
-/// Tasks in all collective requests at one I/O daemon, some 4 KiB each for their unfolded requests.
+/// Of them, those that one client's session may be the master of: no client takes all places.
+pub const COLLECTIVES_OF_SESSION_MAX: usize = COLLECTIVES_MAX / 4;
+/// Memory of the views of all collective requests at one I/O daemon, in bytes: five of the largest that a message holds. Tasks whose
+/// requests are one formula share theirs.
+pub const COLLECTIVES_VIEWS_BYTES_MAX: usize = 32 << 20;
+/// Of it, what those of one session may take: more than one message makes.
+pub const COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX: usize = COLLECTIVES_VIEWS_BYTES_MAX / 4;
+/// Tasks in all collective requests at one I/O daemon, 4 to 12 KiB each for where they are in their requests.
 pub const COLLECTIVE_TASKS_MAX: usize = 4096;
 /// The requests of a collective request when they are written out for each task, in bytes of their encoding.
 pub const COLLECTIVE_REQUESTS_BYTES_MAX: usize = 8 << 20;

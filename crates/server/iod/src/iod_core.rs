@@ -55,6 +55,7 @@ pub struct IodCore<S> {
     callers: Callers,
     collectives: Arc<Collectives>,
     flush_all: FlushAll,
+    measuring: ops::Turn,
     counters: Counters,
     room: Keeper,
     started: Duration,
@@ -96,6 +97,7 @@ impl<S: ObjectStore> IodCore<S> {
             callers: Callers::default(),
             collectives: Arc::default(),
             flush_all: FlushAll::default(),
+            measuring: ops::Turn::default(),
             counters: Counters::default(),
             room: Keeper::alone(),
             started: now,
@@ -164,7 +166,7 @@ impl<S: ObjectStore> IodCore<S> {
                     rest = &rest[job.push(self, now, rest)..];
                 }
                 loop {
-                    if let Some(answer) = job.finish(self) {
+                    if let Some(answer) = job.finish(self, now) {
                         break answer;
                     }
                 }
@@ -349,6 +351,11 @@ impl<S: ObjectStore> IodCore<S> {
     /// Flushes of everything.
     pub(crate) fn flushes(&self) -> &FlushAll {
         &self.flush_all
+    }
+
+    /// Whose turn it is to measure the disk.
+    pub(crate) fn measuring(&self) -> &ops::Turn {
+        &self.measuring
     }
 
     /// The room that is kept for sessions that gather.

@@ -93,6 +93,12 @@ impl Cover {
         }
     }
 
+    /// Memory below it, in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        let Kind::Bands(Bands { bands, columns, .. }) = &self.0 else { return 0 };
+        bands.capacity() * size_of::<Band>() + columns.capacity() * size_of::<Interval>()
+    }
+
     /// The period, or 1 when every byte or none is covered.
     pub(crate) fn period(&self) -> u64 {
         if let Kind::Bands(bands) = &self.0 { bands.period } else { 1 }

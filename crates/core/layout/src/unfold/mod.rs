@@ -17,8 +17,9 @@
 //! O(log entries) for each entry looked at. Two nested regular levels that hit nothing cost one search if
 //! the strides and the stripes are commensurable (the usual case: the comb of the inner level proves it),
 //! and one search for each repetition of the *outer* level at worst; `grouped` at worst one for each visit
-//! to a group's band. Both are cut by the budget.
+//! to a group's band. Both are cut by the budget, and end after a period that view and parts have in common (`barren.rs`).
 
+mod barren;
 mod cycle;
 mod walk;
 
@@ -27,7 +28,7 @@ use braid_types::{FileOffset, ObjectOffset, PartIndex};
 use cycle::Cycle;
 pub(crate) use walk::{Hit, Seek, Walk};
 
-use crate::{Layout, LayoutError, LayoutMap, PartSet, Request};
+use crate::{Layout, LayoutError, LayoutMap, PartSet, Request, ViewMap};
 
 /// A contiguous piece of one object: what the 1996 paper's job is a list of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,12 +112,28 @@ impl LayoutMap {
     /// # Errors
     /// The request is malformed.
     pub fn unfold(&self, request: &Request, parts: &PartSet) -> Result<Unfold, LayoutError> {
-        let walk = Walk::new(request, self, parts)?;
-        Ok(Unfold { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() })
+        Ok(Unfold::new(Walk::new(request, self, parts)?))
+    }
+
+    /// Unfolds bytes of a view's stream, as [`LayoutMap::unfold`] does: for many requests of one view, whose memory they share.
+    ///
+    /// # Errors
+    /// The bytes lie past the largest file.
+    pub fn unfold_view(&self, view: ViewMap, start: u64, bytes: u64, parts: &PartSet) -> Result<Unfold, LayoutError> {
+        Ok(Unfold::new(Walk::of_stream(view, self, parts, start, bytes)?))
     }
 }
 
 impl Unfold {
+    fn new(walk: Walk) -> Self {
+        Self { walk, merge: Merge::Stream, pending: None, packed: 0, cycle: Cycle::default() }
+    }
+
+    /// Memory that it takes, in bytes; that of the view may be [shared](ViewMap::moved_to). What `cycle.rs` keeps is left out: 4 KiB.
+    pub fn size_bytes(&self) -> usize {
+        size_of::<Self>() + self.walk.size_bytes()
+    }
+
     /// Also merges accesses that are adjacent in the object and in the packed stream, though not in the
     /// request: what an I/O daemon wants, which sends only its own bytes. (A contiguous request of 4 MiB
     /// on one part of four is then one access and not one for each strip.) `stream_offset` and

@@ -44,33 +44,35 @@ pub(crate) struct Walk {
     view: ViewMap,
     layout: LayoutMap,
     parts: PartSet,
-    lane: Lane,
+    pub(super) lane: Lane,
     /// The request's first byte, as a position in the view's stream.
     start: u64,
     /// File offset just past the request's last byte.
     limit: u64,
-    floor: u64,
+    pub(super) floor: u64,
+    /// Nothing was hit between here and what is looked at, and it is in this component.
+    pub(super) missed_from: u64,
     /// From the root down; none for a contiguous view.
     frames: Vec<Frame>,
     run: Option<Run>,
-    steps_taken: u64,
+    pub(super) steps_taken: u64,
 }
 
 /// The component that the walk is in.
 #[derive(Clone, Debug)]
-struct Lane {
+pub(super) struct Lane {
     slice: usize,
     start: u64,
-    end: u64,
-    cover: Cover,
+    pub(super) end: u64,
+    pub(super) cover: Cover,
 }
 
 /// A node that is being walked.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+pub(super) struct Frame {
     node: u32,
     /// File offset at which it is laid.
-    base: u64,
+    pub(super) base: u64,
     /// Position of its first byte in the view's stream.
     position: u64,
     /// First child that was not looked at.
@@ -102,9 +104,19 @@ impl Lane {
 
 impl Walk {
     pub(crate) fn new(request: &Request, layout: &LayoutMap, parts: &PartSet) -> Result<Self, LayoutError> {
-        let view = request.view.map()?;
-        let range = view.file_range(request)?.unwrap_or(0..0);
-        Ok(Self::over(view, layout.clone(), parts, request.start, range))
+        Self::of_stream(request.view.map()?, layout, parts, request.start, request.bytes)
+    }
+
+    /// A walk over these bytes of the view's stream.
+    pub(crate) fn of_stream(
+        view: ViewMap,
+        layout: &LayoutMap,
+        parts: &PartSet,
+        start: u64,
+        bytes: u64,
+    ) -> Result<Self, LayoutError> {
+        let range = view.file_range(start, bytes)?.unwrap_or(0..0);
+        Ok(Self::over(view, layout.clone(), parts, start, range))
     }
 
     /// A walk over the view's bytes in a file range below the largest file; `start` is the stream position
@@ -120,7 +132,7 @@ impl Walk {
             frames.push(Frame { node: ROOT, base: view.displacement(), position: 0, next: 0 });
         }
         let (floor, limit) = (range.start, range.end);
-        Self { view, layout, parts: *parts, lane, start, limit, floor, frames, run, steps_taken: 0 }
+        Self { view, layout, parts: *parts, lane, start, limit, floor, missed_from: floor, frames, run, steps_taken: 0 }
     }
 
     pub(crate) fn steps_taken(&self) -> u64 {
@@ -169,7 +181,7 @@ impl Walk {
         let Some(run) = &mut self.run else { return };
         run.start += bytes;
         run.position += bytes;
-        self.floor = run.start;
+        (self.floor, self.missed_from) = (run.start, run.start);
         if run.start >= run.end {
             self.run = None;
         }
@@ -197,6 +209,7 @@ impl Walk {
     fn enter_lane(&mut self, offset: u64) {
         if offset >= self.lane.end && offset < self.limit {
             self.lane = Lane::at(&self.layout, &self.parts, offset);
+            self.missed_from = offset;
         }
     }
 
@@ -209,6 +222,10 @@ impl Walk {
                 let copy = self.view.node(child);
                 let (bytes, span, run) = (copy.bytes, copy.span, matches!(copy.shape, Shape::Run));
                 match self.next_copy(&frame, count, stride, child) {
+                    Some(i) if self.is_barren(&frame, stride, frame.base + i * stride) => {
+                        let last = (count - 1).saturating_mul(stride).saturating_add(span);
+                        self.skip_barren(frame.base.saturating_add(last));
+                    }
                     Some(i) => {
                         self.looked_at(i);
                         let (base, position) = (frame.base + i * stride, frame.position + i * bytes);
@@ -247,7 +264,7 @@ impl Walk {
         }
     }
 
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         self.frames.pop();
     }
 
@@ -334,7 +351,12 @@ impl Walk {
     /// Everything before this file offset is dealt with, as far as it lies in the repeated run that the walk is in.
     pub(super) fn go_on_at(&mut self, offset: u64) {
         self.run = None;
-        self.floor = offset;
+        (self.floor, self.missed_from) = (offset, offset);
+    }
+
+    /// Memory below it, in bytes.
+    pub(crate) fn size_bytes(&self) -> usize {
+        self.view.size_bytes() + self.lane.cover.size_bytes() + self.frames.capacity() * size_of::<Frame>()
     }
 
     /// The view that is walked.

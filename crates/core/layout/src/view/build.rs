@@ -1,8 +1,10 @@
 //! Checks a view and makes it ready for use, simplified on the way.
 
-use braid_types::limits::{LIST_EXTENTS_MAX, VIEW_DEPTH_MAX};
+use std::sync::Arc;
 
-use super::map::{Item, NO_CHILD, Node, Shape, ViewMap};
+use braid_types::limits::{LIST_EXTENTS_MAX, VIEW_DEPTH_MAX, VIEW_NODES_MAX};
+
+use super::map::{Item, NO_CHILD, Node, Shape, Tree, ViewMap};
 use super::{Extent, Pattern, View};
 use crate::LayoutError;
 use crate::congruence::gcd;
@@ -19,25 +21,32 @@ impl View {
             && bytes == self.extent
         {
             // A plain file, on the path of every read and write: nothing to simplify, nothing to allocate.
-            return Ok(Builder::default().finish(Node::everything(self.displacement), self.displacement));
+            return Ok(ViewMap {
+                displacement: self.displacement,
+                root: Node::everything(self.displacement),
+                tree: None,
+            });
         }
         let mut builder = Builder::default();
         let pattern = builder.pattern(&self.pattern, 1)?;
         if self.extent < pattern.span {
             return Err(LayoutError::ExtentTooSmall { extent: self.extent, span: pattern.span });
         }
-        let root = builder.root(pattern, self.extent, self.displacement);
+        let root = builder.root(pattern, self.extent, self.displacement)?;
         Ok(builder.finish(root, self.displacement))
     }
 }
 
 impl Node {
     /// The root of a view that shows every byte from its displacement on.
-    fn everything(displacement: u64) -> Self {
+    pub(super) fn everything(displacement: u64) -> Self {
         let span = u64::MAX - displacement;
         Self { bytes: span, span, shape: Shape::Run, combs: 0..0 }
     }
 }
+
+/// Combs of one view: beyond so many a repeated pattern is known by its hull alone, which costs searches and no truth.
+const VIEW_COMBS_MAX: usize = 2 * VIEW_NODES_MAX;
 
 #[derive(Default)]
 struct Builder {
@@ -50,7 +59,12 @@ struct Builder {
 
 impl Builder {
     fn finish(self, root: Node, displacement: u64) -> ViewMap {
-        ViewMap { displacement, root, nodes: self.nodes, items: self.items, combs: self.combs }
+        let Self { mut nodes, mut items, mut combs, .. } = self;
+        fit(&mut nodes);
+        fit(&mut items);
+        fit(&mut combs);
+        let is_empty = matches!(root.shape, Shape::Run);
+        ViewMap { displacement, root, tree: (!is_empty).then(|| Arc::new(Tree { nodes, items, combs })) }
     }
 
     fn pattern(&mut self, pattern: &Pattern, depth: usize) -> Result<Node, LayoutError> {
@@ -100,7 +114,7 @@ impl Builder {
             }
             _ => {
                 let bytes = child.bytes * count;
-                let child = self.keep(child);
+                let child = self.keep(child)?;
                 let combs = self.combs_of_repeat(span, stride, child);
                 Ok(Node { bytes, span, shape: Shape::Repeat { count, stride, child }, combs })
             }
@@ -118,7 +132,7 @@ impl Builder {
             let node = self.pattern(pattern, depth + 1)?;
             let run = matches!(node.shape, Shape::Run);
             let (bytes, span) = (node.bytes, node.span);
-            let child = if run { NO_CHILD } else { self.keep(node) };
+            let child = if run { NO_CHILD } else { self.keep(node)? };
             items.push(*offset, bytes, span, child)?;
         }
         self.list(items)
@@ -150,18 +164,18 @@ impl Builder {
     }
 
     /// The pattern again every `extent` bytes for ever.
-    fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Node {
+    fn root(&mut self, pattern: Node, extent: u64, displacement: u64) -> Result<Node, LayoutError> {
         let endless = |shape| Node { bytes: u64::MAX, span: u64::MAX, shape, combs: 0..0 };
-        match pattern.shape {
+        Ok(match pattern.shape {
             Shape::Run if pattern.span == extent => Node::everything(displacement),
             Shape::Repeat { count, stride, child } if count.checked_mul(stride) == Some(extent) => {
                 endless(Shape::Repeat { count: u64::MAX, stride, child })
             }
             _ => {
-                let child = self.keep(pattern);
+                let child = self.keep(pattern)?;
                 endless(Shape::Repeat { count: u64::MAX, stride: extent, child })
             }
-        }
+        })
     }
 
     fn count_entries(&mut self, entries: usize) -> Result<(), LayoutError> {
@@ -169,9 +183,12 @@ impl Builder {
         if self.entries > LIST_EXTENTS_MAX { Err(LayoutError::ListTooLong { max: LIST_EXTENTS_MAX }) } else { Ok(()) }
     }
 
-    fn keep(&mut self, node: Node) -> u32 {
+    fn keep(&mut self, node: Node) -> Result<u32, LayoutError> {
+        if self.nodes.len() >= VIEW_NODES_MAX {
+            return Err(LayoutError::TooManyPatterns { max: VIEW_NODES_MAX });
+        }
         self.nodes.push(node);
-        (self.nodes.len() - 1) as u32
+        Ok((self.nodes.len() - 1) as u32)
     }
 
     fn hull(&mut self, span: u64) -> std::ops::Range<usize> {
@@ -182,11 +199,22 @@ impl Builder {
     /// The hull, and every comb of the child made finer by the stride.
     fn combs_of_repeat(&mut self, span: u64, stride: u64, child: u32) -> std::ops::Range<usize> {
         let first = self.hull(span).start;
-        for at in self.nodes[child as usize].combs.clone() {
+        let of_child = self.nodes[child as usize].combs.clone();
+        if self.combs.len() + of_child.len() > VIEW_COMBS_MAX {
+            return first..self.combs.len();
+        }
+        for at in of_child {
             let Comb { spacing, bytes } = self.combs[at];
             self.combs.push(Comb { spacing: gcd(spacing, stride), bytes });
         }
         first..self.combs.len()
+    }
+}
+
+/// Gives up what a large list has for nothing; a small one is not worth a call of the allocator.
+fn fit<T>(list: &mut Vec<T>) {
+    if list.capacity() - list.len() > 256 {
+        list.shrink_to_fit();
     }
 }
 

@@ -13,13 +13,13 @@
 //! 2. Children of a node lie in ascending order and do not overlap. So stream order is file order.
 //! 3. The root is laid at `displacement`; a root that repeats does so for ever.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use braid_types::FileOffset;
 use braid_types::limits::FILE_BYTES_MAX;
 
+use crate::LayoutError;
 use crate::distribution::Comb;
-use crate::{LayoutError, Request};
 
 /// In [`Item::child`]: the item is a run of its bytes.
 pub(crate) const NO_CHILD: u32 = u32::MAX;
@@ -40,10 +40,19 @@ pub(crate) const NO_CHILD: u32 = u32::MAX;
 pub struct ViewMap {
     pub(super) displacement: u64,
     pub(super) root: Node,
+    /// Shared by clones; `None` for a contiguous view, which has nothing below its root.
+    pub(super) tree: Option<Arc<Tree>>,
+}
+
+/// What is below the root.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
     pub(super) nodes: Vec<Node>,
     pub(super) items: Vec<Item>,
     pub(super) combs: Vec<Comb>,
 }
+
+static NO_TREE: Tree = Tree { nodes: Vec::new(), items: Vec::new(), combs: Vec::new() };
 
 /// One pattern of the tree.
 #[derive(Clone, Debug)]
@@ -81,6 +90,21 @@ pub(crate) struct Item {
 }
 
 impl ViewMap {
+    /// The same pattern laid at another displacement: it shares the memory of this one.
+    #[must_use]
+    pub fn moved_to(&self, displacement: u64) -> Self {
+        let root = if self.is_contiguous() { Node::everything(displacement) } else { self.root.clone() };
+        Self { displacement, root, tree: self.tree.clone() }
+    }
+
+    /// Memory below it, in bytes; clones share it.
+    pub fn size_bytes(&self) -> usize {
+        let Tree { nodes, items, combs } = self.tree();
+        nodes.capacity() * size_of::<Node>()
+            + items.capacity() * size_of::<Item>()
+            + combs.capacity() * size_of::<Comb>()
+    }
+
     /// The file offset of a byte of the stream.
     ///
     /// # Errors
@@ -102,7 +126,7 @@ impl ViewMap {
                     (copy.checked_mul(*stride)?, Some(child))
                 }
                 Shape::List(items) => {
-                    let items = &self.items[items.clone()];
+                    let items = self.items(items.clone());
                     let item = &items[items.partition_point(|item| item.position <= rest) - 1];
                     rest -= item.position;
                     (item.offset, self.child_of(item))
@@ -169,7 +193,7 @@ impl ViewMap {
                     rest %= stride;
                 }
                 Shape::List(items) => {
-                    let items = &self.items[items.clone()];
+                    let items = self.items(items.clone());
                     let Some(at) = items.partition_point(|item| item.offset <= rest).checked_sub(1) else {
                         return (position, false);
                     };
@@ -184,20 +208,24 @@ impl ViewMap {
         }
     }
 
-    /// The file range `[first, end)` from a request's first byte to just past its last; `None` for no bytes.
-    pub(crate) fn file_range(&self, request: &Request) -> Result<Option<Range<u64>>, LayoutError> {
+    /// The file range `[first, end)` from the first of these bytes of the stream to just past the last; `None` for no bytes.
+    pub(crate) fn file_range(&self, start: u64, bytes: u64) -> Result<Option<Range<u64>>, LayoutError> {
         let past = LayoutError::PastLargestFile { max: FILE_BYTES_MAX };
-        let Some(bytes_after) = request.bytes.checked_sub(1) else { return Ok(None) };
-        let last = request.start.checked_add(bytes_after).ok_or(LayoutError::Overflow)?;
-        let (first, last) = (self.file_offset(request.start)?.0, self.file_offset(last)?.0);
+        let Some(bytes_after) = bytes.checked_sub(1) else { return Ok(None) };
+        let last = start.checked_add(bytes_after).ok_or(LayoutError::Overflow)?;
+        let (first, last) = (self.file_offset(start)?.0, self.file_offset(last)?.0);
         if last >= FILE_BYTES_MAX {
             return Err(past);
         }
         Ok(Some(first..last + 1))
     }
 
+    fn tree(&self) -> &Tree {
+        self.tree.as_deref().unwrap_or(&NO_TREE)
+    }
+
     pub(crate) fn node(&self, index: u32) -> &Node {
-        &self.nodes[index as usize]
+        &self.tree().nodes[index as usize]
     }
 
     pub(crate) fn root(&self) -> &Node {
@@ -209,11 +237,11 @@ impl ViewMap {
     }
 
     pub(crate) fn items(&self, range: Range<usize>) -> &[Item] {
-        &self.items[range]
+        &self.tree().items[range]
     }
 
     pub(crate) fn combs_of(&self, node: &Node) -> &[Comb] {
-        &self.combs[node.combs.clone()]
+        &self.tree().combs[node.combs.clone()]
     }
 
     fn child_of(&self, item: &Item) -> Option<&Node> {

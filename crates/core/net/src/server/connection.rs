@@ -52,6 +52,8 @@ pub struct ServerConnection {
     buffer: FrameBuffer,
     body_left: usize,
     payload_left: usize,
+    /// [`pending`](Self::pending) has met the end.
+    is_over: bool,
     /// Its part in what the server receives; `None` on loopback.
     inflow: Option<Inflow>,
 }
@@ -67,7 +69,18 @@ impl ServerConnection {
         let sender = Arc::new(FrameSender::new(Arc::clone(&transport), stall_timeout));
         let buffer = FrameBuffer::new(READ_AHEAD_BYTES);
         let peer = Arc::new(peer);
-        Self { peer, transport, sender, credits, stall_timeout, buffer, body_left: 0, payload_left: 0, inflow }
+        Self {
+            peer,
+            transport,
+            sender,
+            credits,
+            stall_timeout,
+            buffer,
+            body_left: 0,
+            payload_left: 0,
+            is_over: false,
+            inflow,
+        }
     }
 
     /// Who is at the other end.
@@ -97,6 +110,9 @@ impl ServerConnection {
         loop {
             if let Some(header) = self.buffer.header().map_err(End::Malformed)? {
                 return self.begin(header).map(Some);
+            }
+            if self.is_over {
+                return Err(End::Closed);
             }
             let within_frame = !self.buffer.is_empty();
             match self.fill(if within_frame { self.stall_deadline() } else { wait }) {
@@ -234,14 +250,18 @@ impl ServerConnection {
         Ok(())
     }
 
-    /// Whether bytes of another request have arrived, without waiting: the rest of the current payload
-    /// must have been received.
+    /// Whether bytes of another request have arrived, or the end of the connection, without waiting: then
+    /// [`next_header`](Self::next_header) says which. The rest of the current payload must have been received.
     pub fn pending(&mut self) -> bool {
         let at_end = self.payload_left == 0 && self.body_left == 0 && self.buffer.is_empty();
-        if at_end && let Ok(bytes @ 1..) = self.transport.recv_into(self.buffer.space(), Wait::No) {
-            self.buffer.filled(bytes);
+        if at_end && !self.is_over {
+            match self.transport.recv_into(self.buffer.space(), Wait::No) {
+                Ok(0) => self.is_over = true,
+                Ok(bytes) => self.buffer.filled(bytes),
+                Err(error) => self.is_over = !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted),
+            }
         }
-        !self.buffer.is_empty()
+        self.is_over || !self.buffer.is_empty()
     }
 
     /// How long its peer may stay silent in the middle of a frame.

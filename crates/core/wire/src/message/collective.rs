@@ -53,6 +53,12 @@ impl TaskFamily {
     /// All requests of the families, in order; `None` for more than `tasks_max`, an empty family, or requests that take more
     /// than [`COLLECTIVE_REQUESTS_BYTES_MAX`] together.
     pub fn requests(families: &[Self], tasks_max: usize) -> Option<Vec<Request>> {
+        Self::tasks(families, tasks_max)?;
+        Some(families.iter().flat_map(|family| (0..family.count).map(|at| family.request(at))).collect())
+    }
+
+    /// How many requests there are; `None` where [`TaskFamily::requests`] says so.
+    pub fn tasks(families: &[Self], tasks_max: usize) -> Option<usize> {
         let counts = families.iter().map(|family| u64::from(family.count));
         if families.iter().any(|family| family.count == 0) || counts.sum::<u64>() > tasks_max as u64 {
             return None;
@@ -61,14 +67,22 @@ impl TaskFamily {
         if families.iter().map(bytes).sum::<usize>() > COLLECTIVE_REQUESTS_BYTES_MAX {
             return None;
         }
-        Some(families.iter().flat_map(|family| (0..family.count).map(|at| family.request(at))).collect())
+        Some(families.iter().map(|family| family.count as usize).sum())
+    }
+
+    /// In what the requests differ, in order: the view's displacement, and the start.
+    pub fn places(&self) -> impl Iterator<Item = (u64, u64)> {
+        (0..self.count).map(|at| self.place(at))
+    }
+
+    fn place(&self, at: u32) -> (u64, u64) {
+        let on = |first: u64, step: u64| first.wrapping_add(step.wrapping_mul(u64::from(at)));
+        (on(self.first.view.displacement, self.displacement_step), on(self.first.start, self.start_step))
     }
 
     fn request(&self, at: u32) -> Request {
-        let on = |first: u64, step: u64| first.wrapping_add(step.wrapping_mul(u64::from(at)));
         let mut request = self.first.clone();
-        request.view.displacement = on(request.view.displacement, self.displacement_step);
-        request.start = on(request.start, self.start_step);
+        (request.view.displacement, request.start) = self.place(at);
         request
     }
 
@@ -83,8 +97,7 @@ impl TaskFamily {
             self.displacement_step = next.view.displacement.wrapping_sub(view.displacement);
             self.start_step = next.start.wrapping_sub(*start);
         } else {
-            let expected = self.request(self.count);
-            if (expected.view.displacement, expected.start) != (next.view.displacement, next.start) {
+            if self.place(self.count) != (next.view.displacement, next.start) {
                 return false;
             }
         }

@@ -5,14 +5,14 @@ use std::{
     time::Duration,
 };
 
-use braid_layout::{Request, Sweep};
+use braid_layout::{Sweep, Unfold};
 use braid_store::ObjectStore;
 use braid_types::{
     Failure, SessionId, Status,
     limits::{COLLECTIVE_TASKS_MAX, FILE_BYTES_MAX, JOB_SLICE_ACCESSES_MAX},
 };
 use braid_wire::{
-    Rights,
+    Rights, Wire,
     message::{
         collective::{CollectiveKind, TaskFamily},
         iod::Collect,
@@ -23,6 +23,7 @@ use super::{
     Collective,
     chunk::{read_bytes_for, write_bytes_for},
     cursor::Cursor,
+    places::Place,
     progress::Progress,
 };
 use crate::{
@@ -32,8 +33,13 @@ use crate::{
     ops::{Readable, invalid},
 };
 
-/// Slices that finding each task's first byte may take: views that are longer to search are left to independent calls.
-const LOOK_SLICES_MAX: usize = 1024;
+/// Slices that finding each task's first byte may take, and that a task may search for its next one: views that are longer to search
+/// are left to independent calls.
+pub(super) const LOOK_SLICES_MAX: usize = 1024;
+
+/// How much more memory a view takes than its formula at most: a vector in a vector, 14 deep, has as many patterns and a comb for each
+/// level below.
+const VIEW_GROWTH: usize = 12;
 
 pub(crate) fn collect<S: ObjectStore>(
     core: &IodCore<S>,
@@ -42,7 +48,7 @@ pub(crate) fn collect<S: ObjectStore>(
     collect: &Collect,
 ) -> Result<(), Failure> {
     let made = make(core, connection, now, collect);
-    let added = made.and_then(|collective| core.collectives().add(Arc::new(collective), now));
+    let added = made.and_then(|collective| core.collectives().add(Arc::new(collective)));
     match &added {
         Ok(()) => _ = core.counters().collectives.fetch_add(1, Relaxed),
         Err(failure) => core.collectives().refuse(collect.collective, failure, now),
@@ -57,7 +63,8 @@ fn make<S: ObjectStore>(
     collect: &Collect,
 ) -> Result<Collective, Failure> {
     let (grant, _) = core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
-    let (requests, sessions) = tasks(&grant, collect)?;
+    let sessions = sessions(&grant, collect)?;
+    let place = core.collectives().reserve(grant.session, sessions.len(), view_bytes_max(&collect.tasks), now)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
@@ -66,18 +73,16 @@ fn make<S: ObjectStore>(
         }
         _ => (vec![None; grant.places.len()], Vec::new(), FILE_BYTES_MAX),
     };
-    let sweep = grant.map.sweep(&requests, &grant.parts, file_end).map_err(invalid)?;
-    let sweep = looked(sweep)?;
-    let cursor = |(at, request): (usize, &Request)| {
-        let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
-        Ok(sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end))))
-    };
-    let cursors = requests.iter().enumerate().map(cursor).collect::<Result<Vec<_>, Failure>>()?;
+    let unfolds = unfolds(&grant, &collect.tasks, &place)?;
+    let sweep = looked(Sweep::of(unfolds.iter().cloned(), file_end))?;
+    let cursor = |(at, unfold)| sweep.wants(at).then(|| Box::new(Cursor::new(unfold, file_end)));
+    let cursors: Vec<_> = unfolds.into_iter().enumerate().map(cursor).collect();
     let (writes, with_bytes) = (collect.kind == CollectiveKind::Write, cursors.iter().flatten().count());
     let chunk_bytes = if writes { write_bytes_for(with_bytes) } else { read_bytes_for(with_bytes) };
     let progress = Progress::new(sweep, cursors, writes);
     Ok(Collective {
         id: collect.collective,
+        place,
         kind: collect.kind,
         grant,
         sessions,
@@ -95,22 +100,42 @@ pub(super) fn rights(kind: CollectiveKind) -> Rights {
     if kind == CollectiveKind::Read { Rights::READ } else { Rights::WRITE }
 }
 
-/// The tasks' requests and sessions, by rank.
-fn tasks(grant: &Grant, collect: &Collect) -> Result<(Vec<Request>, Vec<SessionId>), Failure> {
-    let requests = TaskFamily::requests(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
+/// The tasks' sessions, by rank.
+fn sessions(grant: &Grant, collect: &Collect) -> Result<Vec<SessionId>, Failure> {
+    let tasks = TaskFamily::tasks(&collect.tasks, COLLECTIVE_TASKS_MAX).ok_or_else(|| {
         let detail = format!("more than {COLLECTIVE_TASKS_MAX} tasks, or their requests are too long");
         Failure::new(Status::LimitExceeded, detail)
     })?;
     let counts: u64 = collect.sessions.iter().map(|(_, count)| u64::from(*count)).sum();
-    if counts != requests.len() as u64 {
-        let detail = format!("{} tasks and sessions for {counts}", requests.len());
+    if counts != tasks as u64 {
+        let detail = format!("{tasks} tasks and sessions for {counts}");
         return Err(Failure::new(Status::Malformed, detail));
     }
     if !collect.sessions.iter().any(|(session, _)| *session == grant.session) {
         return Err(Failure::new(Status::BadCapability, "the master is none of the tasks"));
     }
     let each = |(session, count): &(SessionId, u32)| std::iter::repeat_n(*session, *count as usize);
-    Ok((requests, collect.sessions.iter().flat_map(each).collect()))
+    Ok(collect.sessions.iter().flat_map(each).collect())
+}
+
+/// What the views of these formulas may take at most, in bytes.
+fn view_bytes_max(families: &[TaskFamily]) -> usize {
+    families.iter().map(|family| family.first.to_bytes().len() * VIEW_GROWTH).sum()
+}
+
+/// The tasks' requests unfolded, by rank. Those of one formula share its view.
+fn unfolds(grant: &Grant, families: &[TaskFamily], place: &Place) -> Result<Vec<Unfold>, Failure> {
+    let (mut unfolds, mut view_bytes) = (Vec::new(), 0);
+    for family in families {
+        let view = family.first.view.map().map_err(invalid)?;
+        view_bytes += view.size_bytes();
+        for (displacement, start) in family.places() {
+            let view = view.moved_to(displacement);
+            unfolds.push(grant.map.unfold_view(view, start, family.first.bytes, &grant.parts).map_err(invalid)?);
+        }
+    }
+    place.takes(view_bytes);
+    Ok(unfolds)
 }
 
 /// The sweep after it has found every task's first byte.

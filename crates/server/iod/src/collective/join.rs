@@ -29,6 +29,7 @@ use crate::{
     connection::ConnectionState,
     grant::Grant,
     iod_core::IodCore,
+    ops::Search,
     sink::{Answer, FrameSink, SinkError},
 };
 
@@ -53,6 +54,7 @@ pub struct JoinJob {
     pub(super) had: u64,
     /// Of a read: the final frame was sent.
     pub(super) answered: bool,
+    pub(super) search: Search,
     pub(super) writing: Writing,
     /// Pieces of the next frame in the chunk's memory.
     pub(super) pieces: Vec<(usize, usize)>,
@@ -184,6 +186,7 @@ fn begin<S: ObjectStore>(
         waiting: None,
         had: 0,
         answered: false,
+        search: Search::default(),
         writing: Writing::default(),
         pieces: Vec::new(),
     }))

@@ -35,6 +35,7 @@ mod cursor;
 mod desk;
 mod join;
 mod membership;
+mod places;
 mod progress;
 mod read;
 mod source;
@@ -53,16 +54,14 @@ use std::{
 };
 
 use braid_store::Object;
-use braid_types::{
-    Failure, SessionId, Status, WriteVerifier,
-    limits::{COLLECTIVE_IDLE_MS, COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
-};
+use braid_types::{Failure, SessionId, Status, WriteVerifier, limits::COLLECTIVE_IDLE_MS};
 use braid_wire::message::{collective::CollectiveKind, iod::ObjectEnd};
 
 pub(crate) use begin::collect;
 pub use join::{JoinJob, Step};
 pub(crate) use join::{join_read, join_write};
 pub(crate) use membership::Membership;
+use places::{Place, Places};
 use progress::Progress;
 pub use source::{Given, Gone, Source};
 
@@ -81,6 +80,7 @@ pub(crate) type CollectiveId = [u8; 16];
 #[derive(Debug, Default)]
 pub(crate) struct Collectives {
     table: Mutex<Table>,
+    places: Arc<Places>,
     arrived: Condvar,
 }
 
@@ -98,6 +98,8 @@ struct Table {
 #[derive(Debug)]
 pub(crate) struct Collective {
     id: CollectiveId,
+    /// Until it is over.
+    place: Place,
     kind: CollectiveKind,
     /// The master's.
     grant: Arc<Grant>,
@@ -119,18 +121,21 @@ pub(crate) struct Collective {
 }
 
 impl Collectives {
+    /// A place for a new one, before it is made.
+    ///
+    /// # Errors
+    /// [`Status::LimitExceeded`].
+    fn reserve(&self, session: SessionId, tasks: usize, view_bytes: usize, now: Duration) -> Result<Place, Failure> {
+        self.forget_idle(now);
+        self.places.take(session, tasks, view_bytes)
+    }
+
     /// Takes a new one in.
     ///
     /// # Errors
-    /// [`Status::LimitExceeded`]; [`Status::Exists`] when the id is known.
-    fn add(&self, collective: Arc<Collective>, now: Duration) -> Result<(), Failure> {
-        self.forget_idle(now);
+    /// [`Status::Exists`] when the id is known.
+    fn add(&self, collective: Arc<Collective>) -> Result<(), Failure> {
         let mut table = self.lock();
-        let tasks: usize = table.live.values().map(|live| live.sessions.len()).sum();
-        if table.live.len() >= COLLECTIVES_MAX || tasks + collective.sessions.len() > COLLECTIVE_TASKS_MAX {
-            let detail = format!("{} collective requests of {tasks} tasks are under way here", table.live.len());
-            return Err(Failure::new(Status::LimitExceeded, detail));
-        }
         if table.knows(&collective.id) {
             return Err(Failure::new(Status::Exists, "a collective request of this id is under way or over"));
         }
@@ -173,6 +178,7 @@ impl Collectives {
             self.lock().remember(collective);
             collective.close();
             collective.progress().release();
+            collective.place.give_back();
         }
     }
 

@@ -15,6 +15,7 @@ use braid_wire::message::iod::ReadReply;
 
 use super::{
     Collective,
+    begin::LOOK_SLICES_MAX,
     chunk::{Chunk, Extent, Plan},
     cursor::Next,
     join::{At, JoinJob, Step, Stop},
@@ -55,12 +56,22 @@ impl JoinJob {
             Ok(step) => Ok(step),
             Err(Stop::Waits) => Ok(Step::Waits),
             Err(Stop::Closed) => Err(SinkError::Closed),
+            // The call has its answer: the others are told.
+            Err(Stop::Failed(failure)) if self.answered => {
+                self.failed(&failure, now);
+                Ok(Step::Finished)
+            }
             Err(Stop::Failed(failure)) => {
                 let answer = self.fail(core, &failure, now);
                 sink.finish_memory(&answer.body, &[])?;
                 Ok(Step::Finished)
             }
         }
+    }
+
+    /// Its connection has ended: if the `Collect` has come meanwhile the others hear of it when it is dropped, and need not wait for it.
+    pub fn gone<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) {
+        let _ = self.enter(core, now); // one that may not enter leaves as it is
     }
 
     fn read_slice<S: ObjectStore>(
@@ -75,15 +86,19 @@ impl JoinJob {
         self.enter(core, now)?;
         let chunk = match self.chunk(core, now)? {
             At::Chunk(chunk) => chunk,
-            At::Making => return Ok(Step::Again),
+            At::Making => {
+                self.search.found_nothing()?;
+                return Ok(Step::Again);
+            }
             At::Nothing => return self.answer_read(core, now, None, sink),
         };
         match self.plan_frame(&chunk) {
-            Because::Paused => Ok(Step::Again),
+            Because::Paused => Ok(self.searched()?),
             Because::Done | Because::Over => self.answer_read(core, now, Some(&chunk), sink),
             because => {
                 self.send_frame(core, &chunk, sink)?;
                 if because == Because::Past {
+                    self.search.found();
                     drop(chunk);
                     self.pass(now);
                 }
@@ -110,6 +125,7 @@ impl JoinJob {
             match cursor.peek(&chunk.plan, &self.grant, room, &mut steps) {
                 Next::Piece(at, bytes) => {
                     cursor.take(bytes);
+                    self.search.found();
                     planned += bytes as usize;
                     match self.pieces.last_mut() {
                         Some((last, length)) if *last + *length == at => *length += bytes as usize,
@@ -166,15 +182,17 @@ impl JoinJob {
         }
         self.sent(core);
         self.answered = true;
+        self.search.found();
         self.end_read(core, now)
     }
 
     /// After the final frame: whether the task wants more is found out for the sake of the others.
     fn end_read<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<Step, Stop> {
+        drop(core.pass(&self.grant, &self.caller, now)?);
         let mut over = true;
         if let Some(cursor) = self.entered.as_mut().and_then(|entered| entered.cursor.as_mut()) {
             match cursor.is_over(&mut JOB_SLICE_ACCESSES_MAX.clone()) {
-                None => return Ok(Step::Again),
+                None => return Ok(self.searched()?),
                 Some(is_over) => over = is_over,
             }
         }
@@ -186,6 +204,11 @@ impl JoinJob {
         }
         self.leave(core, now);
         Ok(Step::Finished)
+    }
+
+    /// A slice was spent on searching.
+    fn searched(&mut self) -> Result<Step, Failure> {
+        self.search.found_nothing_in(LOOK_SLICES_MAX).map(|()| Step::Again)
     }
 
     /// The task has had its bytes of the chunk.

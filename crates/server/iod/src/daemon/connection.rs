@@ -9,7 +9,8 @@
 //!
 //! Invariants:
 //! 1. Between two slices of a job everything that has arrived gets a turn: a 4 KiB reply overtakes a 1 GiB one (I9).
-//! 2. Requests in flight never exceed the credits; a peer that has more is told so and disconnected.
+//! 2. Requests in flight never exceed the credits; a peer that has more is told so and disconnected. Reads whose views take much
+//!    memory are waited for before the next request is taken up (I9): these always go on.
 //! 3. A payload is received into one reused buffer, a chunk at a time, and is in its objects before the next chunk is
 //!    received; that of a collective write by one thread for all tasks. While a payload is on its way nothing is sent: a peer that is busy sending need not be able to receive.
 
@@ -28,7 +29,7 @@ use braid_net::{
     server::{End, FrameSender, Handler, Newcomer, ServerConnection},
 };
 use braid_store::LocalStore;
-use braid_types::{Failure, Status};
+use braid_types::{Failure, Status, limits::CONNECTION_READS_BYTES_MAX};
 use braid_wire::{
     Call, FrameFlags, FrameHeader, Role, Wire,
     message::{Cancel, iod::JoinWrite},
@@ -103,6 +104,8 @@ struct Serving<'a> {
     state: ConnectionState,
     /// Jobs under way, the next first.
     jobs: VecDeque<Reading>,
+    /// Memory of those that are reads, in bytes.
+    reads_bytes: usize,
     /// How many of them in a row have said that they wait for other tasks.
     waiting: usize,
     /// Works of this connection that the workers have.
@@ -115,6 +118,8 @@ struct Reading {
     op: u16,
     request_id: u64,
     job: Job,
+    /// What it counts in [`Serving::reads_bytes`].
+    bytes: usize,
 }
 
 enum Job {
@@ -132,6 +137,7 @@ impl<'a> Serving<'a> {
             connection: Arc::new(Mutex::new(connection)),
             state,
             jobs: VecDeque::new(),
+            reads_bytes: 0,
             waiting: 0,
             working: Arc::default(),
             out: Vec::new(),
@@ -143,15 +149,30 @@ impl<'a> Serving<'a> {
     fn run(mut self) -> End {
         loop {
             if let Err(why) = self.turn() {
+                self.gone();
                 return why;
             }
         }
     }
 
+    /// The tasks that wait here for others wait no longer.
+    fn gone(&mut self) {
+        let now = self.daemon.clock.now();
+        for reading in &mut self.jobs {
+            if let Job::Join(job) = &mut reading.job {
+                job.gone(&self.daemon.core, now);
+            }
+        }
+    }
+
     fn turn(&mut self) -> Result<(), End> {
+        let is_full = self.reads_bytes >= CONNECTION_READS_BYTES_MAX;
+        if is_full && self.sender.is_over() {
+            return Err(End::Closed);
+        }
         let header = {
             let mut connection = lock(&self.connection);
-            let arrived = self.jobs.is_empty() || connection.pending();
+            let arrived = self.jobs.is_empty() || !is_full && connection.pending();
             if arrived { connection.next_header(None)? } else { None }
         };
         if let Some(header) = header {
@@ -185,9 +206,13 @@ impl<'a> Serving<'a> {
         drop(connection);
         match begun {
             Begun::Answer(answer) => self.answer(op, request_id, &answer),
-            Begun::Read(job) => self.slice(Reading { op, request_id, job: Job::Read(job) }),
+            Begun::Read(job) => {
+                let bytes = job.size_bytes();
+                self.reads_bytes += bytes;
+                self.slice(Reading { op, request_id, job: Job::Read(job), bytes })
+            }
             Begun::Join(job) if op == JoinWrite::OP => self.join_write(header, job),
-            Begun::Join(job) => self.slice(Reading { op, request_id, job: Job::Join(job) }),
+            Begun::Join(job) => self.slice(Reading { op, request_id, job: Job::Join(job), bytes: 0 }),
             Begun::Write(job) => self.write(header, job),
             Begun::Work(work) => {
                 self.work(op, request_id, work);
@@ -222,6 +247,7 @@ impl<'a> Serving<'a> {
         let step = step.map_err(|_| End::Closed)?;
         self.waiting = if step == Step::Waits { self.waiting + 1 } else { 0 };
         if step == Step::Finished {
+            self.reads_bytes -= reading.bytes;
             return Ok(());
         }
         self.jobs.push_back(reading);
@@ -280,13 +306,20 @@ impl<'a> Serving<'a> {
             connection.payload(&mut self.chunk[..bytes])?;
             let mut rest = &self.chunk[..bytes];
             while !rest.is_empty() {
-                rest = &rest[job.push(core, clock.now(), rest)..];
+                let taken = job.push(core, clock.now(), rest);
+                if taken == 0 && self.sender.is_over() {
+                    return Err(End::Closed);
+                }
+                rest = &rest[taken..];
             }
         }
         drop(connection);
         let answer = loop {
-            if let Some(answer) = job.finish(core) {
+            if let Some(answer) = job.finish(core, clock.now()) {
                 break answer;
+            }
+            if self.sender.is_over() {
+                return Err(End::Closed);
             }
         };
         self.answer(header.op, header.request_id, &answer)
@@ -315,6 +348,7 @@ impl<'a> Serving<'a> {
     fn cancel(&mut self, cancelled: u64) -> Result<(), End> {
         let Some(at) = self.jobs.iter().position(|reading| reading.request_id == cancelled) else { return Ok(()) };
         let Some(reading) = self.jobs.remove(at) else { return Ok(()) };
+        self.reads_bytes -= reading.bytes;
         let answer = Answer::failure(&Status::Cancelled.into());
         self.daemon.core.counters().answered(answer.status);
         self.answer(reading.op, cancelled, &answer)

@@ -1,6 +1,10 @@
-//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, and one call at a time.
+//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, one call at a time, and not all the time: any client may ask.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{
+    ops::RangeInclusive,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use braid_store::{DiskLoad, DiskWork, ObjectStore};
 use braid_types::{Failure, Status};
@@ -12,10 +16,32 @@ use crate::iod_core::IodCore;
 const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
 const PART_MS: RangeInclusive<u32> = 1..=2000;
 const AT_ONCE: RangeInclusive<u16> = 1..=64;
+/// What one measures, each for as long as was asked: writes, random writes, syncs, random reads, reads.
+const PARTS: u32 = 5;
 /// The file is at most this part of what is free.
 const SHARE_OF_FREE: u64 = 10;
 
-pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, asked: &MeasureDisk) -> Result<Work<S>, Failure> {
+/// When the next may begin.
+#[derive(Debug, Default)]
+pub(crate) struct Turn(Mutex<Duration>);
+
+impl Turn {
+    /// Takes it for so long, and half as long after that belongs to the others of the disk.
+    fn take(&self, now: Duration, time: Duration) -> Result<(), Failure> {
+        let mut next = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now < *next {
+            let wait = (*next - now).as_secs() + 1;
+            return Err(Failure::new(
+                Status::Busy,
+                format!("the disk was measured a moment ago; try: again in {wait} s"),
+            ));
+        }
+        *next = now + time + time / 2;
+        Ok(())
+    }
+}
+
+pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, now: Duration, asked: &MeasureDisk) -> Result<Work<S>, Failure> {
     let &MeasureDisk { bytes, part_ms, at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
         return Err(Failure::new(Status::Invalid, "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once"));
@@ -27,6 +53,7 @@ pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, asked: &MeasureDisk) -> R
         return Err(Failure::new(Status::NoSpace, detail));
     }
     let load = DiskLoad { bytes: bytes.0, part: Duration::from_millis(part_ms.into()), at_once };
+    core.measuring().take(now, load.part * PARTS)?;
     Ok(Work::new("MeasureDisk", move |core, _| run(core, load)))
 }
 

@@ -13,6 +13,7 @@ mod measure;
 mod punch;
 mod read;
 mod room;
+mod search;
 mod seek;
 mod sizes;
 mod space;
@@ -37,8 +38,10 @@ use crate::{
     sink::Answer,
 };
 
+pub(crate) use measure::Turn;
 pub(crate) use read::Readable;
 pub use read::{COPIED_BYTES_MAX, ReadJob};
+pub(crate) use search::Search;
 pub(crate) use space::space;
 pub use work::Work;
 pub use write::WriteJob;
@@ -105,7 +108,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
-        IodRequest::MeasureDisk(load) => measure::begin(core, &load).map(Begun::Work),
+        IodRequest::MeasureDisk(load) => measure::begin(core, now, &load).map(Begun::Work),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }

@@ -11,7 +11,8 @@
 //!    `ends`. An append during the read is not seen, rather than seen as zeros.
 //! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
 //! 3. The final frame carries only data that was read before it is sent: its status holds.
-//! 4. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
+//! 4. A request that is searched for long without a byte for this daemon is refused (I9).
+//! 5. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -29,7 +30,7 @@ use braid_wire::{
     message::iod::{ObjectEnd, Read, ReadReply},
 };
 
-use super::invalid;
+use super::{invalid, search::Search};
 use crate::{
     callers::Caller,
     connection::ConnectionState,
@@ -55,6 +56,7 @@ pub struct ReadJob {
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
     accesses: Accesses,
+    search: Search,
     /// What of the last access is not planned yet.
     rest: Option<Rest>,
     owed_zeros: u64,
@@ -108,6 +110,7 @@ pub(super) fn begin<S: ObjectStore>(
         mappings: Vec::new(),
         file_end,
         accesses,
+        search: Search::default(),
         rest: None,
         owed_zeros: 0,
         ended: false,
@@ -156,6 +159,13 @@ impl Accesses {
             Self::Many(unfold) => unfold.next_within(steps),
         }
     }
+
+    fn size_bytes(&self) -> usize {
+        match self {
+            Self::One(_) => 0,
+            Self::Many(unfold) => unfold.size_bytes(),
+        }
+    }
 }
 
 /// The access of a contiguous request that falls into one strip of a part that is here; `None` for any other, also for one
@@ -184,6 +194,14 @@ fn file_end(grant: &Grant, ends: &[ObjectEnd]) -> Result<u64, LayoutError> {
 }
 
 impl ReadJob {
+    /// Memory that it takes as long as it is under way, in bytes: of its view, for each of its objects, and of the capability, also where
+    /// others share that.
+    pub fn size_bytes(&self) -> usize {
+        let of_object =
+            size_of::<Option<Arc<dyn Object>>>() + size_of::<ObjectEnd>() + size_of::<Option<Arc<Mapping>>>();
+        self.accesses.size_bytes() + self.objects.len() * of_object + self.grant.memory_bytes()
+    }
+
     /// One slice: sends at most one data frame, or the final one.
     ///
     /// # Errors
@@ -198,7 +216,10 @@ impl ReadJob {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {
-            Planned::Paused => return Ok(Progress::Again),
+            Planned::Paused => match self.search.found_nothing() {
+                Ok(()) => return Ok(Progress::Again),
+                Err(failure) => return self.fail(core, &failure, sink),
+            },
             Planned::Full => self.send_data(sink).map(|()| Progress::Again),
             Planned::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
                 self.send_data(sink).map(|()| Progress::Again)
@@ -231,6 +252,7 @@ impl ReadJob {
 
     /// Takes the next access up: what lies before its object's end is data, the rest a hole.
     fn take(&mut self, access: &Access) {
+        self.search.found();
         let Some(slot) = self.grant.slot(access.part) else { return };
         let Access { object_offset, bytes, .. } = *access;
         let data = self.ends[slot].bytes.0.saturating_sub(object_offset.0).min(bytes);

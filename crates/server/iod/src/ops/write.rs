@@ -8,7 +8,8 @@
 //! 3. Payload and request have the same length, or the call is malformed. What was written by then stays: the
 //!    client had the right to write it.
 //! 4. A slice is counted as space before it is written: one that is not in room leaves alone what is kept for others (ADR 0014).
-//! 5. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
+//! 5. A request that is searched for long without a byte for this daemon is refused, before and after its payload (I9).
+//! 6. After a failure the rest of the payload is taken and dropped, so that the connection lives on.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -29,7 +30,7 @@ use braid_wire::{
     },
 };
 
-use super::invalid;
+use super::{invalid, search::Search};
 use crate::{
     callers::Caller,
     connection::ConnectionState,
@@ -46,6 +47,7 @@ pub struct WriteJob {
     caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
     unfold: Unfold,
+    search: Search,
     /// What of the last access is not written yet.
     rest: Option<Rest>,
     written: u64,
@@ -98,6 +100,7 @@ pub(super) fn job<S: ObjectStore>(
         grant,
         caller,
         unfold,
+        search: Search::default(),
         rest: None,
         written: 0,
         payload_bytes: u64::from(payload_bytes),
@@ -125,13 +128,13 @@ impl WriteJob {
 
     /// After the whole payload: the answer, or `None` when a slice was spent on making sure that the request wants no
     /// more: then call again.
-    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>) -> Option<Answer> {
+    pub fn finish<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Option<Answer> {
         if self.outcome.is_ok() {
-            self.outcome = match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
-                (None, Unfolded::Paused) => return None,
-                (None, Unfolded::End) => Ok(()),
-                _ => Err(self.mismatch()),
-            };
+            match self.ended(core, now) {
+                Ok(false) => return None,
+                Ok(true) => {}
+                Err(failure) => self.outcome = Err(failure),
+            }
         }
         let (bytes, verifier, outcome) = (ByteCount(self.written), self.verifier, self.outcome.clone());
         let answer = match &self.reply {
@@ -146,13 +149,28 @@ impl WriteJob {
         Some(answer)
     }
 
+    /// Whether the request wants nothing more, as far as a slice tells.
+    fn ended<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<bool, Failure> {
+        match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
+            (None, Unfolded::Paused) => {
+                // It does not go on for a session that was fenced, or a connection that was given up.
+                drop(core.pass(&self.grant, &self.caller, now)?);
+                self.search.found_nothing().map(|()| false)
+            }
+            (None, Unfolded::End) => Ok(true),
+            _ => Err(self.mismatch()),
+        }
+    }
+
     fn write<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration, mut data: &[u8]) -> Result<(), Failure> {
         let _pass = core.pass(&self.grant, &self.caller, now)?;
         let mut steps = JOB_SLICE_ACCESSES_MAX;
+        let before = self.written;
         while !data.is_empty() {
             let Some(rest) = self.rest.take() else {
                 match self.unfold.next_within(&mut steps) {
                     Unfolded::Access(access) => self.rest = self.take(core, &access)?,
+                    Unfolded::Paused if self.written == before => return self.search.found_nothing(),
                     Unfolded::Paused => return Ok(()),
                     Unfolded::End => return Err(self.mismatch()),
                 }
@@ -179,6 +197,7 @@ impl WriteJob {
         let _charge = core.room().begin(cost, self.in_room, now, || core.measured(), in_place)?;
         core.warned(rest.object.write_at(data, offset, self.grant.size_generation))?;
         self.written += bytes;
+        self.search.found();
         if bytes < rest.bytes {
             self.rest = Some(Rest { offset: rest.offset + bytes, bytes: rest.bytes - bytes, first: false, ..rest });
         }

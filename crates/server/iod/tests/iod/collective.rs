@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use braid_iod::{Begun, Given, JoinJob, Source, Step};
-use braid_layout::{Distribution, Layout, Request, View};
+use braid_iod::{Begun, Gathered, Given, JoinJob, Source, Step};
+use braid_layout::{Distribution, Layout, Pattern, Request, View};
 use braid_net::TlsPolicy;
 use braid_types::{
     ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
-    limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX},
+    limits::{COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX},
 };
 use braid_wire::{
     Call, Capability, FrameFlags, Rights, Wire, decode_outcome,
@@ -21,6 +21,7 @@ use braid_wire::{
 use super::{
     cluster::{Cluster, RawClient, SocketClient, request_frame},
     harness::*,
+    slices::{beside, second_of_two},
 };
 
 pub const OTHER: SessionId = SessionId(6);
@@ -134,21 +135,68 @@ fn a_master_that_is_no_task_and_lists_that_do_not_fit_are_refused() {
     assert_eq!(refusal(Client::mds(&core).call(&collect(ID, CollectiveKind::Read, &[SESSION], 16))), Status::WrongRole);
 }
 
+/// A collective write of one task, in its master's session.
+fn by(master: SessionId, id: u8) -> Collect {
+    let present = of(master).sign(&server_key());
+    Collect { present, ..collect([id; 16], CollectiveKind::Write, &[master], 16) }
+}
+
 #[test]
 fn collective_requests_are_limited_and_idle_ones_make_room() {
     let core = daemon(1);
-    let mut master = Client::of_session(&core, SESSION);
-    let of_id = |id: u8| collect([id; 16], CollectiveKind::Write, &[SESSION, OTHER], 16);
-    for id in 0..COLLECTIVES_MAX as u8 {
-        master.call(&of_id(id)).unwrap();
+    let mut masters: Vec<_> = (10..15).map(|session| Client::of_session(&core, SessionId(session))).collect();
+    for (number, id) in (0..COLLECTIVES_MAX as u8).enumerate() {
+        let at = number / COLLECTIVES_OF_SESSION_MAX;
+        masters[at].call(&by(SessionId(10 + at as u64), id)).unwrap();
     }
-    assert_eq!(refusal(master.call(&of_id(200))), Status::LimitExceeded);
-    assert_eq!(refusal(master.call(&of_id(0))), Status::LimitExceeded);
+    let last = SessionId(14);
+    assert_eq!(refusal(masters[4].call(&by(last, 200))), Status::LimitExceeded);
     core.serve_until(None);
-    master.now += std::time::Duration::from_secs(61);
-    core.serve_until(Some(master.now + SERVES_FOR));
-    master.call(&of_id(201)).unwrap();
-    assert_eq!(refusal(master.call(&of_id(201))), Status::Exists, "an id is used once");
+    masters[4].now += std::time::Duration::from_secs(61);
+    core.serve_until(Some(masters[4].now + SERVES_FOR));
+    masters[4].call(&by(last, 201)).unwrap();
+    assert_eq!(refusal(masters[4].call(&by(last, 201))), Status::Exists, "an id is used once");
+}
+
+#[test]
+fn one_session_does_not_take_all_places_and_what_is_over_is_given_back() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    for id in 0..COLLECTIVES_OF_SESSION_MAX as u8 {
+        master.call(&by(SESSION, id)).unwrap();
+    }
+    assert_eq!(refusal(master.call(&by(SESSION, 100))), Status::LimitExceeded);
+    Client::of_session(&core, OTHER).call(&by(OTHER, 101)).unwrap();
+    let join = JoinWrite { collective: [0; 16], ..join_write(&whole(), 0) };
+    master.call_with(&join, &[1; 16]).unwrap();
+    master.call(&by(SESSION, 102)).unwrap();
+}
+
+#[test]
+fn views_of_collective_requests_take_bounded_memory() {
+    let core = daemon(1);
+    let mut master = Client::of_session(&core, SESSION);
+    // 14 vectors in each other, which nothing makes simpler; 250 bytes each, and 3 KiB where they are ready for use.
+    let chain = |_| {
+        (0..14).fold(Pattern::Bytes(1), |child, level| Pattern::Vector {
+            count: 2,
+            stride: 3 << (2 * level),
+            child: Box::new(child),
+        })
+    };
+    let chains = Pattern::Struct((0..2000).map(|at| (at << 40, chain(at))).collect());
+    let request = Request { view: View { displacement: 0, extent: 1 << 62, pattern: chains }, start: 0, bytes: 16 };
+    let large = |id: u8, count: u32| {
+        let tasks = vec![TaskFamily { first: request.clone(), count, displacement_step: 0, start_step: 0 }];
+        Collect { tasks, sessions: vec![(SESSION, count)], ..by(SESSION, id) }
+    };
+    master.call(&large(1, 16)).unwrap();
+    assert_eq!(
+        refusal(master.call(&large(2, 16))),
+        Status::LimitExceeded,
+        "two of them are more than a session's share"
+    );
+    master.call(&by(SESSION, 3)).unwrap();
 }
 
 #[test]
@@ -262,6 +310,59 @@ fn without_threads_a_task_that_would_wait_for_another_is_told_to_try_again() {
     assert_eq!(refusal(task.call(&join_read(&whole(), 0, 16))), Status::TryAgain, "no Collect came");
     task.call(&collect(ID, CollectiveKind::Write, &[SESSION, OTHER], 16)).unwrap();
     assert_eq!(refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])), Status::TryAgain);
+}
+
+/// 256 KiB of this daemon and a byte, then nothing of it for 2^30 steps.
+fn more_is_long_to_search() -> Collect {
+    let entries = vec![(0, Pattern::Bytes(256 * 1024)), (512 * 1024, Pattern::Bytes(1)), (1 << 30, beside())];
+    let view = View { displacement: 1 << 30, extent: 1 << 61, pattern: Pattern::Struct(entries) };
+    let request = Request { view, start: 0, bytes: 1 << 29 };
+    let present = second_of_two().sign(&server_key());
+    let (kind, tasks) = (CollectiveKind::Read, TaskFamily::of(&[request]));
+    Collect { handle: 1, present, collective: ID, kind, tasks, sessions: vec![(SESSION, 1)] }
+}
+
+#[test]
+fn what_a_task_wants_after_its_call_is_sought_for_so_long_and_the_others_are_told() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
+    task.call(&more_is_long_to_search()).unwrap();
+    let join = join_read(&second_of_two(), 0, 256 * 1024);
+    assert_eq!(task.call(&join).unwrap().bytes, ByteCount(256 * 1024), "the call has its bytes");
+    assert_eq!(refusal(task.call(&join)), Status::LimitExceeded);
+}
+
+#[test]
+fn what_a_task_wants_after_its_call_is_not_sought_for_a_fenced_session() {
+    let core = daemon(1);
+    let mut task = Client::of_session(&core, SESSION);
+    task.write(&second_of_two(), contiguous((1 << 60) - 1, 1), b"x").unwrap();
+    task.call(&more_is_long_to_search()).unwrap();
+    let join = join_read(&second_of_two(), 0, 256 * 1024).to_bytes();
+    let Begun::Join(mut job) = core.begin(&mut task.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    let mut out = Gathered::default();
+    while out.body.is_none() {
+        assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Again);
+    }
+    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    let answer = out.body.take();
+    assert_eq!(job.step(&core, NOW, &mut out).unwrap(), Step::Finished);
+    assert!(answer.is_some() && out.body.is_none(), "it was answered once");
+}
+
+#[test]
+fn a_task_that_goes_before_it_has_seen_the_collect_is_not_waited_for() {
+    let core = daemon(1);
+    let (mut first, mut second) = (Client::of_session(&core, SESSION), Client::of_session(&core, OTHER));
+    first.write(&whole(), contiguous(0, 32), &[1; 32]).unwrap();
+    let join = join_read(&of(OTHER), 1, 16).to_bytes();
+    let Begun::Join(mut job) = core.begin(&mut second.state, NOW, JoinRead::OP, &join, 0) else { panic!("a job") };
+    assert_eq!(job.step(&core, NOW, &mut Gathered::default()).unwrap(), Step::Waits);
+    first.call(&collect(ID, CollectiveKind::Read, &[SESSION, OTHER], 16)).unwrap();
+    job.gone(&core, NOW);
+    drop(job);
+    assert_eq!(refusal(first.call(&join_read(&whole(), 0, 16))), Status::Cancelled);
 }
 
 fn on(cluster: &Cluster) -> Capability {

@@ -6,7 +6,7 @@ use braid_iod::IodCore;
 use braid_store::{LocalOptions, LocalStore, MemStore, ObjectStore};
 use braid_types::{
     ByteCount, ConnectionId, Failure, IodId, SessionId, SizeGeneration, Status,
-    limits::{COLLECTIVE_IDLE_MS, COLLECTIVES_MAX},
+    limits::{COLLECTIVE_IDLE_MS, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX},
 };
 use braid_wire::{
     Capability,
@@ -78,9 +78,9 @@ fn those_that_fail_make_room_at_once_and_who_comes_late_is_told_why() {
     }
 }
 
-/// As many collective requests as there may be.
+/// As many collective requests as one session may have.
 fn fill(master: &mut Client<'_>) {
-    for id in 0..COLLECTIVES_MAX as u8 {
+    for id in 0..COLLECTIVES_OF_SESSION_MAX as u8 {
         master.call(&writing([id; 16])).unwrap();
     }
 }

@@ -1,6 +1,8 @@
 //! A daemon's disk measured by itself: who may ask for it, and for how much.
 
-use braid_types::{ByteCount, Status};
+use std::time::Duration;
+
+use braid_types::{ByteCount, SessionId, Status};
 use braid_wire::{
     Credential, Role,
     message::iod::{DiskSpace, MeasureDisk},
@@ -28,6 +30,18 @@ fn any_client_and_nobody_else_may_ask_a_bounded_amount_of_it() {
     assert_eq!(refusal(client.call(&LOAD)), Status::Unsupported, "a store in memory has no disk");
     for role in [Role::Iod, Role::Mds, Role::Admin] {
         assert_eq!(refusal(Client::new(&core, role, Credential::Server).call(&LOAD)), Status::WrongRole, "{role:?}");
+    }
+}
+
+#[test]
+fn a_disk_is_not_measured_all_the_time() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    assert_eq!(refusal(client.call(&MeasureDisk { part_ms: 200, ..LOAD })), Status::Unsupported);
+    let mut other = Client::of_session(&core, SessionId(6));
+    for (after_ms, status) in [(0, Status::Busy), (1499, Status::Busy), (1500, Status::Unsupported)] {
+        other.now = NOW + Duration::from_millis(after_ms);
+        assert_eq!(refusal(other.call(&LOAD)), status, "{after_ms} ms after one of a second began");
     }
 }
 

@@ -1,13 +1,13 @@
 //! Jobs are lazy and cut into slices (I9): counted in slices and frames, not in time.
 
 use braid_iod::{Begun, Gathered, Progress};
-use braid_layout::{Pattern, Request, View};
+use braid_layout::{Distribution, Extent, Layout, Pattern, Request, View};
 use braid_types::{
-    ByteCount, ConnectionId, FileOffset, SessionId, Status,
-    limits::{ABANDONED_CONNECTIONS_MAX, JOB_SLICE_ACCESSES_MAX},
+    ByteCount, ConnectionId, FileOffset, IodId, SessionId, Status,
+    limits::{ABANDONED_CONNECTIONS_MAX, JOB_SLICE_ACCESSES_MAX, SEARCH_SLICES_MAX},
 };
 use braid_wire::{
-    Call, Wire, decode_outcome,
+    Call, Capability, Wire, decode_outcome,
     message::iod::{Abandon, Allocate, Fence, Read, ReadReply, Write},
 };
 
@@ -37,6 +37,57 @@ fn a_view_made_to_burn_cpu_is_cut_into_slices_and_a_small_read_finishes_between_
         assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
     }
     assert!(out.body.is_none());
+}
+
+const GIB: u64 = 1 << 30;
+
+/// A file of two parts in the largest stripes, of which daemon 1 has the second.
+pub fn second_of_two() -> Capability {
+    capability(Layout::one(Distribution::SimpleStripe { stripe_size: GIB }, [9, 1].map(IodId)))
+}
+
+/// Two bytes on the first part in every round, a byte further each time: 2^30 copies before the second part has one, and their hull
+/// touches it always.
+pub fn beside() -> Pattern {
+    let entries = [0, 2 * GIB].map(|offset| Extent { offset, bytes: 1 });
+    Pattern::Vector { count: 1 << 28, stride: 4 * GIB + 1, child: Box::new(Pattern::Extents(entries.into())) }
+}
+
+fn finds_nothing() -> Request {
+    Request { view: View { displacement: 0, extent: 1 << 61, pattern: beside() }, start: 0, bytes: 1 << 29 }
+}
+
+#[test]
+fn a_request_that_is_searched_in_vain_is_refused_after_so_many_slices() {
+    let core = daemon(1);
+    let mut client = Client::of_session(&core, SESSION);
+    let present = second_of_two().sign(&server_key());
+    let read = Read { handle: 1, present: present.clone(), request: finds_nothing() };
+    assert_eq!(refusal(client.call(&read)), Status::LimitExceeded);
+    let write = Write { handle: 1, present, request: finds_nothing() };
+    assert_eq!(refusal(client.call(&write)), Status::LimitExceeded);
+    assert_eq!(refusal(client.call_with(&write, b"x")), Status::LimitExceeded, "its first byte is sought, too");
+    assert_eq!(client.write(&second_of_two(), contiguous(GIB, 1), b"x").unwrap().bytes, ByteCount(1));
+}
+
+#[test]
+fn a_write_that_has_no_bytes_here_and_long_to_search_ends_with_its_session_or_connection() {
+    for abandoned in [false, true] {
+        let core = daemon(1);
+        let id = ConnectionId([1; 16]);
+        let mut client = Client::over(&core, SESSION, id);
+        let write = Write { handle: 1, present: second_of_two().sign(&server_key()), request: finds_nothing() };
+        let begun = core.begin(&mut client.state, NOW, Write::OP, &write.to_bytes(), 0);
+        let Begun::Write(mut job) = begun else { panic!("a job") };
+        assert!((0..SEARCH_SLICES_MAX / 2).all(|_| job.finish(&core, NOW).is_none()));
+        if abandoned {
+            Client::of_session(&core, SESSION).call(&Abandon { connections: vec![id] }).unwrap();
+        } else {
+            Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+        }
+        let ended = if abandoned { Status::Cancelled } else { Status::Fenced };
+        assert_eq!(job.finish(&core, NOW).unwrap().status, ended);
+    }
 }
 
 #[test]
@@ -89,7 +140,7 @@ fn a_write_of_single_bytes_takes_at_most_a_slice_at_a_time() {
         assert!(taken <= JOB_SLICE_ACCESSES_MAX + 1, "{taken}");
         rest = &rest[taken..];
     }
-    while job.finish(&core).is_none() {}
+    while job.finish(&core, NOW).is_none() {}
     assert_eq!(client.read(&capability, request).unwrap().payload, payload);
 }
 
@@ -141,7 +192,7 @@ fn a_fence_stops_a_read_and_a_write_between_two_slices() {
     assert_eq!(refusal(outcome), Status::Fenced);
     let rest = vec![0xee; (1 << 20) - 1000];
     assert_eq!(writing.push(&core, NOW, &rest), rest.len(), "taken, so that the connection lives on, and dropped");
-    assert_eq!(writing.finish(&core).unwrap().status, Status::Fenced);
+    assert_eq!(writing.finish(&core, NOW).unwrap().status, Status::Fenced);
     let mut after = Client::mds(&core).read(&capability, contiguous(0, 2000)).unwrap().payload;
     assert_eq!(after.split_off(1000), pattern(2000, 1)[1000..], "nothing was written after the fence");
 }
@@ -162,7 +213,7 @@ fn a_write_given_up_half_way_writes_nothing_after_its_abandonment_is_answered() 
     second.write(&capability, request.clone(), &pattern(2000, 1)).unwrap();
 
     assert_eq!(late.push(&core, NOW, &[0xee; 1000]), 1000, "taken and dropped");
-    assert_eq!(late.finish(&core).unwrap().status, Status::Cancelled);
+    assert_eq!(late.finish(&core, NOW).unwrap().status, Status::Cancelled);
     let begun = core.begin(&mut first.state, NOW, Write::OP, &write, 2000);
     assert!(matches!(begun, Begun::Answer(answer) if answer.status == Status::Cancelled), "and no other begins");
     assert_eq!(second.read(&capability, request).unwrap().payload, pattern(2000, 1));

@@ -182,6 +182,62 @@ fn a_client_with_a_burning_view_is_still_served_and_so_are_others() {
 }
 
 #[test]
+fn a_client_that_hangs_up_takes_its_read_of_a_large_hole_with_it() {
+    let cluster = Cluster::start();
+    // The first part is long, the second has no byte: all zeros, which are owed until data follows.
+    let capability = capability(striped([cluster.iod.id().0; 2]));
+    write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
+    let of_second = View::vector(STRIPE, STRIPE / 2, 1, 2, 2 * STRIPE);
+    let every_other = Request { view: of_second, start: 0, bytes: 1 << 37 };
+    let mut client = RawClient::connect(&cluster.client_endpoint());
+    let present = capability.sign(&server_key());
+    client.send(&request_frame(1, &Read { handle: 1, present, request: every_other }));
+    client.send(&request_frame(2, &Ping {}));
+    while client.receive().0.request_id != 2 {}
+    drop(client);
+    let connections = || cluster.iod.core().counters().connections.load(std::sync::atomic::Ordering::Relaxed);
+    let began = std::time::Instant::now();
+    while connections() > 0 {
+        assert!(began.elapsed() < LONG, "the daemon still reads for a client that is gone");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_behind_reads_whose_views_take_much_memory_wait_for_them() {
+    use braid_layout::{Pattern, View};
+    let cluster = Cluster::start();
+    let capability = whole(cluster.iod.id());
+    write(&mut cluster.client(), &capability, contiguous(1 << 40, 1), b"x"); // ext4 ends at 16 TiB
+    let chain = || {
+        let deeper =
+            |child, level: u32| Pattern::Vector { count: 2, stride: 3u64 << (2 * level), child: Box::new(child) };
+        (0..14).fold(Pattern::Bytes(1), deeper)
+    };
+    let chains = Pattern::Struct((0..2000).map(|at| (at << 29, chain())).collect());
+    let request =
+        Request { view: View { displacement: 0, extent: 1 << 41, pattern: chains }, start: 0, bytes: 1 << 20 };
+    let present = capability.sign(&server_key());
+    let mut frames: Vec<u8> = (1..=2)
+        .flat_map(|id| request_frame(id, &Read { handle: 1, present: present.clone(), request: request.clone() }))
+        .collect();
+    frames.extend(request_frame(3, &Ping {}));
+    let mut client = RawClient::connect(&cluster.client_endpoint());
+    let mut sending = client.socket.try_clone().unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| sending.write_all(&frames).unwrap());
+        let mut ended = Vec::new();
+        while ended.len() < 3 {
+            let (header, _) = client.receive();
+            if header.flags == FrameFlags::FINAL {
+                ended.push(header.request_id);
+            }
+        }
+        assert_ne!(ended[0], 3, "a third is not taken up while two take so much");
+    });
+}
+
+#[test]
 fn garbage_ends_its_connection_and_nothing_else() {
     let cluster = Cluster::start();
     let mut client = cluster.client();

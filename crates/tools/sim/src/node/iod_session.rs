@@ -107,7 +107,7 @@ impl Shared {
             }
         }
         loop {
-            if let Some(answer) = job.finish(&self.core) {
+            if let Some(answer) = job.finish(&self.core, self.world.now()) {
                 return answer;
             }
             self.pause(1..10).await;

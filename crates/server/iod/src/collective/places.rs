@@ -1,0 +1,151 @@
+//! Places of collective requests, taken before their plans are made: how many there are, of how many tasks, and the memory of their
+//! views, for all sessions and for one (I9).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use braid_types::{
+    Failure, SessionId, Status,
+    limits::{
+        COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX, COLLECTIVES_VIEWS_BYTES_MAX,
+        COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX,
+    },
+};
+
+/// The places that are taken.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    taken: Mutex<Taken>,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    places: Vec<Held>,
+    newest: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    number: u64,
+    session: SessionId,
+    tasks: usize,
+    bytes: usize,
+}
+
+/// A place that is taken, until it is given back or dropped.
+#[must_use = "the place is free again when it is dropped"]
+#[derive(Debug)]
+pub(super) struct Place {
+    places: Arc<Places>,
+    number: u64,
+}
+
+impl Places {
+    /// Takes a place for a session's request of so many tasks, whose views take so many bytes.
+    ///
+    /// # Errors
+    /// [`Status::LimitExceeded`].
+    pub(super) fn take(self: &Arc<Self>, session: SessionId, tasks: usize, bytes: usize) -> Result<Place, Failure> {
+        let mut taken = self.lock();
+        let (all, own) =
+            (Sum::of(taken.places.iter()), Sum::of(taken.places.iter().filter(|held| held.session == session)));
+        let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
+        if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
+            return refused(format!("{} collective requests of {} tasks are under way here", all.places, all.tasks));
+        }
+        if own.places >= COLLECTIVES_OF_SESSION_MAX {
+            return refused(format!("session {session} has {} collective requests under way here", own.places));
+        }
+        let views = |of: &str, sum: &Sum| {
+            format!("views of collective requests take {} bytes{of} here, and {bytes} more", sum.bytes)
+        };
+        if all.bytes + bytes > COLLECTIVES_VIEWS_BYTES_MAX {
+            return refused(views("", &all));
+        }
+        if own.bytes + bytes > COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX {
+            return refused(views(&format!(" of session {session}"), &own));
+        }
+        taken.newest += 1;
+        let number = taken.newest;
+        taken.places.push(Held { number, session, tasks, bytes });
+        Ok(Place { places: Arc::clone(self), number })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Taken> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// The views take so much: no more than was said.
+    pub(super) fn takes(&self, bytes: usize) {
+        if let Some(held) = self.places.lock().places.iter_mut().find(|held| held.number == self.number) {
+            held.bytes = held.bytes.min(bytes);
+        }
+    }
+
+    /// It is free again.
+    pub(super) fn give_back(&self) {
+        self.places.lock().places.retain(|held| held.number != self.number);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+#[derive(Debug, Default)]
+struct Sum {
+    places: usize,
+    tasks: usize,
+    bytes: usize,
+}
+
+impl Sum {
+    fn of<'a>(places: impl Iterator<Item = &'a Held>) -> Self {
+        places.fold(Self::default(), |sum, held| Self {
+            places: sum.places + 1,
+            tasks: sum.tasks + held.tasks,
+            bytes: sum.bytes + held.bytes,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(taken: Result<Place, Failure>) -> bool {
+        taken.is_err_and(|failure| failure.status == Status::LimitExceeded)
+    }
+
+    #[test]
+    fn a_session_has_a_share_of_the_places_and_all_together_have_all() {
+        let places = Arc::<Places>::default();
+        let of = |session| places.take(SessionId(session), 1, 0);
+        let mut taken = Vec::new();
+        for session in 0..4 {
+            taken.extend((0..COLLECTIVES_OF_SESSION_MAX).map(|_| of(session).unwrap()));
+            assert!(refused(of(session)), "the share of session {session}");
+        }
+        assert!(refused(of(4)), "none is left");
+        taken[0].give_back();
+        drop(taken.pop());
+        let more = [of(4).unwrap(), of(5).unwrap()];
+        assert!(refused(of(6)), "a place that is given back and dropped is one");
+        drop(more);
+    }
+
+    #[test]
+    fn tasks_and_memory_of_views_are_bounded_before_there_are_any() {
+        let places = Arc::<Places>::default();
+        assert!(refused(places.take(SessionId(1), COLLECTIVE_TASKS_MAX + 1, 0)));
+        assert!(refused(places.take(SessionId(1), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1)));
+        let most = |session| places.take(SessionId(session), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX);
+        let taken: Vec<_> = (0..4).map(|session| most(session).unwrap()).collect();
+        assert!(refused(places.take(SessionId(0), 1, 1)) && refused(places.take(SessionId(9), 1, 1)));
+        taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
+        assert!(places.take(SessionId(9), 1, 1).is_ok(), "what was said was more than it is");
+    }
+}

@@ -1,0 +1,33 @@
+//! How long a job has searched its request for a byte of this daemon.
+
+use braid_types::{Failure, Status, limits::SEARCH_SLICES_MAX};
+
+/// Slices in a row that found nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Search(usize);
+
+impl Search {
+    /// There was a byte.
+    pub(crate) fn found(&mut self) {
+        self.0 = 0;
+    }
+
+    /// A slice was spent and there was none.
+    ///
+    /// # Errors
+    /// [`Status::LimitExceeded`] after [`SEARCH_SLICES_MAX`].
+    pub(crate) fn found_nothing(&mut self) -> Result<(), Failure> {
+        self.found_nothing_in(SEARCH_SLICES_MAX)
+    }
+
+    /// The same with another limit.
+    pub(crate) fn found_nothing_in(&mut self, slices_max: usize) -> Result<(), Failure> {
+        self.0 += 1;
+        if self.0 < slices_max {
+            return Ok(());
+        }
+        let detail =
+            "the view takes too long to search for bytes of this I/O daemon; try: a request of fewer repetitions";
+        Err(Failure::new(Status::LimitExceeded, detail))
+    }
+}
