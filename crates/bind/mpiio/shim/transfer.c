@@ -51,6 +51,9 @@ static int convert(struct file *file, enum direction direction, void *buffer, MP
             MPI_Aint position = 0;
             code = direction == WRITING ? MPI_Pack_external("external32", memory, now, type, place, room, &position)
                                         : MPI_Unpack_external("external32", place, room, &position, memory, now, type);
+            /* What set_view asked, MPI_Pack_external_size, is not what Open MPI does. */
+            if (code == MPI_SUCCESS && position != room)
+                code = error_of(MPI_ERR_UNSUPPORTED_DATAREP, file->path, "external32 of a type that is of another size there");
         } else {
             int position = 0;
             code = direction == WRITING ? MPI_Pack(memory, now, type, place, (int)room, &position, MPI_COMM_SELF)

@@ -840,6 +840,21 @@ static void external32(void) {
     OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "internal", MPI_INFO_NULL));
     OK(MPI_File_read_at(file, 0, bytes, 8, MPI_BYTE, MPI_STATUS_IGNORE));
     SAME(bytes[0] == 0x3f && bytes[1] == 0xf8 && bytes[7] == 0, 1);
+    /* A type that is of another size there. What MPI_Pack_external_size says Open MPI does not do. */
+    long longs[4] = {1, 2, 3, 4};
+    MPI_Aint packed = 0;
+    OK(MPI_Pack_external("external32", longs, 1, MPI_LONG, bytes, sizeof(long), &packed));
+    if (packed != sizeof(long)) {
+        MPI_Offset before, after;
+        OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "external32", MPI_INFO_NULL));
+        OK(MPI_File_get_size(file, &before));
+        CLASS(MPI_File_write_at(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
+        CLASS(MPI_File_write_at_all(file, 1000, longs, 4, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
+        CLASS(MPI_File_read_at(file, 0, longs, 1, MPI_LONG, MPI_STATUS_IGNORE), MPI_ERR_UNSUPPORTED_DATAREP);
+        OK(MPI_File_get_size(file, &after));
+        SAME(after, before);
+        SAME(longs[0] == 1 && longs[3] == 4, 1);
+    }
     OK(MPI_File_close(&file));
 }
 
