@@ -297,13 +297,17 @@ static int composed(int combiner, const int *i, const MPI_Aint *a, const MPI_Dat
     return code;
 }
 
+/* Also types by precision and range: to free one is an error (MPI-4.1 19.1.5), which Open MPI raises on MPI_COMM_WORLD. */
+static int is_predefined(int combiner) {
+    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
+           combiner == MPI_COMBINER_F90_COMPLEX;
+}
+
 static int shape_of(MPI_Datatype type, struct shape *shape) {
     int integers, addresses, types, combiner;
     int code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
     if (code != MPI_SUCCESS) return code;
-    if (combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
-        combiner == MPI_COMBINER_F90_COMPLEX)
-        return named(type, shape);
+    if (is_predefined(combiner)) return named(type, shape);
     int *i = calloc((size_t)integers + 1, sizeof *i);
     MPI_Aint *a = calloc((size_t)addresses + 1, sizeof *a);
     MPI_Datatype *d = calloc((size_t)types + 1, sizeof *d);
@@ -315,7 +319,7 @@ static int shape_of(MPI_Datatype type, struct shape *shape) {
             int n[4];
             /* Contents that are not predefined are ours to free. */
             MPI_Type_get_envelope(d[at], &n[0], &n[1], &n[2], &n[3]);
-            if (n[3] != MPI_COMBINER_NAMED) MPI_Type_free(&d[at]);
+            if (!is_predefined(n[3])) MPI_Type_free(&d[at]);
         }
     }
     free(i);

@@ -60,6 +60,7 @@ tests! {
     what_is_only_read_may_be_seen_through_a_type_that_shows_a_byte_twice = "twice";
     a_type_whose_copies_lie_among_each_other_shows_the_first = "header_and_array";
     memory_of_any_type_in_any_order = "memory";
+    types_by_precision_and_range_are_predefined_and_not_freed = "precise";
     nonblocking_calls_of_every_kind = "nonblocking";
     nonblocking_calls_go_on_while_the_program_computes = "background";
     split_collective_calls = "split";
