@@ -1,6 +1,9 @@
 """After ``fork`` a child gets a clear error and makes a client of its own."""
 
 import os
+import secrets
+import socket
+from concurrent.futures import ThreadPoolExecutor
 
 import braid
 
@@ -33,6 +36,19 @@ def test_a_child_is_refused_with_a_clear_error_and_its_parent_goes_on(client, co
         # Closing in a child closes nothing of its parent's.
         assert in_child(lambda: (file.close(), client.close(), "closed")[-1]) == "closed"
         assert file.read_at(6, 0) == b"parent"
+
+
+def test_a_child_that_ends_takes_nothing_from_its_parents_group():
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = "127.0.0.1:%d" % probe.getsockname()[1]
+    secret = secrets.token_bytes(32)
+    with ThreadPoolExecutor(2) as tasks:
+        groups = list(tasks.map(lambda rank: braid.Group.tcp(address, rank, 2, secret), range(2)))
+        for group in groups:
+            for call in (lambda: group.all_gather(b""), lambda: group.refuse_all("no")):
+                assert "made before fork" in in_child(lambda: str(call()))
+            assert in_child(lambda: (group.leave(), "left")[-1]) == "left"
+        assert list(tasks.map(lambda group: group.all_gather(bytes([group.rank])), groups)) == [[b"\0", b"\1"]] * 2
 
 
 def test_a_file_system_of_fsspec_connects_again_in_a_child(fs, place):

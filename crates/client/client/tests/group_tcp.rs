@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use braid_client::{Group, Result, Secret, Status, TcpGroup};
+use braid_client::{Error, Group, Result, Secret, Status, TcpGroup, refuse_all};
 
 /// Far beyond what a test takes.
 const LONG: Duration = Duration::from_secs(60);
@@ -157,6 +157,58 @@ fn a_task_that_goes_after_the_last_round_takes_nothing_from_the_others() {
             .collect();
         assert!(got.into_iter().all(|got| got.join().unwrap().unwrap() == [[0], [1], [2]]));
     }
+}
+
+/// Runs `judge` in a real child of this process; whether it said yes before the kernel ended it.
+#[cfg(target_os = "linux")]
+fn holds_in_child(judge: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child calls `judge`, which waits for nothing of other threads, and ends without unwinding.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        // SAFETY: plain system calls; a child that hangs is ended by the alarm, which counts as a no.
+        unsafe {
+            libc::alarm(60);
+            let holds = std::panic::catch_unwind(std::panic::AssertUnwindSafe(judge)).unwrap_or(false);
+            libc::_exit(if holds { 0 } else { 1 })
+        }
+    }
+    assert!(child > 0, "fork: {}", std::io::Error::last_os_error());
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+    libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_after_fork_lets_its_copy_of_a_group_go_and_the_parent_loses_nothing() {
+    for rank in 0..3 {
+        let mut tasks: Vec<Option<TcpGroup>> = tasks(3).into_iter().map(Some).collect();
+        let lets_go = holds_in_child(|| {
+            // In the child alone: the parent's are all there afterwards.
+            drop(tasks[rank].take());
+            true
+        });
+        assert!(lets_go, "task {rank}");
+        assert!(come(tasks.iter().flatten(), LONG).into_iter().all(|got| got.unwrap() == [[0], [1], [2]]));
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_child_after_fork_cannot_meet_the_others_in_its_parents_place() {
+    let tasks = tasks(2);
+    for task in &tasks {
+        let is_refused = || {
+            let errors = [
+                task.all_gather(b"child", LONG).unwrap_err(),
+                refuse_all(task, &Error::new(Status::NoSpace, "full"), LONG).unwrap_err(),
+            ];
+            errors.iter().all(|error| error.status() == Status::NoSession && error.to_string().contains("before fork"))
+        };
+        assert!(holds_in_child(is_refused), "task {}", task.rank());
+    }
+    assert!(come(&tasks, LONG).into_iter().all(|got| got.unwrap() == [[0], [1]]));
 }
 
 #[test]

@@ -728,6 +728,16 @@ static void *over_tcp(void *argument) {
     struct braid_group *group = MADE(braid_group_tcp(address, (uint32_t)task->rank, TASKS, secret, 30000));
     if (task->rank == 0) OK(braid_close(OK(braid_creat(cluster, "/tcp", 0644))));
     OK(braid_group_gather(group, NULL, 0, NULL, 30000));
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(60);
+        FAILS(braid_group_gather(group, NULL, 0, NULL, 30000), ECHILD);
+        braid_group_free(group);
+        _exit(0);
+    }
+    int status;
+    SAME(waitpid(child, &status, 0), child);
+    SAME(status, 0);
     int f = OK(braid_open(cluster, "/tcp", O_RDWR, 0)), numbers[TASKS];
     OK(braid_group_gather(group, &task->rank, sizeof task->rank, numbers, 30000));
     for (int rank = 0; rank < TASKS; rank++) SAME(numbers[rank], rank);

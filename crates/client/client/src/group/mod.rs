@@ -72,6 +72,12 @@ fn crowded() -> Error {
     )
 }
 
+/// A child after `fork` is no task.
+fn inherited() -> Error {
+    let why = "the group was made before fork and this is the child: its connections belong to the parent";
+    meeting(Error::new(Status::NoSession, why).with_hint("join a new group after fork"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -20,8 +20,8 @@ use super::{
     why,
 };
 use crate::{
-    Error, Result,
-    group::{crowded, deadline, late, lost, meeting},
+    Error, Result, fork,
+    group::{crowded, deadline, inherited, late, lost, meeting},
 };
 
 /// Between two attempts to reach a root that does not listen yet.
@@ -34,6 +34,7 @@ const REASON_BYTES_MAX: usize = 1024;
 /// A task that has joined.
 pub(super) struct Member {
     size: u32,
+    process: u64,
     line: Mutex<Line>,
 }
 
@@ -68,7 +69,7 @@ impl Member {
     ) -> Result<Self> {
         loop {
             let why = match attempt(&address, Hello { size, rank, nonce: random_bytes() }, secret, deadline) {
-                Ok(line) => return Ok(Self { size, line: Mutex::new(line) }),
+                Ok(line) => return Ok(Self { size, process: fork::mark(), line: Mutex::new(line) }),
                 Err(Attempt::Over(error)) => return Err(error),
                 Err(Attempt::Again(why)) => why,
             };
@@ -81,6 +82,9 @@ impl Member {
     }
 
     pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        if fork::mark() != self.process {
+            return Err(inherited());
+        }
         let mut line = match self.line.try_lock() {
             Ok(line) => line,
             Err(TryLockError::Poisoned(line)) => line.into_inner(),
@@ -99,6 +103,9 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
+        if fork::mark() != self.process {
+            return; // invariant 5
+        }
         if let Ok(line) = self.line.get_mut() {
             let _ = line.stream.shutdown(Shutdown::Both);
         }

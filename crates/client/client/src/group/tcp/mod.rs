@@ -15,7 +15,8 @@
 //! (2) every frame after that carries a MAC of a key of its own direction and connection over its sequence number: what is
 //! injected, repeated or reordered ends the group and is never taken for a task's bytes; (3) lengths are checked before memory is
 //! taken, and memory is taken as bytes arrive (I9); (4) the root alone judges whether a task is lost or late: the others give its word
-//! [`VERDICT_TIME`] to arrive, so that one task's clock makes no outcome of its own.
+//! [`VERDICT_TIME`] to arrive, so that one task's clock makes no outcome of its own; (5) after `fork` the task is the parent: a child sends
+//! nothing, waits for no lock and no thread of the group, and leaves its connections as they are.
 //!
 //! Bytes that tasks give are not secret: who can read the network can read them.
 

@@ -10,6 +10,7 @@
 //! long it waits, and the root has told it before that is over, or fails the round.
 
 use std::{
+    mem,
     net::{Shutdown, TcpListener, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, TryLockError},
     thread::{self, JoinHandle},
@@ -29,7 +30,8 @@ use super::{
 use crate::{
     Error, Result,
     engine::gate::lock,
-    group::{crowded, deadline, late, lost, meeting},
+    fork,
+    group::{crowded, deadline, inherited, late, lost, meeting},
 };
 
 /// How long, after the last task came, a task may take to receive what all gave. Shorter than what tasks wait for the root's word.
@@ -45,6 +47,7 @@ const STACK_BYTES: usize = 256 << 10;
 pub(super) struct Root {
     shared: Arc<Shared>,
     readers: Vec<JoinHandle<()>>,
+    process: u64,
 }
 
 struct Shared {
@@ -90,7 +93,8 @@ impl Root {
         }
         let state = State { given: lines.iter().map(|_| None).collect(), failed: None, told: false, closing: false };
         let (lines, state) = (Mutex::new(lines), Mutex::new(state));
-        let mut root = Self { shared: Arc::new(Shared { lines, state, changed: Condvar::new() }), readers: vec![] };
+        let shared = Arc::new(Shared { lines, state, changed: Condvar::new() });
+        let mut root = Self { shared, readers: Vec::new(), process: fork::mark() };
         let started = joined.and_then(|()| root.start(readers));
         started.map_err(|error| root.shared.fail(&mut lock(&root.shared.lines), error))?;
         Ok(root)
@@ -110,6 +114,9 @@ impl Root {
     }
 
     pub(super) fn all_gather(&self, mine: &[u8], time_max: Duration) -> Result<Vec<Vec<u8>>> {
+        if fork::mark() != self.process {
+            return Err(inherited());
+        }
         let mut lines = match self.shared.lines.try_lock() {
             Ok(lines) => lines,
             Err(TryLockError::Poisoned(lines)) => lines.into_inner(),
@@ -124,6 +131,11 @@ impl Root {
 
 impl Drop for Root {
     fn drop(&mut self) {
+        if fork::mark() != self.process {
+            // Invariant 5 of the group. To let go of a handle would detach a thread that is not here.
+            mem::forget(mem::take(&mut self.readers));
+            return;
+        }
         lock(&self.shared.state).closing = true;
         self.shared.changed.notify_all();
         for line in lock(&self.shared.lines).iter() {
@@ -244,7 +256,7 @@ impl Shared {
         let (first, told) = {
             let mut state = lock(&self.state);
             let first = state.failed.get_or_insert(error).clone();
-            (first, std::mem::replace(&mut state.told, true))
+            (first, mem::replace(&mut state.told, true))
         };
         self.changed.notify_all();
         if !told {
