@@ -80,7 +80,8 @@ where
     W: FnOnce(&File, &dyn Group) -> Outcome<ssize_t> + Send + 'static,
 {
     hand_out(match ready {
-        Ok((file, work)) => file.start_together(move |file| work(file, &*group)),
+        // With the handle itself: braid_close meanwhile leaves closing to the work, as for calls that are not collective.
+        Ok((file, work)) => Started::apart(move || work(&file, &*group)),
         Err(failure) => Started::apart(move || {
             refuse(&*group, &failure);
             Err(failure)

@@ -709,12 +709,35 @@ static void *one_started(void *argument) {
     return NULL;
 }
 
+/* A task that closes its file before the others have begun. */
+static void *one_closing(void *argument) {
+    struct task *task = argument;
+    int rank = task->rank, server = BRAID_COLLECTIVE_SERVER;
+    struct braid_group *group = task->group = MADE(braid_group_calling((uint32_t)rank, TASKS, gather, task));
+    unsigned char out[EACH], in[EACH];
+    for (size_t at = 0; at < EACH; at++) out[at] = noise(at + (size_t)rank * EACH);
+    for (int reads = 0; reads < 2; reads++) {
+        int f = OK(braid_open(cluster, "/closed", O_RDWR, 0));
+        if (rank) pthread_barrier_wait(&first_started);
+        struct braid_request *request = reads ? braid_pread_all_start(f, group, in, EACH, rank * EACH, server)
+                                              : braid_pwrite_all_start(f, group, out, EACH, rank * EACH, server);
+        OK(braid_close(f));
+        if (!rank) pthread_barrier_wait(&first_started);
+        SAME(OK(braid_wait(MADE(request))), EACH);
+    }
+    SAME(memcmp(in, out, EACH), 0);
+    braid_group_free(group);
+    return NULL;
+}
+
 static void started_together(void) {
     alarm(300); /* a call that is not started but made would wait for ever */
     OK(braid_close(OK(braid_creat(cluster, "/started", 0644))));
+    OK(braid_close(OK(braid_creat(cluster, "/closed", 0644))));
     pthread_barrier_init(&barrier, NULL, TASKS);
     pthread_barrier_init(&first_started, NULL, TASKS);
     as_tasks(one_started);
+    as_tasks(one_closing);
     char byte;
     SAME(braid_pread_all_start(0, NULL, &byte, 1, 0, 0) == NULL && errno == EFAULT, 1);
     SAME(braid_pwrite_all_start(0, NULL, &byte, 1, 0, 0) == NULL && errno == EFAULT, 1);
