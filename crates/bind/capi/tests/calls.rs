@@ -24,6 +24,13 @@ fn files_are_read_and_written_as_posix_has_it() {
 }
 
 #[test]
+fn a_mode_that_denies_its_maker_holds_from_the_next_open_on() {
+    let cluster = Cluster::start(2);
+    cluster.client.mkdir("/scratch", 0o1777).unwrap();
+    assert_eq!(ok(cluster.program_of_a_user(program()).arg("modes")), "modes ok\n");
+}
+
+#[test]
 fn names_are_made_listed_changed_and_removed() {
     run("names", 1);
 }

@@ -63,14 +63,8 @@ fn open(cluster: c_int, path: &[u8], flags: c_int, mode: mode_t, wish: LayoutWis
     let modes = check(flags)?;
     let has = |flag| flags & flag != 0;
     let (create, exclusive) = (has(libc::O_CREAT), has(libc::O_CREAT) && has(libc::O_EXCL));
-    let mode = mode & 0o7777;
-    let mut options = OpenOptions::new().read(modes.read).write(modes.write);
-    if create && !modes.write {
-        // The library makes files for those who write; for a reader it is made first.
-        cluster.client.touch(path, mode, exclusive, wish)?;
-    } else {
-        options = options.create(create).create_new(exclusive).truncate(has(libc::O_TRUNC)).mode(mode).layout(wish);
-    }
+    let options = OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));
+    let options = options.create(create).create_new(exclusive).mode(mode & 0o7777).layout(wish);
     let file = cluster.client.open(path, &options)?;
     process::table().add(Open::File(Arc::new(OpenFile::new(Arc::clone(&cluster), modes, file)?)))
 }

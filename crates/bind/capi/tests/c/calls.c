@@ -120,6 +120,28 @@ static void files(void) {
     FAILS(braid_open(cluster, "/f", O_RDWR, 0), EBADF);
 }
 
+/* POSIX open(2): the mode of a new file is for later opens. An ordinary user; root may open anything. */
+static void modes(void) {
+    const char *lock = "/scratch/lock";
+    struct stat st;
+    char byte;
+    int f = OK(braid_open(cluster, lock, O_RDONLY | O_CREAT | O_EXCL, 0));
+    SAME(braid_read(f, &byte, 1), 0);
+    FAILS(braid_write(f, "x", 1), EBADF);
+    OK(braid_fstat(f, &st));
+    SAME(st.st_mode, S_IFREG);
+    FAILS(braid_open(cluster, lock, O_RDONLY | O_CREAT | O_EXCL, 0), EEXIST);
+    FAILS(braid_open(cluster, lock, O_RDONLY | O_CREAT, 0), EACCES);
+    FAILS(braid_open(cluster, lock, O_RDONLY, 0), EACCES);
+    OK(braid_close(f));
+    f = OK(braid_open(cluster, "/scratch/written", O_RDWR | O_CREAT, 0400));
+    SAME(braid_write(f, "x", 1), 1);
+    OK(braid_close(f));
+    f = OK(braid_open(cluster, "/scratch/written", O_RDONLY | O_CREAT, 0));
+    SAME(braid_read(f, &byte, 1), 1);
+    OK(braid_close(f));
+}
+
 static void names(void) {
     struct stat st;
     OK(braid_mkdir(cluster, "/d", 0777));
@@ -811,7 +833,7 @@ int main(int argc, char **argv) {
     static const struct {
         const char *name;
         void (*run)(void);
-    } tests[] = {{"files", files},       {"names", names},   {"layouts", layouts},           {"views", views},
+    } tests[] = {{"files", files},       {"modes", modes},   {"names", names},   {"layouts", layouts},           {"views", views},
                  {"lists", lists},       {"misuse", misuse}, {"asynchronous", asynchronous}, {"fcntl", papers_fcntl},
                  {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent},
                  {"together", together}, {"started", started_together}, {"tcp", tcp}};

@@ -81,7 +81,7 @@ impl OpenOptions {
         self
     }
 
-    /// Make it when it does not exist.
+    /// Make it when it does not exist, also for reading: what makes it may use it, whatever its mode will deny to others and later.
     pub fn create(mut self, yes: bool) -> Self {
         self.create = yes;
         self
@@ -174,8 +174,8 @@ impl OpenOptions {
 
     fn check(&self) -> Result<Rights> {
         let rights = self.rights()?;
-        if !self.write && (self.create || self.exclusive || self.truncate) {
-            return Err(invalid("creating or truncating needs writing", "OpenOptions::write(true)"));
+        if !self.write && self.truncate {
+            return Err(invalid("truncating needs writing", "OpenOptions::write(true)"));
         }
         Ok(rights)
     }
