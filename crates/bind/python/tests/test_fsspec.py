@@ -176,6 +176,36 @@ def test_moving_and_removing(fs, place):
     assert fs.cat_file(f"{place}/f") == b""
 
 
+def test_removing_to_a_depth_leaves_what_links_lead_to(fs, place):
+    kept = {f"{place}/other/{name}": name.encode() for name in ("x", "sub/y")}
+    fs.pipe(kept | {f"{place}/d/f": b"", f"{place}/d/sub/deep/f": b""})
+    fs.symlink(f"{place}/other", f"{place}/d/link")
+    fs.symlink(f"{place}/other", f"{place}/d/sub/link")
+    fs.symlink(f"{place}/nothing", f"{place}/d/dangling")
+    # What lies deeper keeps the directories above it.
+    with pytest.raises(OSError, match="not empty"):
+        fs.rm(f"{place}/d", recursive=True, maxdepth=2)
+    assert fs.cat(list(kept)) == kept and not fs.lexists(f"{place}/d/sub/link")
+    assert fs.ls(f"{place}/d/sub", detail=False) == [f"{place}/d/sub/deep"]
+    fs.rm(f"{place}/d/sub", recursive=True, maxdepth=2)
+    fs.pipe_file(f"{place}/d/f", b"")
+    fs.symlink(f"{place}/other", f"{place}/d/again")
+    fs.rm(f"{place}/d", recursive=True, maxdepth=1)
+    assert fs.cat(list(kept)) == kept and not fs.lexists(f"{place}/d")
+    # A link by its own name, also where a pattern finds it.
+    fs.symlink(f"{place}/other", f"{place}/link")
+    fs.rm(f"{place}/link", recursive=True, maxdepth=2)
+    fs.symlink(f"{place}/other", f"{place}/link")
+    fs.rm(f"{place}/l*", recursive=True, maxdepth=2)
+    assert fs.cat(list(kept)) == kept and fs.ls(place, detail=False) == [f"{place}/other"]
+    with pytest.raises(FileNotFoundError):
+        fs.rm(f"{place}/nothing", recursive=True, maxdepth=2)
+    with pytest.raises(OSError, match="recursive=True"):
+        fs.rm(f"{place}/other", maxdepth=2)
+    with pytest.raises(ValueError, match="at least 1"):
+        fs.rm(f"{place}/other", recursive=True, maxdepth=0)
+
+
 def test_without_auto_mkdir_a_missing_directory_is_an_error(config, place):
     fs = fsspec.filesystem("braid", config=str(config), auto_mkdir=False)
     for make in (

@@ -358,17 +358,31 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self.client.remove(self._strip_protocol(path))
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        if maxdepth is not None:
-            for one in reversed(self.expand_path(path, recursive=recursive, maxdepth=maxdepth)):
-                self.client.rmdir(one) if self.isdir(one) else self.client.remove(one)
-            return
+        """Removes files, and with ``recursive`` directories with all below them: down to ``maxdepth`` levels, where a
+        directory that is not empty is an error. Symbolic links are removed and not followed."""
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
         for one in self.expand_path(path) if _is_pattern(path) else [self._strip_protocol(path)]:
             if self.client.lstat(one).kind != "directory":
                 self.client.remove(one)
-            elif recursive:
+            elif not recursive:
+                raise IsADirectoryError(f"{one} is a directory; try: rm(path, recursive=True)")
+            elif maxdepth is None:
                 self.client.rmtree(one)
             else:
-                raise IsADirectoryError(f"{one} is a directory; try: rm(path, recursive=True)")
+                self._remove_down(one, maxdepth)
+
+    def _remove_down(self, path: str, depth: int) -> None:
+        # What ls says of a link is said of what it leads to: this is a listing of the names themselves.
+        for entry in sorted(self.client.scandir(path), key=lambda entry: entry.is_dir()):
+            below = posixpath.join(path, entry.name)
+            if not entry.is_dir():
+                self.client.remove(below)
+            elif depth > 1:
+                self._remove_down(below, depth - 1)
+            else:
+                self.client.rmdir(below)
+        self.client.rmdir(path)
 
     def symlink(self, src: Any, dst: Any) -> None:
         self.client.symlink(self._strip_protocol(src), self._strip_protocol(dst))
