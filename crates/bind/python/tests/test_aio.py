@@ -84,6 +84,26 @@ async def test_more_tasks_than_a_client_has_threads_write_and_read_together(conf
 
 
 @awaited
+async def test_files_are_used_and_closed_after_their_client(config, place):
+    client = await braid.aio.connect(config=config)
+    file, gone = await client.open(f"{place}/f", "w+b"), await client.open(f"{place}/f", "rb")
+    view = file.view(offset=1, group=1, stride=2)
+    await gone.close()
+    await client.close()
+    await client.close()
+    with pytest.raises(ValueError, match="closed"):
+        await client.stat(place)
+    assert await file.write_at(b"abcd", 0) == 4 and await view.read_at(4, 0) == b"bd"
+    await file.sync()
+    await file.close()
+    assert await view.read_at(4, 0) == b"bd"
+    await view.close()
+    await view.close()
+    with pytest.raises(ValueError, match="closed"):
+        await file.size()
+
+
+@awaited
 async def test_errors_are_those_of_the_calls(config, place):
     async with await braid.aio.connect(config=config) as client:
         with pytest.raises(FileNotFoundError, match="try: "):

@@ -30,7 +30,7 @@ _CLIENT_CALLS = (
     "sync sync_directory truncate utime whoami"
 ).split()
 _FILE_CALLS = (
-    "allocate close punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "
+    "allocate punch_hole read_at read_ranges readall readinto_at readinto_ranges readv_at size stat "
     "sync truncate write_at write_ranges writev_at"
 ).split()
 #: Those in which tasks wait for each other.
@@ -77,15 +77,24 @@ def _as(call: Any, behind: Any) -> Callable[..., Awaitable[Any]]:
 
 
 class _Awaited:
-    """Something whose calls are made by threads."""
+    """Something whose calls are made by threads. A client and its files have them together; they end when the last of these is
+    closed, or gone: an executor that nobody has any more ends its threads."""
 
-    def __init__(self, behind: Any, threads: ThreadPoolExecutor) -> None:
+    def __init__(self, behind: Any, threads: ThreadPoolExecutor | None) -> None:
         self._behind, self._threads = behind, threads
 
-    def _run(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Awaitable[Any]:
-        if options:
-            call = functools.partial(call, **options)
-        return asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+    async def _run(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        made = functools.partial(call, *arguments, **options)
+        if self._threads is None:
+            # Closed: this says so, and asks nobody.
+            return made()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, made)
+
+    async def _close(self) -> None:
+        try:
+            await self._run(self._behind.close)
+        finally:
+            self._threads = None
 
 
 class Client(_Awaited):
@@ -95,12 +104,12 @@ class Client(_Awaited):
         """Opens a file for bytes, unbuffered: :class:`File`."""
         if "b" not in mode:
             raise ValueError(f"invalid mode: {mode!r}; try: one with b, and bytes")
-        return File(await self._run(self._behind.open, path, mode, 0, **layout), self._threads)
+        threads = self._threads
+        return File(await self._run(self._behind.open, path, mode, 0, **layout), threads)
 
     async def close(self) -> None:
         """Ends the session once its files are closed too."""
-        await self._run(self._behind.close)
-        self._threads.shutdown(wait=False)
+        await self._close()
 
     async def __aenter__(self) -> Client:
         return self
@@ -120,11 +129,15 @@ class File(_Awaited):
         """As :meth:`braid.File.copy_from`, of a file that was opened here."""
         return await self._run(self._behind.copy_from, source._behind, offset, to, size)
 
+    async def close(self) -> None:
+        """As :meth:`braid.File.close`."""
+        await self._close()
+
     async def __aenter__(self) -> File:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._run(self._behind.close)
+        await self._close()
 
 
 for _name in _CLIENT_CALLS:
