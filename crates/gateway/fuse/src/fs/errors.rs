@@ -10,7 +10,8 @@ use std::{
 use braid_vfs::{Error, Status};
 use rustix::io::Errno;
 
-use crate::kernel::Header;
+use super::Done;
+use crate::kernel::{Header, Reply};
 
 /// The same trouble is told once in this time: a server that is away fails every call.
 const TOLD_AGAIN: Duration = Duration::from_secs(10);
@@ -117,7 +118,16 @@ impl fmt::Debug for Report {
 }
 
 impl Report {
-    pub(super) fn tell(&self, header: &Header, refusal: &Refusal) {
+    /// Says why not, if so, to who still waits for the answer, and in the log.
+    pub(super) fn refuse(&self, header: &Header, done: Done, reply: Option<Reply>) {
+        let Err(refusal) = done else { return };
+        self.tell(header, &refusal);
+        if let Some(reply) = reply {
+            reply.error(refusal.errno());
+        }
+    }
+
+    fn tell(&self, header: &Header, refusal: &Refusal) {
         let Some(error) = refusal.trouble() else { return };
         let server = error.server().map(str::to_owned);
         let trouble = Trouble { opcode: header.opcode, status: error.status(), server };

@@ -1,12 +1,10 @@
 //! Locks: `fcntl`, OFD and `flock`.
 
-use std::{sync::Arc, thread};
-
-use braid_vfs::{Error, FileHandle, Lock, LockSpace, LockWait};
+use braid_vfs::{FileHandle, Lock, LockSpace};
 use rustix::io::Errno;
 
 use super::{Answer, Done, FileSystem};
-use crate::kernel::{self, Interrupt, LockKind, SignalGuard};
+use crate::kernel::{self, Header, Interrupt, LockKind};
 
 impl FileSystem {
     pub(super) fn test_lock(&self, wanted: &kernel::Lock, answer: Answer<'_>) -> Done {
@@ -24,8 +22,8 @@ impl FileSystem {
 
     pub(super) fn set_lock(
         &self,
-        wanted: &kernel::Lock,
-        waits: bool,
+        header: &Header,
+        (wanted, waits): (&kernel::Lock, bool),
         interrupt: &Interrupt,
         answer: Answer<'_>,
     ) -> Done {
@@ -33,32 +31,12 @@ impl FileSystem {
         if wanted.kind == LockKind::Unlock {
             let (start, last) = range(wanted);
             self.vfs.unlock(handle, space, wanted.owner, start, last)?;
-        } else if !waits {
-            if self.vfs.try_lock(handle, space, &lock(wanted))?.is_some() {
-                return Err(Errno::AGAIN.into());
-            }
-        } else {
-            let wait = LockWait::new();
-            let _guard = self.ends_with(interrupt, &wait);
-            if interrupt.signalled() {
-                return Err(Error::Interrupted.into());
-            }
-            self.vfs.lock(handle, space, &lock(wanted), &wait)?;
+        } else if waits {
+            return self.wait_for_lock(header, (handle, space, lock(wanted)), interrupt, answer);
+        } else if self.vfs.try_lock(handle, space, &lock(wanted))?.is_some() {
+            return Err(Errno::AGAIN.into());
         }
         answer.ok()
-    }
-
-    /// Has a signal to the process end its wait. The server is told on a thread of its own: who tells of signals must not
-    /// wait for a server.
-    fn ends_with(&self, interrupt: &Interrupt, wait: &LockWait) -> SignalGuard {
-        let (vfs, wait) = (Arc::clone(&self.vfs), wait.clone());
-        interrupt.on_signal(move || {
-            let (vfs, wait) = (Arc::clone(&vfs), wait.clone());
-            let told = thread::Builder::new().name("fuse-unwait".into()).spawn(move || vfs.cancel(&wait));
-            if told.is_err() {
-                tracing::error!("no thread could be had to end the wait for a lock: it goes on");
-            }
-        })
     }
 }
 

@@ -29,6 +29,7 @@ mod pipes;
 mod ranges;
 mod settings;
 mod space;
+mod waits;
 mod xattrs;
 
 use std::{
@@ -39,14 +40,15 @@ use std::{
 use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
 use rustix::io::Errno;
 
-use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes};
+use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes, waits::LockWaits};
 use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
 #[derive(Debug)]
 pub struct FileSystem {
     vfs: Arc<Vfs>,
-    report: Report,
+    report: Arc<Report>,
+    lock_waits: Arc<LockWaits>,
     /// What the kernel said at INIT: whether it can be told to forget names. Else it is told to remember none.
     keeps_names: OnceLock<bool>,
     memory: OnceLock<Arc<KernelMemory>>,
@@ -61,7 +63,8 @@ impl FileSystem {
     pub fn new(vfs: Arc<Vfs>) -> Self {
         Self {
             vfs,
-            report: Report::default(),
+            report: Arc::default(),
+            lock_waits: LockWaits::new(waits::WAITS_MAX),
             keeps_names: OnceLock::new(),
             memory: OnceLock::new(),
             pipes: Pipes::default(),
@@ -71,6 +74,11 @@ impl FileSystem {
     /// Reads of the kernel that were answered from a socket through a pipe, since the mount began.
     pub fn piped_reads(&self) -> u64 {
         self.pipes.answers()
+    }
+
+    /// Programs that wait for a lock now.
+    pub fn lock_waits(&self) -> usize {
+        self.lock_waits.count()
     }
 }
 
@@ -90,12 +98,12 @@ impl Handler for FileSystem {
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
         let mut reply = Some(reply);
-        if let Err(refusal) = self.dispatch(&request, &mut reply, call) {
-            self.report.tell(&request.header, &refusal);
-            if let Some(reply) = reply {
-                reply.error(refusal.errno());
-            }
-        }
+        let done = self.dispatch(&request, &mut reply, call);
+        self.report.refuse(&request.header, done, reply);
+    }
+
+    fn destroyed(&self) {
+        self.end_lock_waits();
     }
 }
 
@@ -225,7 +233,7 @@ impl FileSystem {
             Op::RemoveXattr { name } => self.remove_xattr(node, name, answer),
 
             Op::TestLock(lock) => self.test_lock(&lock, answer),
-            Op::SetLock { lock, wait } => self.set_lock(&lock, wait, call.interrupt, answer),
+            Op::SetLock { lock, wait } => self.set_lock(header, (&lock, wait), call.interrupt, answer),
 
             Op::Ioctl { .. } => Err(Errno::NOTTY.into()),
             _ => Err(Errno::NOSYS.into()),

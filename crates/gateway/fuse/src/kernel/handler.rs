@@ -12,7 +12,8 @@ pub trait Handler: Send + Sync + 'static {
         drop(notifier);
     }
 
-    /// One request, on a thread that may wait as long as it needs to. `reply` may outlive the call.
+    /// One request, on a worker, which may wait for a server. Workers are bounded: what may last for ever (a lock) is to be waited for on
+    /// another thread; `reply` and the interrupt may outlive the call.
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>);
 
     /// The kernel has dropped so many lookups of these nodes. No reply.

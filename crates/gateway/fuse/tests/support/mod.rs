@@ -28,18 +28,32 @@ pub struct Mount {
 
 impl Mount {
     pub fn new(cluster: &Cluster) -> Self {
+        Self::with(cluster, PoolOptions::default())
+    }
+
+    pub fn with(cluster: &Cluster, pool: PoolOptions) -> Self {
         let point = tempfile::tempdir().unwrap();
         let mut options = MountOptions::new("braid", point.path());
         (options.suid, options.dev) = (true, true);
         let file_system = Arc::new(FileSystem::new(Arc::new(cluster.mount())));
         let handler: Arc<dyn Handler> = Arc::clone(&file_system) as _;
-        let mounted = Mounted::new(&options, PoolOptions::default(), handler).unwrap();
+        let mounted = Mounted::new(&options, pool, handler).unwrap();
         Self { mounted, file_system, point }
     }
 
     /// Reads of the kernel that were answered through a pipe.
     pub fn piped_reads(&self) -> u64 {
         self.file_system.piped_reads()
+    }
+
+    /// Programs that wait for a lock.
+    pub fn lock_waits(&self) -> usize {
+        self.file_system.lock_waits()
+    }
+
+    /// Tells the file system what it is told when the mount is over.
+    pub fn tell_the_end(&self) {
+        self.file_system.destroyed();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
