@@ -132,6 +132,13 @@ impl Bytes {
         open.bytes.holder.put(open, under, what, how)
     }
 
+    /// What programs of this mount have stored in mappings is at the daemons when this returns.
+    pub(crate) fn drop_stored(&self) {
+        if let Some(data) = &self.data {
+            self.holder.drop_stored(data);
+        }
+    }
+
     /// What this mount has gathered of the file is at the daemons when this returns.
     pub(crate) fn settle(&self) -> Result<()> {
         self.data.as_ref().map_or(Ok(()), |data| self.holder.settle(data))

@@ -265,6 +265,15 @@ impl Holder {
         }
     }
 
+    /// What mappings have stored so far is at the daemons when this returns.
+    pub(crate) fn drop_stored(&self, data: &Data) {
+        let _one = lock(&data.dropping);
+        // Who may store has the file open for writing, with its mapping at the latest.
+        if lock(&data.state).gate.has_writers() {
+            self.drop_once(data);
+        }
+    }
+
     /// Drops the pages that there are; those that come meanwhile were read meanwhile. Whether there are none now.
     fn drop_once(&self, data: &Data) -> bool {
         let begins = data.change(|gate| {

@@ -199,8 +199,6 @@ impl<'a> Exerciser<'a> {
                 self.tell_the_kernel_the_length(at)?;
             }
             Operation::ReadMapped { .. } | Operation::WriteMapped { .. } => self.tell_the_kernel_the_length(at)?,
-            // What is only in the pages of a mapping is data to this mount, and a hole still to the server that is asked.
-            Operation::SeekData { .. } | Operation::SeekHole { .. } => self.subjects[at].settle()?,
             _ => {}
         }
         let started = Instant::now();
