@@ -302,3 +302,14 @@ fn a_change_on_one_mount_is_seen_on_the_other_by_the_next_call() {
         );
     }
 }
+
+#[test]
+fn room_is_told_in_the_unit_that_many_programs_take_for_it() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let mount = Mount::new(&cluster);
+    let room = rustix::fs::statfs(mount.point()).unwrap();
+    assert_eq!((room.f_bsize, room.f_frsize), (4096, 4096));
+}

@@ -5,10 +5,8 @@ use braid_vfs::FileIndex;
 use super::{Answer, Done, FileSystem};
 use crate::kernel::SpaceStat;
 
-/// The unit in which room is counted, bytes.
+/// The unit in which room is counted, bytes. Also `f_bsize`, whatever it may mean: many programs count in it.
 const UNIT_BYTES: u32 = 4096;
-/// What is read or written well in one go, bytes: a request of the kernel.
-const GOOD_BYTES: u32 = 1 << 20;
 /// Nothing bounds the number of files but the disk of the metadata server; programs that look want some left.
 const FILES_FREE: u64 = 1 << 32;
 const NAME_BYTES_MAX: u32 = braid_types::limits::NAME_BYTES_MAX as u32;
@@ -25,7 +23,7 @@ impl FileSystem {
             blocks_available: available,
             files: room.files.saturating_add(files_free),
             files_free,
-            block_size: GOOD_BYTES,
+            block_size: UNIT_BYTES,
             fragment_size: UNIT_BYTES,
             name_len_max: NAME_BYTES_MAX,
         };
