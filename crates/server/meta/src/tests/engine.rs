@@ -180,6 +180,25 @@ fn folding_changes_nothing_that_a_reader_sees() {
 }
 
 #[test]
+fn after_a_failed_sync_no_second_one_is_trusted_until_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    put(&store, b"synced", b"1");
+    let synced = store.committed();
+    store.sync(synced).unwrap();
+    put(&store, b"lost", b"1");
+    store.fail_next_flush();
+    assert!(matches!(store.sync(store.committed()), Err(StoreError::Disk { .. })));
+    assert!(matches!(store.sync(store.committed()), Err(StoreError::Stopped)));
+    assert!(matches!(store.checkpoint(), Err(StoreError::Stopped)), "nor is the base built on it");
+    store.sync(synced).unwrap();
+    drop(store);
+    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    assert_eq!(store.get(b"lost").unwrap().as_deref(), Some(&b"1"[..]), "the process was not even killed");
+    store.sync(store.committed()).unwrap();
+}
+
+#[test]
 fn a_scan_stops_where_its_visitor_says_in_every_layer() {
     let directory = tempfile::tempdir().unwrap();
     let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();

@@ -169,11 +169,16 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some((Record { sequence: Sequence(number(8)), fence: Fence(number(16)), batch }, &bytes[end..]))
 }
 
-/// Makes names made or removed in `directory` last. Windows keeps them with the files.
+/// Makes names made or removed in `directory` last.
 pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
-    if cfg!(unix) {
-        let synced = File::open(directory).and_then(|handle| handle.sync_all());
-        synced.map_err(|e| StoreError::disk("sync the metadata directory", e))?;
+    let synced = names_of(directory)?.map_or(Ok(()), |names| names.sync_all());
+    synced.map_err(|e| StoreError::disk("sync the metadata directory", e))
+}
+
+/// A handle to sync the names in `directory` by. Windows keeps them with the files.
+pub(super) fn names_of(directory: &Path) -> Result<Option<File>, StoreError> {
+    if !cfg!(unix) {
+        return Ok(None);
     }
-    Ok(())
+    File::open(directory).map(Some).map_err(|e| StoreError::disk("open the metadata directory", e))
 }

@@ -66,6 +66,8 @@ struct Shared {
     stopped: AtomicBool,
     /// A segment was made whose name may not be on the disk yet.
     unsynced_name: AtomicBool,
+    #[cfg(test)]
+    next_flush_fails: AtomicBool,
 }
 
 /// What is in memory over the base.
@@ -107,6 +109,8 @@ impl Engine {
             synced: Mutex::new(state.folded.0),
             stopped: AtomicBool::new(false),
             unsynced_name: AtomicBool::new(true),
+            #[cfg(test)]
+            next_flush_fails: AtomicBool::new(false),
         });
         let (wake, woken) = mpsc::sync_channel(1);
         let folding = shared.clone();
@@ -132,6 +136,12 @@ impl Engine {
         // A fold that failed is tried again.
         self.wake_folder();
         self.shared.wait_for_fold(self.shared.log()).map(drop)
+    }
+
+    /// The next sync of a log segment fails, once.
+    #[cfg(test)]
+    pub(crate) fn fail_next_flush(&self) {
+        self.shared.next_flush_fails.store(true, Ordering::Release);
     }
 
     fn wake_folder(&self) {
@@ -331,20 +341,35 @@ impl Shared {
         if *synced >= sequence.0 {
             return Ok(());
         }
-        let (reached, files) = self.unsynced_segments()?;
-        if self.unsynced_name.swap(false, Ordering::AcqRel) {
-            log::sync_directory(&self.directory).inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?;
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(StoreError::Stopped);
         }
+        let (reached, files) = self.unsynced_segments()?;
+        let names = match self.unsynced_name.swap(false, Ordering::AcqRel) {
+            true => log::names_of(&self.directory)
+                .inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?,
+            false => None,
+        };
+        let mut flushed = names.map_or(Ok(()), |names| names.sync_all());
         for file in files {
-            if let Err(error) = file.sync_data() {
-                // After a failed flush the kernel forgets what it could not write: nothing here may be trusted to be
-                // on the disk, and a second flush would lie (I6).
-                self.stopped.store(true, Ordering::Release);
-                return Err(StoreError::disk("sync the log", error));
-            }
+            flushed = flushed.and_then(|()| self.flush(&file));
+        }
+        if let Err(error) = flushed {
+            // After a failed flush the kernel forgets what it could not write: nothing here may be trusted to be
+            // on the disk, and a second flush would lie (I6).
+            self.stopped.store(true, Ordering::Release);
+            return Err(StoreError::disk("sync the log", error));
         }
         *synced = reached;
         Ok(())
+    }
+
+    fn flush(&self, segment: &File) -> std::io::Result<()> {
+        #[cfg(test)]
+        if self.next_flush_fails.swap(false, Ordering::AcqRel) {
+            return Err(std::io::Error::other("injected"));
+        }
+        segment.sync_data()
     }
 
     /// The last committed sequence and every segment that the base does not hold yet. A segment that a fold removed
