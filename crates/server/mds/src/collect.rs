@@ -339,13 +339,9 @@ impl MdsCore {
     pub(crate) fn record_open(&self, inode: &Inode, found: &Found) -> Result<(), Failure> {
         let who = Identity::root();
         let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        let state = self.state();
-        let mtime = state.written_at(inode, found.fetch.mtime);
-        if self.names.writers(inode.file).is_empty() {
-            // A writer may have come and gone since: the end of the mark is for the collector to decide.
-            return Ok(());
-        }
-        self.names.collect(&change, inode.file, &Fetch { mtime, ..found.fetch.clone() }).map(drop)
+        let mtime = self.state().written_at(inode, found.fetch.mtime);
+        // Writers may come and go meanwhile: the end of the mark is for `record` alone.
+        self.names.note_size(&change, inode.file, &Fetch { mtime, ..found.fetch.clone() })
     }
 }
 

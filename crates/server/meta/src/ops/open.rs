@@ -204,22 +204,27 @@ impl Namespace {
     }
 
     /// Records what the objects say. With no writer left the mark of I5 is cleared; with one it stays, and the record
-    /// is what a crash would fall back to.
+    /// is what a crash would fall back to. The caller knows that nobody wrote since the objects were asked.
     pub fn collect(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<Arc<Inode>, Failure> {
         let outcome = self.change(call, Op::Collect, file, |tx| {
             let old = tx.inode(file)?;
-            if old.size_generation != found.generation {
-                return Err(Status::StaleGeneration.into());
-            }
-            let mut new = old.as_found(found);
-            new.size_in_objects = old.size_in_objects && !tx.writer.opens.writers(file).is_empty();
-            new.mtime_set &= new.size_in_objects;
-            if new != *old {
-                return Ok(Outcome::File(tx.put_inode(new)));
-            }
-            Ok(Outcome::File(old))
+            let ends = tx.writer.opens.writers(file).is_empty();
+            Ok(Outcome::File(put_found(tx, &old, found, ends)?))
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// As [`Namespace::collect`] of a file that somebody has open for writing, at any time: the mark stays. Nothing is
+    /// recorded when no writer is left: one may have written since the objects were asked, and gone.
+    pub fn note_size(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<(), Failure> {
+        self.change(call, Op::Collect, file, |tx| {
+            let old = tx.inode(file)?;
+            if !tx.writer.opens.writers(file).is_empty() {
+                put_found(tx, &old, found, false)?;
+            }
+            Ok(Outcome::Done)
+        })
+        .map(drop)
     }
 
     /// Orphans: files without a name that were kept for somebody who had them open.
@@ -271,6 +276,17 @@ fn may(who: &Identity, inode: &Inode, access: Access) -> Result<(), Failure> {
 /// Checks that what is answered allows the open that is asked: a record of version 1 may be of another.
 pub(super) fn may_still(call: &Call<'_>, inode: &Inode, args: OpenArgs) -> Result<(), Failure> {
     may(call.who, inode, args.access)
+}
+
+/// Puts the inode as its objects make it, and ends its mark where the caller says so.
+fn put_found(tx: &mut Tx<'_>, old: &Arc<Inode>, found: &Fetch, ends: bool) -> Result<Arc<Inode>, Failure> {
+    if old.size_generation != found.generation {
+        return Err(Status::StaleGeneration.into());
+    }
+    let mut new = old.as_found(found);
+    new.size_in_objects &= !ends;
+    new.mtime_set &= new.size_in_objects;
+    Ok(if new == **old { old.clone() } else { tx.put_inode(new) })
 }
 
 fn mark(tx: &mut Tx<'_>, inode: &Inode) {

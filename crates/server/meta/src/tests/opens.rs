@@ -54,6 +54,26 @@ fn the_size_mark_is_on_record_with_the_first_open_for_writing_and_goes_when_the_
 }
 
 #[test]
+fn a_size_that_is_noted_never_ends_the_mark_and_is_nothing_once_the_last_writer_has_closed() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = written(&ns, b"f");
+    ns.open_file(&call(&root), file, args(Access::WRITE)).unwrap();
+    ns.note_size(&call(&root), file, &fetch(&ns, file, 50)).unwrap();
+    let noted = ns.getattr(file).unwrap();
+    assert_eq!((noted.size, noted.size_in_objects), (50, true));
+    let asked = fetch(&ns, file, 100);
+    // The writer goes on to 200 and closes before what was asked earlier is noted.
+    assert!(ns.close_file(&call(&root), file, args(Access::WRITE)).unwrap());
+    ns.note_size(&call(&root), file, &asked).unwrap();
+    assert_eq!(ns.getattr(file).unwrap(), noted);
+    let done = ns.collect(&call(&root), file, &fetch(&ns, file, 200)).unwrap();
+    assert_eq!((done.size, done.size_in_objects), (200, false));
+    ns.note_size(&call(&root), file, &asked).unwrap();
+    assert_eq!(ns.getattr(file).unwrap().size, 200);
+}
+
+#[test]
 fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids() {
     let (store, ns) = memory();
     let user = user(5);
