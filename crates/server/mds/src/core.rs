@@ -27,7 +27,7 @@ use braid_wire::Secret;
 
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
-    ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
+    ending::Ending, unended::Unended, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
     intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
 };
 
@@ -65,6 +65,7 @@ pub(crate) struct State {
     pub(crate) intents: Intents,
     pub(crate) locks: Locks<Call>,
     pub(crate) endings: Vec<Ending>,
+    pub(crate) unended: Unended,
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,

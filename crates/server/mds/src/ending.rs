@@ -14,9 +14,8 @@ use std::{
     time::Duration,
 };
 
-use braid_meta::{Call as Change, Identity};
 use braid_types::{
-    Failure, IodId, SessionId,
+    IodId, SessionId,
     limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
 };
 use braid_wire::message::iod::Fence;
@@ -42,6 +41,11 @@ pub(crate) struct Ending {
 impl Ending {
     pub(crate) fn is_after_grace(&self) -> bool {
         self.after_grace
+    }
+
+    /// Whether it ends this session.
+    pub(crate) fn is_of(&self, session: SessionId) -> bool {
+        self.sessions.contains(&session)
     }
 
     /// What the client of this session is called.
@@ -156,16 +160,9 @@ impl MdsCore {
     }
 
     fn close_all(self: &Arc<Self>, sessions: &[SessionId], after_grace: bool) {
-        let wall = self.env.clock.wall();
         for session in sessions {
             self.state().collector.end_makers(*session);
-            match self.names.end_session(*session, wall) {
-                Ok(files) => {
-                    let collector = &mut self.state().collector;
-                    files.into_iter().for_each(|file| collector.add(file));
-                }
-                Err(failure) => report(&format!("closing what session {session} had open"), &failure),
-            }
+            self.end_on_record(*session);
         }
         for session in sessions {
             let answers = self.state().locks.end_session(*session);
@@ -173,24 +170,12 @@ impl MdsCore {
         }
         if after_grace {
             self.end_doubt();
-        }
-        if after_grace && let Err(failure) = self.take_stock() {
-            report("after the grace period", &failure);
+            self.names.keep_orphans(false);
+            self.reap_orphans();
         }
         self.state().deleter.queued();
         self.collect();
         self.delete_queued(false);
-    }
-
-    /// After the grace period: orphans that nobody took up go.
-    fn take_stock(self: &Arc<Self>) -> Result<(), Failure> {
-        let who = Identity::root();
-        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
-        self.names.keep_orphans(false);
-        for file in self.names.orphans()? {
-            self.names.reap_orphan(&change, file)?;
-        }
-        Ok(())
     }
 }
 

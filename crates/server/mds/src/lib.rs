@@ -39,6 +39,7 @@ mod start;
 mod tests;
 mod tick;
 mod told;
+mod unended;
 
 pub use connection::Connection;
 pub use core::MdsCore;

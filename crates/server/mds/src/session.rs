@@ -208,6 +208,21 @@ impl<W> Session<W> {
         Some(open)
     }
 
+    /// Gives a handle back that was ended too early.
+    pub fn restore(&mut self, id: u64, open: OpenFile) {
+        if !self.opens.contains_key(&id) {
+            self.insert(id, open);
+        }
+    }
+
+    /// A handle, also beyond the limit, of an open that the store counts and that was given to nobody.
+    pub fn keep(&mut self, open: OpenFile) -> u64 {
+        let id = self.next_open;
+        self.next_open += 1;
+        self.insert(id, open);
+        id
+    }
+
     /// What a handle names.
     pub fn opened(&self, id: u64) -> Option<OpenFile> {
         self.opens.get(&id).copied()

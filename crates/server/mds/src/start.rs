@@ -20,6 +20,7 @@ use crate::{
     lease::Leases,
     lock::Locks,
     session::{Owner, Sessions},
+    unended::Unended,
 };
 
 /// How a metadata server is made.
@@ -70,6 +71,7 @@ impl MdsCore {
             intents: Intents::default(),
             locks: Locks::new(!in_doubt),
             endings: Vec::new(),
+            unended: Unended::default(),
             collector: Collector::default(),
             deleter: Deleter::default(),
             forcer: Forcer::default(),

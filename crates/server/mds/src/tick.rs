@@ -28,6 +28,7 @@ impl MdsCore {
         me.look_at_doubt();
         me.end_grace(now);
         me.finish_endings();
+        me.end_again();
         if back || tick.is_multiple_of(RETRY_TICKS) {
             me.retry_intents();
             me.collect_again();

@@ -172,7 +172,25 @@ impl MdsCore {
         let args = args(session, open.rights, open.deny);
         if let Err(failure) = self.names.close_file(&change, open.file, args) {
             crate::core::report("taking back an open", &failure);
+            self.state().close_later(session, open);
         }
+    }
+
+    /// Closes a handle that was given to nobody, unless it went with its session.
+    pub(crate) fn close_kept(&self, session: SessionId, open_id: u64) -> Result<(), Failure> {
+        let who = braid_meta::Identity::root();
+        let change = braid_meta::Call { who: &who, now: self.env.clock.wall(), replay: None };
+        // Handle and count end under one lock, for who compares them.
+        let mut state = self.state();
+        let kept = state.sessions.live(session).and_then(|live| live.opened(open_id));
+        let Some(open) = kept else { return Ok(()) };
+        if self.names.close_file(&change, open.file, args(session, open.rights, open.deny))? {
+            state.collector.add(open.file);
+        }
+        if let Some(live) = state.sessions.live_mut(session) {
+            live.close(open_id);
+        }
+        Ok(())
     }
 
     pub(super) fn close(&self, call: Call, r: &Close) -> Flow {
@@ -189,7 +207,7 @@ impl MdsCore {
             Some(live) => r.open_ids.iter().filter_map(|id| Some((*id, live.close(*id)?))).collect(),
             None => Vec::new(),
         };
-        // Each handle is removed above, once: a retry finds none, and needs no record.
+        // Each handle is removed above, once: a retry finds those alone that could not be closed, and needs no record.
         let change = braid_meta::Call { replay: None, ..self.change(&call) };
         let mut failed = None;
         for (open_id, open) in opens {
@@ -198,11 +216,25 @@ impl MdsCore {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => self.state().collector.end_maker(open.file),
                 Ok(false) => {}
-                Err(failure) => failed = Some(failure),
+                Err(failure) => {
+                    self.open_still(session, open_id, open);
+                    failed = Some(failure);
+                }
             }
         }
         self.state().deleter.queued();
         Flow::from(call, failed.map_or(Ok(()), Err))
+    }
+
+    /// The store could not end an open, and counts it: its handle is there again, to be closed by a retry.
+    fn open_still(&self, session: SessionId, open_id: u64, open: OpenFile) {
+        if let Some(live) = self.state().sessions.live_mut(session) {
+            live.restore(open_id, open);
+        }
+        // A reclaim may have ended the count meanwhile.
+        if let Err(failure) = self.count_held(session, open, open_id) {
+            crate::core::report("keeping a file open that could not be closed", &failure);
+        }
     }
 
     pub(super) fn renew_capability(&self, call: Call, r: &RenewCapability) -> Flow {

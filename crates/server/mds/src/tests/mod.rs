@@ -17,5 +17,6 @@ mod sizes;
 mod sockets;
 mod told;
 mod truncate;
+mod unended;
 mod unnamed;
 mod world;

@@ -1,0 +1,117 @@
+//! What a store that fails for a while holds up: closes, ends of sessions, orphans.
+
+use braid_meta::Faults;
+use braid_types::{
+    FileIndex, Status,
+    limits::{GRACE_MS, SESSION_SILENT_MS},
+};
+use braid_wire::message::mds::{Close, CloseSession, Opened, Unlink};
+
+use super::world::{Client, World, at};
+
+/// Somebody else, and a client that has a file of 9000 bytes open for writing.
+fn written() -> (World, Client, Client, Opened) {
+    let mut world = World::new(2);
+    let (other, client) = (world.client(), world.client());
+    let opened = client.create("f");
+    world.write(&opened, 9000).unwrap();
+    (world, other, client, opened)
+}
+
+fn fill_disk(world: &World) {
+    world.store.set_faults(Faults { full_commits: (0..1000).collect(), ..Faults::default() });
+}
+
+fn free_space(world: &World) {
+    world.store.set_faults(Faults::default());
+}
+
+/// Nobody has the file open, so that its objects go with its name.
+fn is_nobodys(world: &World, other: &Client, file: FileIndex) {
+    assert_eq!(world.core.names.opens_of(file), []);
+    other.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.objects_of(file), 0);
+}
+
+#[test]
+fn a_close_that_the_store_refuses_is_done_when_it_is_asked_again() {
+    let (world, other, client, opened) = written();
+    let close = || Close { open_ids: vec![opened.open_id] };
+    fill_disk(&world);
+    assert_eq!(client.call(close()).unwrap_err().status, Status::NoSpace);
+    assert_eq!(client.call(close()).unwrap_err().status, Status::NoSpace, "it is still to be closed");
+    free_space(&world);
+    client.call(close()).unwrap();
+    client.call(close()).unwrap();
+    is_nobodys(&world, &other, opened.attributes.file);
+}
+
+#[test]
+fn a_session_whose_end_the_store_refuses_ends_as_soon_as_it_can() {
+    for says_so in [true, false] {
+        let (world, other, client, opened) = written();
+        fill_disk(&world);
+        if says_so {
+            client.call_as(braid_wire::message::mds::Envelope::PLAIN, CloseSession {}).unwrap();
+        }
+        for _ in 0..SESSION_SILENT_MS / 1000 + 15 {
+            world.pass(1000);
+            other.call_as(braid_wire::message::mds::Envelope::PLAIN, braid_wire::message::mds::Renew {}).unwrap();
+        }
+        let file = opened.attributes.file;
+        assert_eq!(world.core.names.writers(file), [client.session]);
+        free_space(&world);
+        world.pass(1000);
+        assert_eq!(world.core.names.session(client.session).unwrap(), None);
+        assert_eq!(other.stat("f").unwrap().bytes.0, 9000);
+        world.settle();
+        assert!(!world.core.names.getattr(file).unwrap().size_in_objects, "its size is collected");
+        is_nobodys(&world, &other, file);
+    }
+}
+
+#[test]
+fn an_open_that_cannot_be_given_nor_taken_back_is_closed_later() {
+    use crate::session::OpenFile;
+    let (world, other, client, opened) = written();
+    let file = opened.attributes.file;
+    client.close(&opened);
+    let open = OpenFile { file, rights: braid_wire::Rights::READ_WRITE, deny: braid_wire::Deny::NONE };
+    let count = |session| {
+        let who = braid_meta::Identity::root();
+        let call = braid_meta::Call { who: &who, now: Default::default(), replay: None };
+        let args = braid_meta::OpenArgs::plain(session, braid_meta::Access::BOTH);
+        world.core.names.open_file(&call, file, args).unwrap();
+        world.core.state().close_later(session, open);
+    };
+    count(client.session);
+    client.call_as(braid_wire::message::mds::Envelope::PLAIN, CloseSession {}).unwrap();
+    count(client.session);
+    count(other.session);
+    fill_disk(&world);
+    world.pass(1000);
+    assert_eq!(world.core.names.writers(file).len(), 2);
+    free_space(&world);
+    world.pass(1000);
+    is_nobodys(&world, &other, file);
+}
+
+#[test]
+fn orphans_that_the_store_cannot_delete_after_the_grace_period_go_later() {
+    let (mut world, _, client, _) = written();
+    let names = ["a", "b", "c"];
+    let opened = names.map(|name| client.create(name));
+    opened.iter().for_each(|opened| world.write(opened, 9000).unwrap());
+    names.iter().for_each(|name| drop(client.call(Unlink { at: at(name) }).unwrap()));
+    world.restart();
+    world.pass(GRACE_MS - 1000);
+    fill_disk(&world);
+    world.pass(15_000);
+    assert_eq!(world.core.names.orphans().unwrap().len(), 3);
+    // One fails once more, and holds nobody up.
+    world.store.set_faults(Faults { full_commits: vec![0], ..Faults::default() });
+    world.pass(1000);
+    assert_eq!(world.core.names.orphans().unwrap(), []);
+    opened.iter().for_each(|opened| assert_eq!(world.objects_of(opened.attributes.file), 0));
+}
