@@ -27,8 +27,8 @@ use braid_wire::Secret;
 
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
-    ending::Ending, unended::Unended, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
-    intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions,
+    ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
+    intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions, unended::Unended,
 };
 
 /// The metadata server.

@@ -23,7 +23,7 @@ use braid_types::{Failure, FileIndex, IodId, ObjectId};
 use braid_wire::message::iod::Delete;
 
 use crate::{
-    core::{MdsCore, report},
+    core::{MdsCore, State, report},
     fan_out::Replies,
     heard::SETTLE_MS,
     objects,
@@ -132,13 +132,14 @@ impl MdsCore {
                 Vec::new()
             });
             let last = page.last()?.file;
-            let deleter = &mut self.state().deleter;
+            let State { deleter, intents, .. } = &mut *self.state();
             if deleter.unsure.is_full() {
                 deleter.more = true;
                 return None;
             }
-            let batch: Vec<Deletion> =
-                page.into_iter().filter(|deletion| !deleter.unsure.contains(deletion.file)).collect();
+            // A truncate that is on its way to a daemon would make an object again that is deleted there.
+            let free = |file: FileIndex| !deleter.unsure.contains(file) && !intents.is_running(file);
+            let batch: Vec<Deletion> = page.into_iter().filter(|deletion| free(deletion.file)).collect();
             if !batch.is_empty() {
                 return Some((batch, last));
             }

@@ -49,6 +49,11 @@ pub(crate) struct Intents {
 }
 
 impl Intents {
+    /// Whether daemons may be carrying one out on this file now.
+    pub(crate) fn is_running(&self, file: FileIndex) -> bool {
+        self.running.contains(&file)
+    }
+
     /// Intents that are not finished.
     pub(crate) fn len(&self) -> usize {
         self.stalled.len() + self.running.len()

@@ -271,10 +271,17 @@ impl<'a> Tx<'a> {
         self.cluster = Some(cluster);
     }
 
+    /// Whether a truncate or punch of the file was begun and not finished.
+    pub(crate) fn has_intent(&self, inode: &Inode) -> Result<bool, Failure> {
+        // The first intent of a file raises its generation.
+        Ok(inode.size_generation.0 != 0 && self.get(&key::intent(inode.file))?.is_some())
+    }
+
     /// Removes an inode that has neither names nor openers, and queues its objects for deletion.
     pub(crate) fn delete_inode(&mut self, inode: &Inode) -> Result<(), Failure> {
         let file = inode.file;
-        if let Some(deletion) = Deletion::of(inode) {
+        let intent = self.has_intent(inode)?;
+        if let Some(deletion) = Deletion::of(inode, intent) {
             self.batch.put(key::deletion(file), deletion.encode());
         }
         if inode.kind == record::FileKind::Symlink {
@@ -288,7 +295,7 @@ impl<'a> Tx<'a> {
                 self.batch.remove(key::xattr(file, &name));
             }
         }
-        if inode.size_generation.0 != 0 {
+        if intent {
             self.batch.remove(key::intent(file));
         }
         if inode.tree == file {

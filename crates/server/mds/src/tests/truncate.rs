@@ -7,7 +7,7 @@ use braid_wire::{
         lease::LeaseMode,
         mds::{
             AttributeChanges, Envelope, MakeDirectory, Open, Opened, PunchHole, RenewCapability, SetAttributes,
-            SetTime, Stat,
+            SetTime, Stat, Unlink,
         },
         types::Attributes,
     },
@@ -179,6 +179,41 @@ fn a_daemon_that_is_gone_is_named_and_the_truncate_ends_when_it_is_back() {
     let attributes: braid_wire::message::types::Attributes = retry.take().unwrap().unwrap();
     assert_eq!(attributes.bytes, ByteCount(10));
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
+}
+
+#[test]
+fn a_file_that_goes_while_its_truncate_waits_for_a_daemon_leaves_no_object_behind() {
+    let mut world = World::new(2);
+    let client = world.client();
+    let opened = client.create("f");
+    client.close(&opened);
+    world.settle();
+    world.iods.state().dead.insert(IodId(2));
+    client.truncate("f", 2 * 4096).unwrap_err();
+    let file = opened.attributes.file;
+    assert!(world.objects_of(file) > 0, "the other daemon has grown its object");
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.iods.state().dead.clear();
+    world.pass(10_000);
+    assert_eq!((world.objects_of(file), world.status().intents_pending), (0, 0));
+}
+
+#[test]
+fn a_file_that_goes_while_its_truncate_is_on_the_way_to_a_daemon_leaves_no_object_behind() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let opened = client.create("f");
+    client.close(&opened);
+    world.settle();
+    world.iods.hold();
+    let truncate = client.begin(1, set_size("f", 4096));
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.iods.waiting(), 1, "the truncate alone");
+    world.iods.release();
+    assert!(truncate.has_come());
+    world.pass(10_000);
+    assert_eq!(world.objects_of(opened.attributes.file), 0);
 }
 
 #[test]

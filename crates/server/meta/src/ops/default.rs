@@ -59,6 +59,9 @@ impl Namespace {
             if inode.size != 0 || inode.size_in_objects || !inode.parts.is_empty() || tx.writer.opens.is_open(file) {
                 return Err(Failure::new(Status::Busy, "the file was written or is open; try: copy it"));
             }
+            if tx.has_intent(&inode)? {
+                return Err(Failure::new(Status::Busy, "a truncate of the file is under way"));
+            }
             let version = inode.layout.as_ref().map_or(0, |old| old.version.0) + 1;
             let version = braid_types::LayoutVersion(version);
             inode.layout = Some(tx.share_layout(Arc::new(Layout { version, ..layout })));

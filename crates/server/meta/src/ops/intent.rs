@@ -54,7 +54,7 @@ impl Namespace {
                 // Who has the file open for writing is denied nothing, or could not have it open.
                 tx.check_mode(file, OpenMode::plain(Access::WRITE), Beside::All)?;
             }
-            if inode.size_generation.0 != 0 && tx.get(&key::intent(file))?.is_some() {
+            if tx.has_intent(&inode)? {
                 return Err(Failure::new(Status::TryAgain, "another truncate of the file is under way"));
             }
             let old = inode.clone();

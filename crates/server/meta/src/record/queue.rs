@@ -19,18 +19,20 @@ pub struct Deletion {
     pub layout: Arc<Layout>,
     /// Which are known to exist; others may when `parts_certain` is false.
     pub parts: Parts,
-    /// Whether `parts` is all: the size mark (I5) did not stand when the file went.
+    /// Whether `parts` is all: neither the size mark (I5) nor an intent stood when the file went.
     pub parts_certain: bool,
 }
 
 impl Deletion {
-    /// What is left to delete of a file; `None` when it never had objects.
-    pub(crate) fn of(inode: &Inode) -> Option<Self> {
+    /// What is left to delete of a file; `None` when it never had objects. `intent`: one stands on it, and some daemons
+    /// may have made objects for it.
+    pub(crate) fn of(inode: &Inode, intent: bool) -> Option<Self> {
         let layout = inode.layout.clone()?;
-        if inode.parts.is_empty() && !inode.size_in_objects {
+        let parts_certain = !inode.size_in_objects && !intent;
+        if inode.parts.is_empty() && parts_certain {
             return None;
         }
-        Some(Self { file: inode.file, layout, parts: inode.parts.clone(), parts_certain: !inode.size_in_objects })
+        Some(Self { file: inode.file, layout, parts: inode.parts.clone(), parts_certain })
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {

@@ -165,6 +165,20 @@ fn a_truncate_raises_the_generation_first_and_is_found_and_finished_after_a_rest
 }
 
 #[test]
+fn while_a_truncate_stands_a_file_gets_no_other_layout_and_leaves_all_its_parts_to_delete() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    let intent = ns.begin_intent(&call(&root), file, IntentKind::Truncate { size: 3 }, false).unwrap();
+    assert_eq!(status(ns.set_layout(&call(&root), file, layout(2))), Status::Busy);
+    ns.unlink(&call(&root), ROOT, b"f").unwrap();
+    let queued = ns.deletions(None, 10).unwrap();
+    assert_eq!((queued.len(), queued[0].file, queued[0].parts_certain), (1, file, false));
+    assert_eq!(ns.intent(file).unwrap(), None);
+    assert_eq!(status(ns.finish_intent(&call(&root), &intent, &Parts::first(1))), Status::StaleHandle);
+}
+
+#[test]
 fn a_truncate_past_the_largest_file_or_of_a_directory_is_refused() {
     let (_, ns) = memory();
     let root = Identity::root();

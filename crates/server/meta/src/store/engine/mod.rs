@@ -346,8 +346,9 @@ impl Shared {
         }
         let (reached, files) = self.unsynced_segments()?;
         let names = match self.unsynced_name.swap(false, Ordering::AcqRel) {
-            true => log::names_of(&self.directory)
-                .inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?,
+            true => {
+                log::names_of(&self.directory).inspect_err(|_| self.unsynced_name.store(true, Ordering::Release))?
+            }
             false => None,
         };
         let mut flushed = names.map_or(Ok(()), |names| names.sync_all());
