@@ -418,11 +418,17 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
     let file = cluster.file("f", &noise(3_000_000));
     cluster.ok(&["put", &file, "/f"]);
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"), "a quiet file system is clean");
-    fs::remove_file(&objects(&cluster, "iod0")[0]).unwrap();
+    // Stripes 0 and 2: the end of the file is there.
+    let end = objects(&cluster, "iod0").into_iter().chain(objects(&cluster, "iod1"));
+    fs::remove_file(end.max_by_key(|object| object.metadata().unwrap().len()).unwrap()).unwrap();
     cluster.restart_after(|| ());
     cluster.fails(&["fsck"], 7, "object missing: /f: part");
     cluster.fails(&["fsck"], 7, "object missing cannot be mended from here; try: bring the disk of I/O daemon");
+    let stat = || cluster.ok(&["stat", "/f"]);
+    let before = stat();
+    assert!(before.contains("3000000"), "{before}");
     cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
+    assert_eq!(stat(), before, "it is neither cut nor said to be whole");
     let json: serde_json::Value = serde_json::from_slice(&cluster.run(&["--json", "fsck"]).stdout).unwrap();
     assert!(json["problems"][0]["try"].as_str().unwrap().contains("braid rm /f, then braid put COPY /f"), "{json}");
     cluster.fails(&["cat", "/f"], 1, "missing");

@@ -40,7 +40,11 @@ impl Namespace {
         Ok(found)
     }
 
-    /// Records a true size or true parts, for fsck. Root's alone.
+    /// Records a true size, or parts besides those on record, for fsck. No part is taken off the record: one that is
+    /// missing is a loss (I11). Root's alone.
+    ///
+    /// # Errors
+    /// [`Status::Busy`] while the size is in the objects or a truncate stands: what was measured may be old.
     pub fn mend(
         &self,
         call: &Call<'_>,
@@ -50,8 +54,11 @@ impl Namespace {
     ) -> Result<(), Failure> {
         self.change(call, Op::Mend, file, |tx| {
             let mut inode = found(tx, call, file, None)?;
+            if inode.size_in_objects || tx.has_intent(&inode)? {
+                return Err(Failure::new(Status::Busy, "the file is being written; try: braid fsck --mend once more"));
+            }
             inode.size = size.unwrap_or(inode.size);
-            inode.parts = parts.unwrap_or(std::mem::take(&mut inode.parts));
+            parts.iter().for_each(|parts| inode.parts.merge(parts));
             inode.touch(tx.now);
             tx.put_inode(inode);
             Ok(Outcome::Done)

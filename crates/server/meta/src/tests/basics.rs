@@ -1,6 +1,6 @@
 //! Each operation once, and what it leaves.
 
-use braid_types::Status;
+use braid_types::{SessionId, Status};
 
 use super::*;
 use crate::{Batch, Changes, DistributionKind, NodeArgs, Parts, SetTime, XattrMode, key};
@@ -213,6 +213,27 @@ fn the_layout_of_a_file_changes_only_while_it_is_empty() {
     assert_eq!(new.layout.as_ref().unwrap().version.0, 2);
     ns.mend(&call(&root), file, Some(9), Some(Parts::first(2))).unwrap();
     assert_eq!(status(ns.set_layout(&call(&root), file, layout(3))), Status::Busy);
+}
+
+#[test]
+fn mending_takes_no_part_off_the_record_and_leaves_a_file_that_is_written_or_cut_alone() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    ns.mend(&call(&root), file, Some(9), Some(Parts::first(2))).unwrap();
+    ns.mend(&call(&root), file, None, Some(Parts::first(1))).unwrap();
+    let mended = ns.getattr(file).unwrap();
+    assert_eq!((mended.size, &mended.parts), (9, &Parts::first(2)));
+    let args = crate::OpenArgs::plain(SessionId(9), crate::Access::WRITE);
+    ns.open_file(&call(&root), file, args).unwrap();
+    assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
+    ns.end_session(SessionId(9), at(1)).unwrap();
+    let generation = ns.getattr(file).unwrap().size_generation;
+    let found = crate::Fetch { generation, size: 9, parts: Parts::none(), mtime: None };
+    ns.collect(&call(&root), file, &found).unwrap();
+    ns.begin_intent(&call(&root), file, crate::IntentKind::Truncate { size: 3 }, false).unwrap();
+    assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
+    assert_eq!(ns.getattr(file).unwrap().size, 9);
 }
 
 #[test]

@@ -69,7 +69,8 @@ enum Mend {
     /// Nothing that is here can.
     Impossible,
     MoveToLost(IodId, ObjectId),
-    Record(FileIndex, FsckMend),
+    /// If the file's record is still this one.
+    Record(Box<FsckFile>, FsckMend),
 }
 
 /// Checks, prints, and says by the exit code whether all is well.
@@ -223,6 +224,7 @@ fn list_objects(
 fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLink>, problems: &mut Problems) {
     let mut ends = Vec::new();
     let mut present = BTreeSet::new();
+    let mut whole = true;
     for (part, placement) in file.layout.placements() {
         let Some(iod) = placement.iods.first() else { continue };
         if !links.contains_key(iod) {
@@ -236,13 +238,19 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
             }
             None if recorded(file, part) => {
                 missing(file, part, object, *iod, problems);
+                whole = false;
             }
             None => {}
         }
     }
-    if !file.size_in_objects {
-        check_size(file, &ends, &present, problems);
+    if file.size_in_objects {
+        return;
     }
+    // What is left of a file says nothing of its size: it would lose its end without a word (I11).
+    if whole {
+        check_size(file, &ends, problems);
+    }
+    check_parts(file, &present, problems);
 }
 
 /// There is one copy of the bytes: nobody can bring them back from here.
@@ -255,17 +263,20 @@ fn missing(file: &FsckFile, part: PartIndex, object: ObjectId, iod: IodId, probl
     note(problems, "object missing", what, Mend::Impossible, Some(advice));
 }
 
-fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], present: &BTreeSet<PartIndex>, problems: &mut Problems) {
+fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], problems: &mut Problems) {
     let Ok(bytes) = file.layout.file_size_from_objects(ends) else { return };
     if bytes != file.bytes.0 {
         let what = format!("{}: recorded size {}, its objects say {bytes}", name(file), file.bytes);
         let mend = FsckMend { bytes: Some(ByteCount(bytes)), existing_parts: None };
-        note(problems, "size disagrees", what, Mend::Record(file.file, mend), None);
+        note(problems, "size disagrees", what, Mend::Record(Box::new(file.clone()), mend), None);
     }
+}
+
+fn check_parts(file: &FsckFile, present: &BTreeSet<PartIndex>, problems: &mut Problems) {
     if let Some(part) = present.iter().find(|part| !recorded(file, **part)) {
         let what = format!("{}: part {part} is there and not recorded", name(file));
         let mend = FsckMend { bytes: None, existing_parts: Some(bitmap(present)) };
-        note(problems, "part not recorded", what, Mend::Record(file.file, mend), None);
+        note(problems, "part not recorded", what, Mend::Record(Box::new(file.clone()), mend), None);
     }
 }
 
@@ -292,8 +303,10 @@ fn name(file: &FsckFile) -> String {
 fn apply(mend: &Mend, client: &Client, links: &mut BTreeMap<IodId, IodLink>) -> Result<bool, Fault> {
     match mend {
         Mend::Names | Mend::Impossible => Ok(false),
-        Mend::Record(file, mend) => match client.fsck_mend(*file, mend.clone()) {
+        Mend::Record(file, _) if !is_as_it_was(file, client)? => Ok(false),
+        Mend::Record(file, mend) => match client.fsck_mend(file.file, mend.clone()) {
             Err(e) if e.status() == Status::NotFound => Ok(true),
+            Err(e) if e.status() == Status::Busy => Ok(false),
             outcome => Ok(outcome.map(|()| true)?),
         },
         Mend::MoveToLost(iod, object) => match links.get_mut(iod) {
@@ -301,6 +314,14 @@ fn apply(mend: &Mend, client: &Client, links: &mut BTreeMap<IodId, IodLink>) -> 
             None => Ok(false),
         },
     }
+}
+
+/// Whether nobody wrote or cut a file since it was held against its objects.
+fn is_as_it_was(file: &FsckFile, client: &Client) -> Result<bool, Fault> {
+    let before = FileIndex(file.file.0.saturating_sub(1));
+    let now = client.fsck_files(file.file.shard(), before, 1)?;
+    // It may have another name.
+    Ok(now.into_iter().any(|now| FsckFile { path: file.path.clone(), ..now } == *file))
 }
 
 fn print(report: &Report, mend: bool, out: Printer) {
