@@ -34,13 +34,14 @@ pub(crate) struct Ending {
     clients: Vec<(SessionId, String)>,
     /// Those that held leases may believe until then: so long they stay on record, for a restart to know them.
     until: Duration,
-    /// The end of the grace period: orphans that nobody took up go with it.
-    after_grace: bool,
+    /// The end of the grace period: orphans that nobody took up go with it. Sessions that are telling what they have open
+    /// are waited for until then.
+    after_grace: Option<Duration>,
 }
 
 impl Ending {
     pub(crate) fn is_after_grace(&self) -> bool {
-        self.after_grace
+        self.after_grace.is_some()
     }
 
     /// Whether it ends this session.
@@ -80,7 +81,7 @@ impl MdsCore {
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
             let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
             let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
-            state.endings.push(Ending { fence, sessions: sessions.clone(), clients, until, after_grace: false });
+            state.endings.push(Ending { fence, sessions: sessions.clone(), clients, until, after_grace: None });
             (fence, sessions, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -111,7 +112,7 @@ impl MdsCore {
                 sessions,
                 clients: Vec::new(),
                 until: Duration::ZERO,
-                after_grace: true,
+                after_grace: Some(now + Duration::from_millis(SESSION_SILENT_MS)),
             });
             count
         };
@@ -145,17 +146,19 @@ impl MdsCore {
         let now = self.now();
         let holding = {
             let mut state = self.state();
-            let State { endings, cluster, .. } = &mut *state;
+            let State { endings, cluster, sessions, .. } = &mut *state;
+            let reclaiming = sessions.iter().any(|session| session.reclaiming);
             let fenced =
                 |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
-            let holds = |ending: &Ending| now >= ending.until && fenced(ending);
+            let told = |ending: &Ending| !reclaiming || ending.after_grace.is_none_or(|until| now >= until);
+            let holds = |ending: &Ending| now >= ending.until && told(ending) && fenced(ending);
             let (holding, waiting) = std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
             *endings = waiting;
             holding
         };
         for ending in holding {
             self.leases_fenced(&ending.sessions);
-            self.close_all(&ending.sessions, ending.after_grace);
+            self.close_all(&ending.sessions, ending.is_after_grace());
         }
     }
 

@@ -338,15 +338,25 @@ impl MdsCore {
         self.on_board(|board| board.users.contains(&session))
     }
 
-    /// A session is on record as a holder of leases.
-    pub(crate) fn note_user(&self, session: SessionId) {
-        self.on_board(|board| board.users.insert(session));
+    /// A session is on record as a holder of leases. False when it has ended.
+    pub(crate) fn note_user(&self, session: SessionId) -> bool {
+        // Held to the end: who ends it takes it off the living first, and its leases then.
+        let state = self.state();
+        let lives = state.sessions.live(session).is_some();
+        if lives {
+            self.leases.board.lock().unwrap_or_else(PoisonError::into_inner).users.insert(session);
+        }
+        lives
     }
 
     /// Grants a lease that all may hold, of names or of a layout, if nothing is in its way.
     pub(crate) fn grant_shared(&self, of: LeaseOf, session: SessionId) -> Option<u64> {
         let now = self.now();
-        self.on_board(|board| board.table.grant_shared(of, session, now))
+        self.on_board(|board| {
+            // One that has just ended would hold it for ever.
+            let lives = board.users.contains(&session);
+            if lives { board.table.grant_shared(of, session, now) } else { None }
+        })
     }
 
     /// Asks for a data lease; the call comes back with its mode and number.
@@ -364,10 +374,14 @@ impl MdsCore {
                 board.next_claim += 1;
                 Hold { id: ClaimId(board.next_claim), of: Things::One(of), core: self.weak() }
             });
-            let asked = board.table.ask_data(hold.id, session, of, wish, now);
+            let lives = board.users.contains(&session);
+            let asked = lives.then(|| board.table.ask_data(hold.id, session, of, wish, now));
             (hold, asked, board.freed)
         });
         call.hold = Some(hold);
+        let Some(asked) = asked else {
+            return Err(Flow::Fail(call, Failure::new(Status::NoSession, format!("session {session} has ended"))));
+        };
         match asked {
             // Who must be alone is, as far as leases go: an append beside clients that use none is still to be done.
             Asked::Granted(mode, number) if wish.1 => Ok((call, mode, number)),

@@ -145,10 +145,7 @@ impl MdsCore {
         }
         let request = again();
         me.force(move |core, forced| match forced {
-            Ok(()) if core.state().sessions.live(session).is_some() => {
-                core.note_user(session);
-                core.run(call, request);
-            }
+            Ok(()) if core.note_user(session) => core.run(call, request),
             Ok(()) => core.fail(call, &super::open::ended(session)),
             Err(failure) => core.fail(call, &failure),
         });

@@ -24,14 +24,20 @@ use crate::{
 
 impl MdsCore {
     pub(super) fn lock_set(&self, call: Call, r: &LockSet) -> Flow {
-        let now = self.now();
-        let asked = self.may_lock(&call, &r.lock).and_then(|wanted| {
-            let ticket = (r.ticket != 0).then_some((wanted.owner.session, r.ticket));
-            let (asked, answers) = self.state().locks.ask(&wanted, ticket, now);
-            self.answer_locks(answers);
-            reply(asked)
-        });
+        let asked = self.may_lock(&call, &r.lock).and_then(|wanted| self.ask_lock(&wanted, r.ticket));
         Flow::from(call, asked)
+    }
+
+    pub(crate) fn ask_lock(&self, wanted: &Wanted, ticket: u64) -> Result<LockReply, Failure> {
+        let (session, now) = (wanted.owner.session, self.now());
+        let (asked, answers) = {
+            let mut state = self.state();
+            // One that has just ended would hold it for ever.
+            state.sessions.live(session).ok_or_else(|| ended(session))?;
+            state.locks.ask(wanted, (ticket != 0).then_some((session, ticket)), now)
+        };
+        self.answer_locks(answers);
+        reply(asked)
     }
 
     pub(super) fn lock_await(&self, call: Call, r: &LockAwait) -> Flow {

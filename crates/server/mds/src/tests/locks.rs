@@ -65,6 +65,21 @@ fn a_lock_of_one_client_keeps_another_out_and_says_whose_it_is() {
 }
 
 #[test]
+fn a_call_of_a_session_that_has_just_closed_leaves_neither_lock_nor_lease() {
+    use braid_meta::lease::LeaseOf;
+    let mut world = World::new(1);
+    let (one, other, file) = two(&mut world);
+    one.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
+    // What is left of calls that were let in before it closed.
+    let wanted = crate::lock::Wanted::of(one.session, &lock(file, 1, (0, 9)));
+    assert_eq!(world.core.ask_lock(&wanted, 0).unwrap_err().status, Status::NoSession);
+    assert_eq!(other.try_lock(&lock(file, 1, (0, 9))).outcome, LockOutcome::Granted);
+    assert!(!world.core.note_user(one.session));
+    assert!(!world.core.uses_leases(one.session));
+    assert_eq!(world.core.grant_shared(LeaseOf::Names(FileIndex::ROOT), one.session), None);
+}
+
+#[test]
 fn a_wait_ends_with_the_lock_or_after_a_slice_or_when_it_is_cancelled() {
     let mut world = World::new(1);
     let (one, other, file) = two(&mut world);

@@ -1,6 +1,9 @@
 //! What clients tell a server that restarted, and what it makes of it. ADR 0008.
 
-use braid_types::{ByteCount, FileIndex, Status, limits::GRACE_MS};
+use braid_types::{
+    ByteCount, FileIndex, Status,
+    limits::{GRACE_MS, SESSION_SILENT_MS},
+};
 use braid_wire::{
     Deny, Rights,
     message::{
@@ -48,6 +51,42 @@ fn a_file_open_for_writing_keeps_its_mark_when_the_server_loses_power() {
     world.write(&fresh, 9000).unwrap();
     world.pass(GRACE_MS + 1000);
     assert_eq!(again.stat("f").unwrap().bytes, ByteCount(9000));
+}
+
+#[test]
+fn the_end_of_the_grace_period_takes_nothing_from_who_is_telling_what_it_has_open() {
+    let mut world = World::new(2);
+    let (client, absent) = (settled(&mut world), world.client());
+    let read = open(&client, "f", Rights::READ);
+    client.call(Unlink { at: at("f") }).unwrap();
+    world.restart();
+    world.pass(GRACE_MS - 1000);
+    let again = client.join(&mut world).unwrap();
+    assert_eq!(again.tell(&[], false).unwrap(), [], "there is more to come");
+    world.pass(5000);
+    assert!(world.core.names.session(absent.session).unwrap().is_some(), "the others' end waits, too");
+    assert_eq!(again.tell(&[&read], true).unwrap(), []);
+    world.pass(1000);
+    assert_eq!(world.core.names.session(absent.session).unwrap(), None);
+    assert_eq!(world.objects_of(read.attributes.file), 2);
+    again.close(&read);
+    world.pass(1000);
+    assert_eq!(world.objects_of(read.attributes.file), 0);
+}
+
+#[test]
+fn who_never_tells_all_is_waited_for_no_longer_than_a_silent_session() {
+    let mut world = World::new(1);
+    let (client, absent) = (world.client(), world.client());
+    world.restart();
+    let again = client.join(&mut world).unwrap();
+    for _ in 0..(GRACE_MS + SESSION_SILENT_MS) / 5000 {
+        assert!(world.core.names.session(absent.session).unwrap().is_some());
+        again.tell(&[], false).unwrap();
+        world.pass(5000);
+    }
+    world.pass(1000);
+    assert_eq!(world.core.names.session(absent.session).unwrap(), None);
 }
 
 #[test]

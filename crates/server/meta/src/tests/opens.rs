@@ -74,6 +74,20 @@ fn a_size_that_is_noted_never_ends_the_mark_and_is_nothing_once_the_last_writer_
 }
 
 #[test]
+fn what_a_size_makes_of_the_change_counter_rises_by_one_for_times_that_it_cannot_follow() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    for seconds in [-1, i64::MIN, i64::MAX] {
+        let file = create(&ns, &call(&root), ROOT, format!("f{seconds}").as_bytes()).unwrap().inode.file;
+        let time = Timestamp { seconds, nanos: 5 };
+        let times = crate::Changes { mtime: Some(crate::SetTime::To(time)), ..Default::default() };
+        let before = ns.setattr(&call(&root), file, &times).unwrap().change;
+        let found = Fetch { mtime: None, ..fetch(&ns, file, 10) };
+        assert_eq!(ns.collect(&call(&root), file, &found).unwrap().change, before + 1, "{seconds}");
+    }
+}
+
+#[test]
 fn create_and_open_are_one_batch_and_the_maker_may_write_what_its_mode_forbids() {
     let (store, ns) = memory();
     let user = user(5);
