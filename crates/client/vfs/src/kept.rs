@@ -461,9 +461,8 @@ impl Cache {
         holds: impl Fn(&Promise) -> bool,
     ) {
         let mut state = lock(&self.0);
-        let file = state.drop_name(directory, name);
-        if let (Some(file), Some(found)) = (file, state.directories.get_mut(&directory)) {
-            found.told.remove(&file);
+        if let Some((file, _)) = state.forget_name(directory, name) {
+            state.forget_removed(directory, file);
         }
         state.change_entries(directory, promise.as_ref().filter(|promise| holds(promise)), *mark, after);
     }
@@ -492,6 +491,9 @@ impl Cache {
         let mut state = lock(&self.0);
         [from.0, to.0].into_iter().for_each(|directory| state.change(directory));
         let (moved, replaced) = (state.forget_name(from.0, from.1), state.forget_name(to.0, to.1));
+        if let Some((file, _)) = replaced.filter(|_| !exchanges) {
+            state.forget_removed(to.0, file);
+        }
         let mut dropped = Vec::new();
         let mut moves = vec![(moved, from.0, to, &promises[1])];
         moves.push((replaced.filter(|_| exchanges), to.0, from, &promises[0]));
@@ -499,8 +501,12 @@ impl Cache {
             let Some((file, kind)) = leads else { continue };
             state.change(file);
             let kept = promise.as_ref().is_some_and(|promise| state.set_name(promise, name, Some((file, kind))));
-            if before != directory && kind != FileKind::Directory {
+            let leaves = before != directory && kind != FileKind::Directory;
+            if leaves || !kept {
                 state.forget_file(before, file);
+            }
+            if leaves {
+                state.forget_told(before, file);
                 match state.directories.get_mut(&directory).filter(|_| kept) {
                     Some(found) => {
                         found.told.insert(file);
@@ -617,14 +623,17 @@ impl State {
 
     fn change_name(&mut self, directory: FileIndex, name: &[u8]) {
         self.change(directory);
-        self.drop_name(directory, name);
+        if let Some((file, _)) = self.forget_name(directory, name) {
+            self.change(file);
+            self.forget_file(directory, file);
+        }
     }
 
-    fn drop_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<FileIndex> {
-        let (file, _) = self.forget_name(directory, name)?;
+    /// A name of this file was removed from a directory, or given to another.
+    fn forget_removed(&mut self, directory: FileIndex, file: FileIndex) {
         self.change(file);
         self.forget_file(directory, file);
-        Some(file)
+        self.forget_told(directory, file);
     }
 
     fn forget_name(&mut self, directory: FileIndex, name: &[u8]) -> Option<(FileIndex, FileKind)> {
@@ -641,6 +650,12 @@ impl State {
         }
         if let Some(found) = self.directories.get_mut(&directory) {
             found.files.remove(&file);
+        }
+    }
+
+    fn forget_told(&mut self, directory: FileIndex, file: FileIndex) {
+        if let Some(found) = self.directories.get_mut(&directory) {
+            found.told.remove(&file);
         }
     }
 
@@ -661,3 +676,6 @@ impl State {
 fn place(file: FileIndex) -> usize {
     (file.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize % PLACES
 }
+
+#[cfg(test)]
+mod tests;

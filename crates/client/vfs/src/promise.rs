@@ -283,4 +283,10 @@ impl Promise {
     pub(crate) fn directory(&self) -> FileIndex {
         self.directory
     }
+
+    /// The same for another directory.
+    #[cfg(test)]
+    pub(crate) fn of(&self, directory: FileIndex) -> Arc<Self> {
+        Arc::new(Self { directory, ticket: self.ticket, ended: AtomicBool::new(false) })
+    }
 }

@@ -5,8 +5,8 @@ mod support;
 use braid_client::{AttributeChanges, SetTime};
 use braid_types::ByteCount;
 use braid_vfs::{
-    Access, Allocation, Error, FileIndex, FileKind, LAYOUT_XATTR, NewFile, OpenAs, RenameMode, Status, Timestamp, User,
-    WriteAs, XattrMode,
+    Access, Allocation, Error, FileHandle, FileIndex, FileKind, LAYOUT_XATTR, NewFile, OpenAs, RenameMode, Status,
+    Timestamp, User, Vfs, WriteAs, XattrMode,
 };
 use support::{Cluster, ROOT, USER, create, found, new_file, read, size, write};
 
@@ -67,6 +67,42 @@ fn an_unlinked_file_lives_as_long_as_a_handle_of_it() {
     assert_eq!(read(&vfs, handle, 0, 99), b"bef");
     vfs.sync(handle).unwrap();
     vfs.release(handle, None).unwrap();
+}
+
+/// A file that was looked up and whose attributes are remembered, open for reading.
+fn known(vfs: &Vfs, name: &[u8]) -> (FileIndex, FileHandle) {
+    let (file, handle) = create(vfs, name);
+    vfs.release(handle, None).unwrap();
+    support::wait_for(|| vfs.hand_out(&found(vfs, name).unwrap().keep, |kept| kept.attributes));
+    (file, vfs.open(file, Access::READ).unwrap().handle)
+}
+
+#[test]
+fn a_file_that_is_replaced_while_it_is_open_has_a_name_less() {
+    let cluster = Cluster::start(1);
+    let vfs = cluster.serving_mount();
+    let (file, handle) = known(&vfs, b"g");
+    create(&vfs, b"new");
+    vfs.rename((ROOT, b"new"), (ROOT, b"g"), RenameMode::Replace).unwrap();
+    let replaced = vfs.attributes(file, Some(handle)).unwrap();
+    assert_eq!(replaced.attributes.links, 0);
+    assert!(!vfs.hand_out(&replaced.keep, |kept| kept.attributes));
+}
+
+#[test]
+fn a_file_of_two_names_of_which_one_is_replaced_has_the_other() {
+    let cluster = Cluster::start(1);
+    let vfs = cluster.serving_mount();
+    let elsewhere = vfs.make_directory(USER, ROOT, b"d", 0o755, 0).unwrap().attributes.file;
+    let (file, _) = known(&vfs, b"g");
+    vfs.link(file, elsewhere, b"h").unwrap();
+    assert_eq!(vfs.attributes(file, None).unwrap().attributes.links, 2);
+    create(&vfs, b"new");
+    vfs.rename((ROOT, b"new"), (elsewhere, b"h"), RenameMode::Replace).unwrap();
+    assert_eq!(vfs.attributes(file, None).unwrap().attributes.links, 1);
+    create(&vfs, b"newer");
+    vfs.rename((ROOT, b"newer"), (ROOT, b"g"), RenameMode::Replace).unwrap();
+    assert_eq!(vfs.attributes(file, None).unwrap().attributes.links, 0);
 }
 
 #[test]

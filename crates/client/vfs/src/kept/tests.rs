@@ -1,0 +1,89 @@
+use braid_client::{Client, Config, Credential};
+use braid_mds::{Mds, MdsConfig};
+use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
+use braid_wire::Secret;
+
+use super::*;
+use crate::{promise::Keeper, vfs::Vfs};
+
+struct Forgetful;
+
+impl Keeper for Forgetful {
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
+    fn drop_attributes(&self, _: FileIndex) {}
+    fn drop_data(&self, _: FileIndex, _: u64, _: u64) {}
+}
+
+/// A promise and attributes as a server gives them, to make others of.
+fn given() -> (Arc<Promise>, Attributes) {
+    let (dir, key) = (tempfile::tempdir().unwrap(), Secret::from_bytes([9; 32]));
+    Mds::init(&dir.path().join("mds"), ClusterUuid([7; 16]), SHARDS_DEFAULT).unwrap();
+    let mds = Mds::start(MdsConfig::new(dir.path().join("mds"), vec!["127.0.0.1:0".into()], key.clone())).unwrap();
+    let addresses: Vec<String> = mds.local_addrs().iter().map(ToString::to_string).collect();
+    let vfs = Vfs::new(Client::connect(Config::new(addresses, Credential::ServerKey(key))).unwrap()).unwrap();
+    vfs.serve(Arc::new(Forgetful)).unwrap();
+    let promise = vfs.holder.promise(FileIndex::ROOT).unwrap();
+    let own = vfs.attributes(FileIndex::ROOT, None).unwrap().attributes;
+    (promise, Attributes { kind: FileKind::File, shared: false, links: 1, ..own })
+}
+
+/// A cache with these directories, what makes a file known under a name, and their promises.
+struct Known {
+    cache: Cache,
+    promises: Vec<Arc<Promise>>,
+    file: Attributes,
+}
+
+impl Known {
+    fn with(directories: u64) -> Self {
+        let (promise, file) = given();
+        let cache = Cache::default();
+        let begin = |number| cache.begin(FileIndex(number), promise.of(FileIndex(number)), |_| true);
+        let promises = (0..directories).map(begin).collect();
+        Self { cache, promises, file }
+    }
+
+    fn make(&self, directory: usize, name: &[u8], file: u64) {
+        let found = Attributes { file: FileIndex(file), ..self.file.clone() };
+        let kept = self.cache.keep_found(&self.promises[directory], self.cache.mark(), name, &found, |_| true);
+        assert!(kept.attributes.is_some());
+    }
+
+    fn rename(&self, from: (usize, &[u8]), to: (usize, &[u8])) {
+        let promises = [from.0, to.0].map(|directory| Some(Arc::clone(&self.promises[directory])));
+        let [from, to] = [from, to].map(|(directory, name)| (self.promises[directory].directory(), name));
+        assert_eq!(self.cache.rename(from, to, false, &promises), []);
+    }
+
+    /// How many files are to be told of each directory, and how many are known to be in one.
+    fn told(&self) -> (Vec<usize>, usize) {
+        let state = lock(&self.cache.0);
+        let told = |promise: &Arc<Promise>| state.directories[&promise.directory()].told.len();
+        (self.promises.iter().map(told).collect(), state.parents.len())
+    }
+}
+
+#[test]
+fn of_files_that_are_replaced_nothing_is_left() {
+    let known = Known::with(2);
+    for number in 0..10_000 {
+        let from = number as usize % 2;
+        known.make(from, b"new", 1000 + number);
+        known.rename((from, b"new"), (0, b"f"));
+    }
+    assert_eq!(known.told(), (vec![1, 0], 1));
+    assert!(known.cache.attributes(FileIndex(10_998), |_| true).is_none(), "it was replaced");
+    assert_eq!(known.cache.parent(FileIndex(10_999)), Some(FileIndex(0)));
+}
+
+#[test]
+fn of_a_file_that_goes_to_another_directory_nothing_is_left_in_the_one_before() {
+    let known = Known::with(2);
+    known.make(0, b"f", 1000);
+    for _ in 0..3 {
+        known.rename((0, b"f"), (1, b"g"));
+        assert_eq!(known.told(), (vec![0, 1], 1));
+        known.rename((1, b"g"), (0, b"f"));
+        assert_eq!(known.told(), (vec![1, 0], 1));
+    }
+}
