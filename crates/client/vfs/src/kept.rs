@@ -10,7 +10,7 @@
 //! already.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{HashMap, HashSet},
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -18,6 +18,7 @@ use std::{
 use braid_client::{Attributes, DirectoryEntry, FileIndex, FileKind};
 
 use crate::{
+    arrivals::{Arrival, Arrivals},
     doubts::Doubts,
     files::lock,
     known::{Keep, Known, Looked},
@@ -45,8 +46,8 @@ pub(crate) struct Cache(Mutex<State>);
 #[derive(Debug)]
 struct State {
     directories: HashMap<FileIndex, Directory>,
-    /// Those directories, as they came.
-    order: VecDeque<FileIndex>,
+    /// Those directories.
+    order: Arrivals,
     /// In which directory a file that is none has its one name.
     parents: HashMap<FileIndex, FileIndex>,
     names: usize,
@@ -103,6 +104,7 @@ fn one_less(under_way: &mut HashMap<FileIndex, u32>, directory: FileIndex) {
 #[derive(Debug)]
 struct Directory {
     promise: Arc<Promise>,
+    arrival: Arrival,
     names: HashMap<Box<[u8]>, Option<(FileIndex, FileKind)>>,
     /// Of the names, those that lead somewhere.
     present: u64,
@@ -121,7 +123,7 @@ impl Default for Cache {
     fn default() -> Self {
         Self(Mutex::new(State {
             directories: HashMap::new(),
-            order: VecDeque::new(),
+            order: Arrivals::default(),
             parents: HashMap::new(),
             names: 0,
             recalled: HashMap::new(),
@@ -161,6 +163,7 @@ impl Cache {
         };
         let fresh = Directory {
             promise: Arc::clone(&promise),
+            arrival: state.order.add(directory),
             names: HashMap::new(),
             present: 0,
             files: HashMap::new(),
@@ -171,7 +174,6 @@ impl Cache {
             told,
         };
         state.directories.insert(directory, fresh);
-        state.order.push_back(directory);
         promise
     }
 
@@ -219,8 +221,9 @@ impl Cache {
             return Vec::new();
         }
         let mut freed = 0;
-        let oldest = state.order.iter().filter(|directory| **directory != wanted);
-        let oldest = oldest.filter_map(|directory| state.directories.get(directory).map(|found| (*directory, found)));
+        let oldest = state.order.iter().filter(|(directory, _)| *directory != wanted);
+        let oldest =
+            oldest.filter_map(|(directory, arrival)| state.arrived(directory, arrival).map(|found| (directory, found)));
         oldest
             .take_while(|(_, found)| {
                 let goes_on = freed < FILES_MAX / 8;
@@ -521,6 +524,11 @@ impl Cache {
 }
 
 impl State {
+    /// The directory that came then, unless it is gone.
+    fn arrived(&self, directory: FileIndex, arrival: Arrival) -> Option<&Directory> {
+        self.directories.get(&directory).filter(|found| found.arrival == arrival)
+    }
+
     fn change(&mut self, file: FileIndex) {
         self.count_change(file);
         if let Some(own) = self.directories.get_mut(&file) {
@@ -661,7 +669,8 @@ impl State {
 
     fn take(&mut self, directory: FileIndex) -> HashSet<FileIndex> {
         let Some(found) = self.directories.remove(&directory) else { return HashSet::new() };
-        self.order.retain(|one| *one != directory);
+        let left = &self.directories;
+        self.order.tidy(left.len(), |one, arrival| left.get(&one).is_some_and(|found| found.arrival == arrival));
         self.names -= found.names.len();
         self.listed -= found.listing.len();
         for file in found.names.values().flatten().map(|(file, _)| file) {

@@ -21,6 +21,7 @@
 //!    what is gathered of it, that of dropping its pages, and that of opening it late.
 #![forbid(unsafe_code)]
 
+mod arrivals;
 mod consistency;
 pub mod data;
 mod doubts;
