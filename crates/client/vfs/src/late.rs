@@ -5,6 +5,7 @@
 //!   open: attributes known under the names lease of the directory, bytes under read ──> late: no call
 //!   first byte that is not in memory, a lock ──> opened now
 //!   the names lease is recalled; this mount removes or moves a name of the directory ──> opened before it is given back, done
+//!   this mount changes who may open it ──> opened before
 //! ```
 //!
 //! Invariant: nobody removes the last name of a file that is open here without the server knowing that it is open. Others need the names
@@ -79,12 +80,12 @@ impl Late {
 /// The late files, by the directory of their one name.
 #[derive(Debug, Default)]
 pub(crate) struct LateFiles {
-    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, Weak<OpenFile>>>>,
-    /// Calls of this mount under way that take names away.
+    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, (FileIndex, Weak<OpenFile>)>>>,
+    /// Calls of this mount under way that take names away, or somebody's right to open a file.
     removing: AtomicUsize,
 }
 
-/// A call that takes names away.
+/// A call that takes names or rights away.
 pub(crate) struct Removing<'l>(&'l LateFiles);
 
 impl Drop for Removing<'_> {
@@ -96,7 +97,8 @@ impl Drop for Removing<'_> {
 impl LateFiles {
     /// Notes a late file. Whether it may stay one: the caller looks after this whether the lease is still held, too.
     pub(crate) fn note(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
-        lock(&self.by_directory).entry(directory).or_default().insert(handle, Arc::downgrade(open));
+        let late = (open.file.index(), Arc::downgrade(open));
+        lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
         self.removing.load(Ordering::SeqCst) == 0
     }
 
@@ -114,10 +116,16 @@ impl LateFiles {
     /// Opens the late files of a directory.
     pub(crate) fn open(&self, directory: FileIndex) {
         let Some(files) = lock(&self.by_directory).remove(&directory) else { return };
-        for open in files.values().filter_map(Weak::upgrade) {
-            // Whoever uses the file learns why not.
-            let _ = open.file.get();
-        }
+        open_each(files.into_values());
+    }
+
+    /// Opens a file, wherever it is late; it stays noted.
+    fn open_file(&self, file: FileIndex) {
+        let late: Vec<_> = {
+            let files = lock(&self.by_directory);
+            files.values().flat_map(HashMap::values).filter(|(index, _)| *index == file).cloned().collect()
+        };
+        open_each(late.into_iter());
     }
 
     /// This mount is about to take names in these directories away: their late files are opened, and none is late until the
@@ -129,8 +137,23 @@ impl LateFiles {
         removing
     }
 
+    /// This mount is about to change who may open a file: who has it open keeps what it may. None is late until the result is dropped.
+    pub(crate) fn changing_rights(&self, file: FileIndex) -> Removing<'_> {
+        self.removing.fetch_add(1, Ordering::SeqCst);
+        let removing = Removing(self);
+        self.open_file(file);
+        removing
+    }
+
     /// Directories that have late files.
     pub(crate) fn directories(&self) -> Vec<FileIndex> {
         lock(&self.by_directory).keys().copied().collect()
+    }
+}
+
+fn open_each(late: impl Iterator<Item = (FileIndex, Weak<OpenFile>)>) {
+    for open in late.filter_map(|(_, open)| open.upgrade()) {
+        // Whoever uses the file learns why not.
+        let _ = open.file.get();
     }
 }

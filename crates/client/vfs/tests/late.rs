@@ -2,8 +2,10 @@
 
 mod support;
 
-use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Vfs, WriteAs};
-use support::{Cluster, ROOT, create, read};
+use braid_vfs::{
+    Access, AttributeChanges, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs, XattrMode,
+};
+use support::{Cluster, ROOT, USER, create, read};
 
 /// A file that its maker closed, looked up by its reader.
 fn known(maker: &Vfs, reader: &Vfs, name: &[u8]) -> FileIndex {
@@ -71,6 +73,23 @@ fn a_file_that_this_mount_removes_or_replaces_while_it_is_open_late_stays_what_i
     two.rename((ROOT, b"new"), (ROOT, b"g"), braid_vfs::RenameMode::Replace).unwrap();
     for one in opened {
         assert_eq!(page(&two, one.handle), b"what it was");
+    }
+}
+
+#[test]
+fn who_has_a_file_open_late_reads_it_whatever_this_mount_does_to_its_rights() {
+    const OWNER_MAY_NOT: &[u8] =
+        &[2, 0, 0, 0, 1, 0, 0, 0, 255, 255, 255, 255, 4, 0, 0, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255];
+    let cluster = Cluster::start(1);
+    let (one, two) = (cluster.serving_mount(), cluster.serving_mount_of(cluster.config_of_a_user(USER)));
+    let (by_mode, by_list) = (known(&one, &two, b"f"), known(&one, &two, b"g"));
+    let opened = [by_mode, by_list].map(|file| open(&two, file));
+    let none = AttributeChanges { mode: Some(0), ..AttributeChanges::none() };
+    two.set_attributes(by_mode, Some(opened[0].handle), none, false).unwrap();
+    two.set_xattr(by_list, b"system.posix_acl_access", OWNER_MAY_NOT, XattrMode::Either).unwrap();
+    for (file, opened) in [by_mode, by_list].into_iter().zip(&opened) {
+        assert_eq!(two.open(file, Access::READ_WRITE).unwrap_err().status(), Some(Status::PermissionDenied));
+        assert_eq!(page(&two, opened.handle), b"what it was");
     }
 }
 

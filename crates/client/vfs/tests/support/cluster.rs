@@ -12,7 +12,7 @@ use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
 use braid_store::LocalStore;
 use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
-use braid_vfs::{FileIndex, Keeper, Options, Vfs};
+use braid_vfs::{FileIndex, Keeper, Options, User, Vfs};
 use braid_wire::{
     Secret,
     message::{
@@ -151,6 +151,14 @@ impl Cluster {
     /// What a client needs.
     pub fn config(&self) -> Config {
         self.config.clone()
+    }
+
+    /// The same for a client that is one user, whoever asks.
+    pub fn config_of_a_user(&self, user: User) -> Config {
+        let made = self.admin.key_add("user", KeyRights { squash: Some((user.uid, user.gid)), ..KeyRights::full() });
+        let made = made.unwrap();
+        let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };
+        Config::new(self.config.mds.clone(), credential)
     }
 
     /// A client that remembers nothing.
