@@ -156,6 +156,21 @@ fn names_are_made_moved_and_removed() {
     assert_eq!((regular.kind, regular.mode), (FileKind::File, 0o640));
 }
 
+/// More than a server knows of a connection at a time.
+#[test]
+fn any_number_of_users_one_after_another_make_what_is_theirs() {
+    const USERS: u64 = 4_200;
+    let cluster = Cluster::start(1);
+    let vfs = cluster.mount();
+    let make = |uid: u64, name: String| {
+        let user = User { uid, gid: uid + 1 };
+        let made = vfs.make_node(user, ROOT, name.as_bytes(), FileKind::Fifo, 0o600, 0, 0).unwrap().attributes;
+        assert_eq!((made.uid, made.gid), (uid, uid + 1));
+    };
+    (1..=USERS).for_each(|uid| make(uid, format!("of {uid}")));
+    (1..=100).for_each(|uid| make(uid, format!("again of {uid}")));
+}
+
 #[test]
 fn attributes_change_to_the_nanosecond_and_privileges_go() {
     let cluster = Cluster::start(1);

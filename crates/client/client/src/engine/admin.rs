@@ -87,7 +87,7 @@ impl<D: Driver> Caller<D> {
         let call = FsckNamespace { shard, mend };
         // Mending twice mends nothing more: no slot is needed, and a check of a large shard holds none.
         let deadline = self.engine.deadline();
-        let reply = self.engine.call(self.identity, &call, Kind::Free, deadline).await;
+        let reply = self.engine.call(self.identity.number(), &call, Kind::Free, deadline).await;
         reply.map_err(|error| error.during("check", super::show(&cluster())))
     }
 

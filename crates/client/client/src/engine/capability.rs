@@ -22,7 +22,7 @@ impl<D: Driver> OpenFile<D> {
             let call = RenewCapability { open_id: self.open_id(), file: self.file(), rights: self.rights() };
             // A repetition gives the same: no replay record is needed.
             let session = self.handle.session;
-            let opened = engine.call_in_session(session, self.caller.identity, &call, deadline).await;
+            let opened = engine.call_in_session(session, self.caller.identity.number(), &call, deadline).await;
             // Why the server does not have it open is known better here.
             let opened = opened.map_err(|error| self.handle.check().err().unwrap_or(error))?;
             self.set_grant(opened)?

@@ -79,7 +79,7 @@ impl<D: Driver> Listing<D> {
             bytes_max: STRETCH_BYTES,
             with_attributes: self.with_attributes,
         };
-        let (engine, identity) = (&self.caller.engine, self.caller.identity);
+        let (engine, identity) = (&self.caller.engine, self.caller.identity.number());
         let reply = engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
         let reply = reply.map_err(|error| error.during("list", &*self.shown))?;
         // A server that sends nothing and no end would keep us here for ever (I8).

@@ -25,7 +25,7 @@ use braid_wire::{
     message::mds::{ReclaimedOpen, ToldSize},
 };
 
-use super::{gate::lock, told::Told};
+use super::{gate::lock, identities::Named, told::Told};
 use crate::error::Error;
 
 /// Of a server that is away so many closes are remembered; the end of the session covers the rest (I9).
@@ -50,7 +50,7 @@ pub(crate) struct Handle {
     pub(crate) open_id: u64,
     pub(crate) file: FileIndex,
     modes: AtomicU16,
-    pub(crate) identity: u32,
+    pub(crate) identity: Named,
     pub(crate) session: SessionId,
     /// How it is, if this handle made it.
     pub(crate) told: Told,
@@ -81,7 +81,7 @@ struct Known {
 }
 
 impl Handle {
-    pub(crate) fn new(run: Run, identity: u32, named: ReclaimedOpen, told: Told) -> Self {
+    pub(crate) fn new(run: Run, identity: Named, named: ReclaimedOpen, told: Told) -> Self {
         let ReclaimedOpen { open_id, file, rights, deny } = named;
         let (refused, closed) = (OnceLock::new(), AtomicBool::new(false));
         let modes = AtomicU16::new(packed(rights, deny));
@@ -230,7 +230,7 @@ impl Handles {
                 return None;
             }
         }
-        let mut open: Vec<_> = table.open.values().map(|handle| (handle.identity, handle.named())).collect();
+        let mut open: Vec<_> = table.open.values().map(|handle| (handle.identity.number(), handle.named())).collect();
         open.sort_unstable_by_key(|(identity, named)| (*identity, named.open_id));
         Some(open)
     }
@@ -278,7 +278,7 @@ mod tests {
 
     fn open(handles: &Handles, run: Run, open_id: u64) -> Arc<Handle> {
         let named = ReclaimedOpen { open_id, file: FileIndex(5), rights: Rights::WRITE, deny: Deny::NONE };
-        handles.add(run, Handle::new(run, 0, named, Told::default())).unwrap()
+        handles.add(run, Handle::new(run, Named::default(), named, Told::default())).unwrap()
     }
 
     fn named(told: Option<Vec<(u32, ReclaimedOpen)>>) -> Vec<u64> {
@@ -345,7 +345,8 @@ mod tests {
         handles.to_tell(run(1, 1));
         handles.to_tell(run(1, 2));
         let late = ReclaimedOpen { open_id: 7, file: FileIndex(5), rights: Rights::READ, deny: Deny::NONE };
-        let error = handles.add(run(1, 1), Handle::new(run(1, 1), 0, late, Told::default())).unwrap_err();
+        let error =
+            handles.add(run(1, 1), Handle::new(run(1, 1), Named::default(), late, Told::default())).unwrap_err();
         assert_eq!(error.status(), Status::ConnectionLost);
     }
 }

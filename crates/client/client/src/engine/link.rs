@@ -11,7 +11,7 @@
 //! before the server has been told on it what is open.
 
 use std::{
-    collections::HashSet,
+    collections::HashMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -22,15 +22,16 @@ use braid_wire::{
     Call, NodeKind, Wire, decode_outcome,
     message::{
         mds::{DefineIdentity, Envelope, OpenSession, OpenSessionReply},
-        types::{ClusterMap, Identity},
+        types::ClusterMap,
     },
 };
 
 use super::{
-    Engine, IdentityKey,
+    Engine,
     backoff::Backoff,
     gate::{Refused, lock},
     handles::Run,
+    identities::Meaning,
     session::Session,
 };
 use crate::{
@@ -43,8 +44,6 @@ const BODY_BYTES: usize = 256;
 /// How long a program that begins tries an agent that is not there: it may be starting anew, and does so in milliseconds. Whoever
 /// had a session waits as for any server, since the agent was there.
 const AGENT_ABSENT_MS_MAX: u64 = 2_000;
-/// Identities of one client. A gateway has as many as it has users.
-const IDENTITIES_MAX: usize = 1 << 20;
 
 pub(crate) struct Link<D: Driver> {
     pub(crate) shared: D::Shared,
@@ -52,7 +51,8 @@ pub(crate) struct Link<D: Driver> {
     pub(crate) server: String,
     /// Who is at the other end.
     pub(crate) run: Run,
-    identities: Mutex<HashSet<u32>>,
+    /// What the server was told of numbers.
+    identities: Mutex<HashMap<u32, Meaning>>,
 }
 
 impl<D: Driver> Engine<D> {
@@ -142,7 +142,7 @@ impl<D: Driver> Engine<D> {
         *lock(&self.session) = Some(Arc::clone(&session));
         let run = Run { session: reply.session, epoch: reply.epoch };
         self.leasing.met(run);
-        let link = Link { shared, session, server, run, identities: Mutex::new(HashSet::new()) };
+        let link = Link { shared, session, server, run, identities: Mutex::default() };
         self.reclaim(&link, deadline).await?;
         Ok(link)
     }
@@ -205,35 +205,19 @@ impl<D: Driver> Engine<D> {
         self.given_up.see(map);
     }
 
-    /// The number of an identity; known to the server from the first call made with it.
-    pub(crate) async fn define_identity(self: &Arc<Self>, identity: Identity) -> Result<u32> {
-        let Identity { uid, gid, groups, checked } = identity;
-        let key = IdentityKey { uid, gid, groups, checked };
-        let mut known = lock(&self.identities);
-        if known.len() >= IDENTITIES_MAX && !known.contains_key(&key) {
-            return Err(Error::new(Status::LimitExceeded, "this client vouches for too many identities"));
-        }
-        let next = known.len() as u32 + 1;
-        Ok(*known.entry(key).or_insert(next))
-    }
-
-    /// Tells the server of this connection who the number is, once.
+    /// Tells the server of this connection who the number is, once as long as it is the same.
     pub(crate) async fn ensure_identity(&self, link: &Link<D>, number: u32, deadline: Duration) -> Result<(), Attempt> {
-        if number == 0 || lock(&link.identities).contains(&number) {
+        // Whoever calls holds the number: it means the same until the answer.
+        let Some((meaning, identity)) = lock(&self.identities).meaning(number) else { return Ok(()) };
+        if lock(&link.identities).get(&number) == Some(&meaning) {
             return Ok(());
         }
-        let call = {
-            let known = lock(&self.identities);
-            let found = known.iter().find(|(_, known)| **known == number).map(|(key, _)| key.clone());
-            let nobody = IdentityKey { uid: u64::MAX, gid: u64::MAX, groups: Vec::new(), checked: false };
-            let IdentityKey { uid, gid, groups, checked } = found.unwrap_or(nobody);
-            DefineIdentity { number, identity: Identity { uid, gid, groups, checked } }
-        };
+        let call = DefineIdentity { number, identity };
         let body = enveloped(&Envelope::PLAIN, &call);
         let answer = self.driver.call(&link.shared, DefineIdentity::OP, &body, deadline).await.map_err(Attempt::Net)?;
         match decode_outcome::<()>(&answer.body) {
             Ok(Ok(())) => {
-                lock(&link.identities).insert(number);
+                lock(&link.identities).insert(number, meaning);
                 Ok(())
             }
             Ok(Err(failure)) => Err(Attempt::Refused(failure)),

@@ -81,7 +81,7 @@ impl<D: Driver> Caller<D> {
         // The file whose size the answer has.
         let sized = at.path.is_empty() && [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
         let told = if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
-        let asker = Asker { identity: self.identity, told };
+        let asker = Asker { identity: self.identity.number(), told };
         let reply = engine.call_as(&asker, &call, kind, engine.deadline()).await;
         reply.map_err(|error| error.during(what, show(at)))
     }

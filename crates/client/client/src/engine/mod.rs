@@ -28,6 +28,7 @@ pub(crate) mod gate;
 mod given_up;
 mod handles;
 mod held_locks;
+mod identities;
 mod iod_batch;
 mod iod_body;
 mod iod_error;
@@ -96,6 +97,7 @@ use gate::{Gate, lock};
 use given_up::GivenUp;
 use handles::Handles;
 use held_locks::HeldLocks;
+use identities::{Identities, Named};
 use leases::Leasing;
 use link::Link;
 use pool::Pool;
@@ -115,7 +117,7 @@ pub struct Engine<D: Driver> {
     /// The last known session; I/O daemons are shown it also while the metadata server is away (I1).
     session: Mutex<Option<Arc<Session>>>,
     pools: Mutex<HashMap<IodId, Arc<Pool<D>>>>,
-    identities: Mutex<HashMap<IdentityKey, u32>>,
+    identities: Mutex<Identities>,
     handles: Handles,
     unsynced: Ledger,
     locks: HeldLocks,
@@ -130,33 +132,26 @@ pub struct Engine<D: Driver> {
     given_up: GivenUp,
 }
 
-/// An identity as a map key.
-#[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct IdentityKey {
-    uid: u64,
-    gid: u64,
-    groups: Vec<u64>,
-    checked: bool,
-}
-
 /// Who asks: every call of the namespace is made through one. Cheap to clone.
 pub struct Caller<D: Driver> {
     engine: Arc<Engine<D>>,
-    /// 0: whoever the connection is; else a number of [`braid_wire::message::mds::DefineIdentity`].
-    identity: u32,
+    identity: Named,
     /// What is masked out of the mode of what it makes.
     umask: u32,
 }
 
 impl<D: Driver> Clone for Caller<D> {
     fn clone(&self) -> Self {
-        Self { engine: Arc::clone(&self.engine), identity: self.identity, umask: self.umask }
+        Self { engine: Arc::clone(&self.engine), identity: self.identity.clone(), umask: self.umask }
     }
 }
 
 impl<D: Driver> std::fmt::Debug for Caller<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Caller").field("mds", &self.engine.config.mds).field("identity", &self.identity).finish()
+        f.debug_struct("Caller")
+            .field("mds", &self.engine.config.mds)
+            .field("identity", &self.identity.number())
+            .finish()
     }
 }
 
@@ -171,7 +166,7 @@ impl<D: Driver> Engine<D> {
             linking: Gate::new(1),
             session: Mutex::new(None),
             pools: Mutex::new(HashMap::new()),
-            identities: Mutex::new(HashMap::new()),
+            identities: Mutex::default(),
             handles: Handles::default(),
             unsynced: Ledger::default(),
             locks: HeldLocks::default(),
@@ -187,7 +182,7 @@ impl<D: Driver> Engine<D> {
 
     /// A caller with the connection's own identity.
     pub fn caller(self: &Arc<Self>) -> Caller<D> {
-        Caller { engine: Arc::clone(self), identity: 0, umask: 0 }
+        Caller { engine: Arc::clone(self), identity: Named::default(), umask: 0 }
     }
 
     /// The driver.
@@ -236,8 +231,8 @@ impl<D: Driver> Caller<D> {
     /// # Errors
     /// [`Status::NotPermitted`], and as any call.
     pub async fn with_identity(&self, identity: Identity) -> Result<Self> {
-        let number = self.engine.define_identity(identity).await?;
-        Ok(Self { engine: Arc::clone(&self.engine), identity: number, umask: self.umask })
+        let identity = lock(&self.engine.identities).name(identity)?;
+        Ok(Self { engine: Arc::clone(&self.engine), identity, umask: self.umask })
     }
 
     /// A caller that masks bits out of the mode of what it makes, unless the directory's default access control list takes

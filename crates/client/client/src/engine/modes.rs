@@ -55,7 +55,8 @@ impl<D: Driver> OpenFile<D> {
         self.narrow(Rights(had.0 & rights.0));
         let call = SetOpenModes { open_id: self.open_id(), file: self.file(), rights, deny };
         let changed = loop {
-            let answered = engine.answered_in_session(self.handle.session, self.caller.identity, &call, deadline).await;
+            let answered =
+                engine.answered_in_session(self.handle.session, self.caller.identity.number(), &call, deadline).await;
             match answered {
                 // A server that restarted since was told the modes of before: it is asked again.
                 Ok((_, run)) if !engine.handles.change(run, &self.handle, rights, deny) => {}

@@ -76,7 +76,7 @@ impl<D: Driver> OpenFile<D> {
     ) -> Result<Self> {
         let named = ReclaimedOpen { open_id: opened.open_id, file: opened.attributes.file, rights, deny };
         let handles = &caller.engine.handles;
-        let handle = match handles.add(run, Handle::new(run, caller.identity, named, told)) {
+        let handle = match handles.add(run, Handle::new(run, caller.identity.clone(), named, told)) {
             Ok(handle) => handle,
             Err(error) => return Err(error.during("open", shown)),
         };

@@ -41,7 +41,7 @@ impl<D: Driver> OpenFile<D> {
         }
         let call = ExtendWriteEnd { open_id: self.open_id(), file: self.file(), end };
         // A repetition gives the same: no replay record is needed.
-        let (session, identity) = (self.handle.session, self.caller.identity);
+        let (session, identity) = (self.handle.session, self.caller.identity.number());
         let extended = self.engine().call_in_session(session, identity, &call, deadline).await;
         // Why the server does not have it open is known better here.
         let extended = extended.map_err(|error| self.handle.check().err().unwrap_or(error))?;

@@ -27,7 +27,7 @@ impl<D: Driver> OpenFile<D> {
         self.handle.check()?;
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
-        let attributes = self.engine().call(self.caller.identity, &call, Kind::Free, deadline).await?;
+        let attributes = self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
         // The server may have restarted on the way, and not have taken the file up.
         self.handle.check()?;
         match self.unsynced.take_lost() {

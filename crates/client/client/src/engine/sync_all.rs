@@ -51,7 +51,7 @@ impl<D: Driver> Caller<D> {
     /// With the server that did not; [`Status::UnsyncedDataLost`] when a daemon lost writes of this client, once.
     pub async fn sync_all(&self) -> Result<()> {
         self.engine.check_process()?;
-        self.engine.sync_all(self.identity).await.map_err(|error| error.during("sync", "everything"))
+        self.engine.sync_all(self.identity.number()).await.map_err(|error| error.during("sync", "everything"))
     }
 }
 

@@ -1,0 +1,137 @@
+//! The numbers that the metadata server knows identities by.
+//!
+//! A server knows so many numbers of a connection and no more. One that nobody here holds is given to somebody else when there is no
+//! other, that which was asked for longest ago first; to define a number anew takes the place of what it was.
+//!
+//! Invariant: a number means one identity as long as somebody holds its [`Named`]: every caller and open file does, and so every call
+//! that is under way.
+
+use std::{collections::HashMap, sync::Arc};
+
+use braid_types::Status;
+use braid_wire::message::types::Identity;
+
+use crate::error::{Error, Result};
+
+/// Numbers of one client; some fewer than a server knows.
+const NUMBERS_MAX: usize = 4_000;
+
+/// Whoever the connection is, or an identity by its number.
+#[derive(Clone, Default, Debug)]
+pub(crate) struct Named(Option<Arc<u32>>);
+
+impl Named {
+    /// 0: whoever the connection is; else a number of [`braid_wire::message::mds::DefineIdentity`].
+    pub(crate) fn number(&self) -> u32 {
+        self.0.as_deref().copied().unwrap_or(0)
+    }
+}
+
+/// Who a number means at one time; never used twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Meaning(u64);
+
+/// An identity as a map key.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Key {
+    uid: u64,
+    gid: u64,
+    groups: Vec<u64>,
+    checked: bool,
+}
+
+#[derive(Debug)]
+struct Known {
+    named: Arc<u32>,
+    /// When it was asked for last.
+    used: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Identities {
+    known: HashMap<Key, Known>,
+    /// From number 1 on.
+    numbers: Vec<(Key, Meaning)>,
+    /// How often a number was asked for.
+    asked: u64,
+}
+
+impl Identities {
+    /// The number of an identity; known to the server from the first call made with it.
+    pub(crate) fn name(&mut self, identity: Identity) -> Result<Named> {
+        let Identity { uid, gid, groups, checked } = identity;
+        let key = Key { uid, gid, groups, checked };
+        self.asked += 1;
+        if let Some(known) = self.known.get_mut(&key) {
+            known.used = self.asked;
+            return Ok(Named(Some(Arc::clone(&known.named))));
+        }
+        let meaning = (key.clone(), Meaning(self.asked));
+        let number = if self.numbers.len() < NUMBERS_MAX {
+            self.numbers.push(meaning);
+            self.numbers.len() as u32
+        } else {
+            let number = self.free()?;
+            self.numbers[number as usize - 1] = meaning;
+            number
+        };
+        let named = Arc::new(number);
+        self.known.insert(key, Known { named: Arc::clone(&named), used: self.asked });
+        Ok(Named(Some(named)))
+    }
+
+    /// What a number means; `None`: nothing.
+    pub(crate) fn meaning(&self, number: u32) -> Option<(Meaning, Identity)> {
+        let (key, meaning) = self.numbers.get((number as usize).checked_sub(1)?)?;
+        let Key { uid, gid, groups, checked } = key.clone();
+        Some((*meaning, Identity { uid, gid, groups, checked }))
+    }
+
+    /// A number that nobody holds.
+    fn free(&mut self) -> Result<u32> {
+        let unheld = self.known.iter().filter(|(_, known)| Arc::strong_count(&known.named) == 1);
+        let oldest = unheld.min_by_key(|(_, known)| known.used).map(|(key, _)| key.clone());
+        let known = oldest.and_then(|key| self.known.remove(&key));
+        let crowded = || Error::new(Status::LimitExceeded, "this client vouches for too many identities at a time");
+        known.map(|known| *known.named).ok_or_else(crowded)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(uid: u64) -> Identity {
+        Identity { uid, gid: 0, groups: Vec::new(), checked: true }
+    }
+
+    fn who(identities: &Identities, named: &Named) -> u64 {
+        identities.meaning(named.number()).unwrap().1.uid
+    }
+
+    #[test]
+    fn a_number_means_somebody_else_only_when_nobody_holds_it() {
+        let mut identities = Identities::default();
+        let held: Vec<Named> = (0..NUMBERS_MAX as u64 - 2).map(|uid| identities.name(user(uid)).unwrap()).collect();
+        for uid in 10_000..20_000 {
+            let named = identities.name(user(uid)).unwrap();
+            assert_eq!(who(&identities, &named), uid);
+            assert!(named.number() as usize > held.len() && named.number() as usize <= NUMBERS_MAX);
+        }
+        assert!((0..).zip(&held).all(|(uid, named)| who(&identities, named) == uid));
+        assert_eq!(identities.name(user(0)).unwrap().number(), held[0].number());
+    }
+
+    #[test]
+    fn that_which_was_asked_for_longest_ago_goes_first_and_none_when_all_are_held() {
+        let mut identities = Identities::default();
+        (0..NUMBERS_MAX as u64).for_each(|uid| _ = identities.name(user(uid)).unwrap());
+        let first = identities.name(user(0)).unwrap().number();
+        let second = identities.name(user(1)).unwrap().number();
+        assert_eq!(identities.name(user(10_000)).unwrap().number(), second + 1);
+        let before = identities.meaning(first).unwrap().0;
+        let _held: Vec<Named> = (20_000..).map_while(|uid| identities.name(user(uid)).ok()).take(NUMBERS_MAX).collect();
+        assert_ne!(identities.meaning(first).unwrap().0, before);
+        assert_eq!(identities.name(user(5)).unwrap_err().status(), Status::LimitExceeded);
+    }
+}
