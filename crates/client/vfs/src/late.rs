@@ -77,10 +77,17 @@ impl Late {
     }
 }
 
+/// A late file.
+#[derive(Clone, Debug)]
+struct Noted {
+    file: FileIndex,
+    open: Weak<OpenFile>,
+}
+
 /// The late files, by the directory of their one name.
 #[derive(Debug, Default)]
 pub(crate) struct LateFiles {
-    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, (FileIndex, Weak<OpenFile>)>>>,
+    by_directory: Mutex<HashMap<FileIndex, HashMap<u64, Noted>>>,
     /// Calls of this mount under way that take names away, or somebody's right to open a file.
     removing: AtomicUsize,
 }
@@ -97,7 +104,7 @@ impl Drop for Removing<'_> {
 impl LateFiles {
     /// Notes a late file. Whether it may stay one: the caller looks after this whether the lease is still held, too.
     pub(crate) fn note(&self, directory: FileIndex, handle: u64, open: &Arc<OpenFile>) -> bool {
-        let late = (open.file.index(), Arc::downgrade(open));
+        let late = Noted { file: open.file.index(), open: Arc::downgrade(open) };
         lock(&self.by_directory).entry(directory).or_default().insert(handle, late);
         self.removing.load(Ordering::SeqCst) == 0
     }
@@ -123,7 +130,7 @@ impl LateFiles {
     fn open_file(&self, file: FileIndex) {
         let late: Vec<_> = {
             let files = lock(&self.by_directory);
-            files.values().flat_map(HashMap::values).filter(|(index, _)| *index == file).cloned().collect()
+            files.values().flat_map(HashMap::values).filter(|late| late.file == file).cloned().collect()
         };
         open_each(late.into_iter());
     }
@@ -151,8 +158,8 @@ impl LateFiles {
     }
 }
 
-fn open_each(late: impl Iterator<Item = (FileIndex, Weak<OpenFile>)>) {
-    for open in late.filter_map(|(_, open)| open.upgrade()) {
+fn open_each(late: impl Iterator<Item = Noted>) {
+    for open in late.filter_map(|late| late.open.upgrade()) {
         // Whoever uses the file learns why not.
         let _ = open.file.get();
     }
