@@ -71,7 +71,7 @@ fn a_call_of_a_session_that_has_just_closed_leaves_neither_lock_nor_lease() {
     let (one, other, file) = two(&mut world);
     one.call_as(Envelope::PLAIN, CloseSession {}).unwrap();
     // What is left of calls that were let in before it closed.
-    let wanted = crate::lock::Wanted::of(one.session, &lock(file, 1, (0, 9)));
+    let wanted = crate::lock::Wanted::of((one.session, one.connection.owner), &lock(file, 1, (0, 9)));
     assert_eq!(world.core.ask_lock(&wanted, 0).unwrap_err().status, Status::NoSession);
     assert_eq!(other.try_lock(&lock(file, 1, (0, 9))).outcome, LockOutcome::Granted);
     assert!(!world.core.note_user(one.session));

@@ -103,7 +103,9 @@ fn orphans_that_the_store_cannot_delete_after_the_grace_period_go_later() {
     let names = ["a", "b", "c"];
     let opened = names.map(|name| client.create(name));
     opened.iter().for_each(|opened| world.write(opened, 9000).unwrap());
-    names.iter().for_each(|name| drop(client.call(Unlink { at: at(name) }).unwrap()));
+    for name in names {
+        client.call(Unlink { at: at(name) }).unwrap();
+    }
     world.restart();
     world.pass(GRACE_MS - 1000);
     fill_disk(&world);
