@@ -160,6 +160,16 @@ fn collect(client: &mut Client<'_>, capability: &Capability, requests: &[Request
     client.call(&collect).unwrap();
 }
 
+/// The same, whose turns these are, again and again.
+fn run_in(
+    order: &[prop::sample::Index],
+    tasks: &mut [Task<'_>],
+    capability: &Capability,
+) -> Result<(), Option<Failure>> {
+    let mut turns = order.iter().cycle();
+    run(tasks, capability, |left| turns.next().expect("endless").index(left))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
@@ -181,8 +191,7 @@ proptest! {
         let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
             .map(|(rank, payload)| Task::new(&core, rank, payload, call_bytes, bytes_max))
             .collect();
-        let mut turns = order.iter().cycle();
-        let ended = run(&mut tasks, &capability, |left| turns.next().expect("endless").index(left));
+        let ended = run_in(&order, &mut tasks, &capability);
         prop_assert!(ended.is_ok(), "{ended:?}");
         drop(tasks);
         let file = file_of(&wishes, &payloads);
@@ -217,8 +226,7 @@ proptest! {
         let mut tasks: Vec<Task<'_>> = payloads.iter().enumerate()
             .map(|(rank, payload)| Task::new(&core, rank, payload, payload.len().div_ceil(calls), bytes_max))
             .collect();
-        let mut turns = order.iter().cycle();
-        let ended = run(&mut tasks, &capability, |left| turns.next().expect("endless").index(left));
+        let ended = run_in(&order, &mut tasks, &capability);
         prop_assert!(ended.is_ok(), "{ended:?}");
         drop(tasks);
         let file = file_of(&wishes, &payloads);
