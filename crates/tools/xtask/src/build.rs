@@ -1,12 +1,24 @@
-//! The compiled test binaries of the workspace: built once, then run as often as the suites
-//! want (as we are, as another user), listed for the requirements.
+//! Everything of the workspace that the suites run, built by one command: the test binaries, the
+//! programs (`braid`, `braid-sim`, …) and the libraries.
+//!
+//! One command, since cargo chooses the features of dependencies for the packages that it is asked
+//! for: `--package braid-cli` alone would compile most dependencies a second time.
 
 use crate::context::Context;
 use crate::libtest;
 use crate::process::Process;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Instant;
+
+/// What was built.
+pub struct Build {
+    /// Every binary with tests in it.
+    pub tests: Vec<TestBinary>,
+    programs: BTreeMap<String, PathBuf>,
+}
 
 /// One binary with tests in it.
 pub struct TestBinary {
@@ -20,6 +32,8 @@ pub struct TestBinary {
     pub dir: PathBuf,
     /// What its property tests draw their cases from; `None`: as they like.
     pub seed: Option<String>,
+    /// The `braid` that its tests start.
+    pub braid: PathBuf,
 }
 
 /// The one binary of most crates' integration tests. Its tests are `package::module::test`, as if each
@@ -64,16 +78,41 @@ struct Profile {
     test: bool,
 }
 
-/// Builds all of them.
-pub fn build(context: &Context) -> Result<Vec<TestBinary>> {
-    // Not `--lib`, which asks for a test of a library that says it has none: Python's extension module cannot be linked into one.
-    let build = ["test", "--workspace", "--no-run", "--locked", "--tests"];
+/// Names the `braid` that tests and tools start; without it they ask cargo to build one.
+pub const BRAID_BIN: &str = "BRAID_BIN";
+
+/// Builds all of it; cargo's own lines about what it compiles are shown.
+pub fn build(context: &Context) -> Result<Build> {
+    println!("       building every program and test");
+    let started = Instant::now();
+    let build = ["build", "--workspace", "--locked", "--lib", "--bins", "--tests"];
     let format = "--message-format=json-render-diagnostics";
-    let finished = context.cargo(build).args([format]).run().context("building the tests")?;
+    let finished = context.cargo(build).args([format]).show_errors().run().context("building the tests")?;
     let messages = finished.stdout.lines().map(serde_json::from_str::<Message>);
-    let messages: Vec<Message> = messages.collect::<Result<_, _>>().context("messages of cargo test --no-run")?;
+    let messages: Vec<Message> = messages.collect::<Result<_, _>>().context("messages of cargo build")?;
+    println!("ok     {:<14} {:>7.1} s", "build", started.elapsed().as_secs_f64());
+    let programs = messages.iter().filter_map(Message::program).collect();
     let seed = seed(context);
-    Ok(messages.into_iter().filter_map(|message| from_message(context, message, &seed)).collect())
+    let tests = messages.into_iter().filter_map(|message| from_message(context, message, &seed)).collect();
+    let mut build = Build { tests, programs };
+    let braid = build.program("braid")?;
+    build.tests.iter_mut().for_each(|test| test.braid = braid.clone());
+    Ok(build)
+}
+
+impl Build {
+    /// The program of this name.
+    pub fn program(&self, name: &str) -> Result<PathBuf> {
+        self.programs.get(name).cloned().with_context(|| format!("no crate of the workspace has a binary `{name}`"))
+    }
+}
+
+impl Message {
+    fn program(&self) -> Option<(String, PathBuf)> {
+        let target = self.target.as_ref()?;
+        let program = target.kind.iter().any(|kind| kind == "bin") && !self.profile.as_ref()?.test;
+        program.then(|| Some((target.name.clone(), self.executable.clone()?)))?
+    }
 }
 
 fn from_message(context: &Context, message: Message, seed: &Option<String>) -> Option<TestBinary> {
@@ -91,6 +130,7 @@ fn from_message(context: &Context, message: Message, seed: &Option<String>) -> O
         executable: message.executable?,
         dir,
         seed: seed.clone(),
+        braid: PathBuf::new(),
     })
 }
 
@@ -103,6 +143,13 @@ impl TestBinary {
         }
     }
 
+    /// What it is called while it runs: its package, and its target if that has a name.
+    pub fn short_name(&self) -> String {
+        let file = self.executable.file_stem().unwrap_or_default().to_string_lossy();
+        let target = file.rsplit_once('-').map_or(&*file, |(target, _)| target);
+        format!("{} {target}", self.package)
+    }
+
     /// The binary in the surroundings that `cargo test` gives it, run by `runner` (a program and
     /// its arguments) if there is one.
     pub fn process(&self, runner: &[String]) -> Process {
@@ -110,6 +157,7 @@ impl TestBinary {
         let program = words.next().unwrap_or_default();
         let process = Process::new(program).args(words).dir(&self.dir);
         let process = process.env("CARGO_MANIFEST_DIR", &self.dir).env("CARGO_PKG_NAME", &self.package);
+        let process = process.env(BRAID_BIN, &self.braid);
         self.seed.iter().fold(process, |process, seed| process.env(SEED, seed))
     }
 
