@@ -19,6 +19,7 @@ mod commands;
 mod context;
 mod libtest;
 mod metadata;
+mod others;
 mod process;
 mod progress;
 mod report;
