@@ -123,6 +123,7 @@ int agreed_with(struct file *file, int code, int *any);
 /* types.c */
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown);
 int is_contiguous(MPI_Datatype type);
+int is_named(MPI_Datatype type);
 
 /* listed.c: file types that show a byte twice, for reading only; positions in bytes of the view's stream. */
 int listed_of(MPI_Offset displacement, MPI_Datatype type, struct listed **listed);

@@ -73,6 +73,7 @@ tests! {
     external32_is_big_endian_on_disk = "external32";
     a_file_opened_as_a_sequence_has_only_its_shared_pointer = "sequence";
     large_counts_where_the_mpi_has_them = "large";
+    types_of_large_count_constructors_are_views_and_memory_as_others = "large_types";
 }
 
 #[test]
