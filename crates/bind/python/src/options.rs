@@ -12,8 +12,8 @@ const LAYOUT_HINT: &str =
     "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
 
 /// The options of `open` from its flags: any of `r` (read), `w` (write), `c` (create), `x` (create, exclusively), `t` (truncate).
-pub(crate) fn open(flags: &str, mode: u32, layout: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOptions> {
-    let mut options = OpenOptions::new().mode(mode).layout(wish(layout)?);
+pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenOptions> {
+    let mut options = OpenOptions::new().mode(mode).layout(layout);
     for flag in flags.chars() {
         options = match flag {
             'r' => options.read(true),
