@@ -48,7 +48,9 @@ pub unsafe extern "C" fn braid_setxattr(
             libc::XATTR_CREATE => XattrMode::Create,
             libc::XATTR_REPLACE => XattrMode::Replace,
             other => {
-                return Err(Failure::invalid(format!("setxattr: flags {other}; try: 0, XATTR_CREATE or XATTR_REPLACE")));
+                return Err(Failure::invalid(format!(
+                    "setxattr: flags {other}; try: 0, XATTR_CREATE or XATTR_REPLACE"
+                )));
             }
         };
         // SAFETY: as above.
