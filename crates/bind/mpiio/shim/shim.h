@@ -100,6 +100,7 @@ int cluster_of_process(void);
 /* names.c: the path of a name that is ours, to be freed; NULL for others. */
 char *path_of(const char *name);
 char *path_of_all(MPI_Comm comm, const char *name);
+int names_server(const char *path);
 
 /* open.c: the memory of a file. */
 void hold_file(struct file *file);

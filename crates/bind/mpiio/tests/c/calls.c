@@ -708,6 +708,54 @@ static void info(void) {
     OK(MPI_File_close(&file));
 }
 
+/* Hints that the cluster cannot follow: more daemons than there are, a stripe of no whole pages. */
+static void unfulfilled(void) {
+    MPI_Info hints, found;
+    MPI_File file;
+    char value[MPI_MAX_INFO_VAL + 1];
+    int flag;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "striping_factor", "99");
+    MPI_Info_set(hints, "striping_unit", "8192");
+    for (int again = 0; again < 3; again++) {
+        /* The last time of a file that exists. */
+        if (again == 1) MPI_Info_set(hints, "striping_unit", "5000");
+        OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+        OK(MPI_File_get_info(file, &found));
+        MPI_Info_get(found, "striping_factor", MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag && !strcmp(value, "4"), 1);
+        MPI_Info_get(found, "striping_unit", MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag && (again ? strcmp(value, "5000") : !strcmp(value, "8192")), 1);
+        MPI_Info_free(&found);
+        OK(MPI_File_close(&file));
+        if (again == 0 && rank == 0) OK(MPI_File_delete(path, MPI_INFO_NULL));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Info_free(&hints);
+}
+
+/* The forms that URLs of the same path have elsewhere. */
+static void urls(void) {
+    static const char *const forms[] = {"braid:", "braid://", "braid:/", "braid:////"};
+    char name[300];
+    MPI_File file;
+    int value = 7, found = 0;
+    file = fresh();
+    if (rank == 0) OK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    for (size_t at = 0; at < sizeof forms / sizeof *forms; at++) {
+        /* The path begins with a slash: braid:/x, braid:///x, braid://x, braid://///x. */
+        snprintf(name, sizeof name, "%s%s", forms[at], path + strlen("braid:"));
+        OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+        OK(MPI_File_read_at(file, 0, &found, 1, MPI_INT, MPI_STATUS_IGNORE));
+        SAME(found, 7);
+        OK(MPI_File_close(&file));
+    }
+    snprintf(name, sizeof name, "braid://127.0.0.1:7700%s", path + strlen("braid:"));
+    CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
+    CLASS(MPI_File_delete(name, MPI_INFO_NULL), MPI_ERR_BAD_FILE);
+}
+
 static void make_with(const char *suffix, int mode, const char *permissions) {
     char name[300], value[MPI_MAX_INFO_VAL + 1];
     int flag;
@@ -1117,7 +1165,8 @@ int main(int argc, char **argv) {
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
                  {"sequence", sequence}, {"others", others},     {"large", large},           {"large_types", large_types},
                  {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping},
-                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions}};
+                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions},
+                 {"unfulfilled", unfulfilled}, {"urls", urls}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);
