@@ -85,6 +85,10 @@ macro_rules! namespace_calls {
             fn layout[at]() -> LayoutShowReply;
             /// Sets the default layout of a directory, or that of a file that was never written.
             fn set_layout[at](wish: LayoutWish) -> ();
+            /// Fails with [`crate::Status::Invalid`] where a layout has more parts than the cluster has I/O daemons. The servers
+            /// take such a layout, whose daemons have several parts each; a program that counts daemons did not mean it. Asks
+            /// the metadata server only where the number of parts is given.
+            fn check_iod_count[](wish: &LayoutWish) -> ();
             /// Who the metadata server takes this program for.
             fn whoami[]() -> Identity;
             /// Whether this client may name other identities: the holder of a client key, not of a ticket.

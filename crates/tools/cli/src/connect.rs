@@ -94,6 +94,19 @@ pub fn key_file(path: &Path) -> Result<braid_client::KeyFile, Fault> {
     Ok(braid_client::KeyFile::load(path)?)
 }
 
+/// What a person at a terminal can do, with the options of the command, where the library has only general advice.
+fn advice(error: &Error) -> Option<&'static str> {
+    let advice = match error.status() {
+        Status::Invalid => "the same with --help",
+        Status::NotEmpty => "braid rm -r",
+        Status::IsDirectory => "braid ls, or the same with -r",
+        Status::Exists => "another name, or braid rm first",
+        Status::QuotaExceeded => "braid quota get with --user, --group or --dir",
+        _ => return None,
+    };
+    error.has_general_hint().then_some(advice)
+}
+
 impl From<Error> for Fault {
     fn from(error: Error) -> Self {
         let exit = match error.status() {
@@ -115,7 +128,7 @@ impl From<Error> for Fault {
         let hint = if said.contains("invalid socket address") || said.contains("failed to lookup address") {
             "an address as HOST:PORT; braid config explain says where it comes from"
         } else {
-            hint
+            advice(&error).unwrap_or(hint)
         };
         let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
         Self::new(exit, what, why).hint(hint)

@@ -73,6 +73,16 @@ fn calls_are_started_tested_and_waited_for() {
 }
 
 #[test]
+fn extended_attributes_are_those_of_the_kernels_calls() {
+    run("xattrs", 1);
+}
+
+#[test]
+fn ranges_are_copied_between_files_that_lie_alike_and_others() {
+    run("copies", 3);
+}
+
+#[test]
 fn fcntl_has_the_papers_requests() {
     run("fcntl", 4);
 }

@@ -16,9 +16,12 @@ fn symbols() -> Vec<(String, String)> {
 
 /// Everything between comments of braid.h, blanks made one.
 fn header() -> String {
-    let text = fs::read_to_string(here().join("include/braid.h")).unwrap();
+    plain(&fs::read_to_string(here().join("include/braid.h")).unwrap())
+}
+
+fn plain(text: &str) -> String {
     let mut plain = String::new();
-    let mut rest = text.as_str();
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once("/*") {
         plain.push_str(before);
         rest = after.split_once("*/").unwrap().1;
@@ -184,6 +187,37 @@ fn examples_are_strict_c_too() {
         let flags = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"];
         ok(Command::new("cc").args(flags).arg("-I").arg(here().join("include")).arg(example.unwrap().path()));
     }
+}
+
+#[test]
+fn man_pages_show_each_struct_what_is_returned_and_what_can_fail() {
+    let pages = fs::read_dir(here().join("man")).unwrap().map(|page| page.unwrap().path());
+    let pages: Vec<(String, String)> =
+        pages.map(|page| (page.display().to_string(), fs::read_to_string(page).unwrap())).collect();
+    for (name, page) in &pages {
+        for section in ["SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "SEE ALSO"] {
+            assert!(page.contains(&format!("\n.SH {section}\n")), "{name} has no {section}");
+        }
+    }
+    let shown = plain(&pages.into_iter().map(|(_, page)| page).collect::<String>());
+    let header = header();
+    // Not functions, not members, and not types of which the header shows nothing.
+    let is_name = |word: &str| word.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+    let body = |(at, _): (usize, &str)| {
+        let text = &header[at..];
+        let (name, rest) = text.strip_prefix("struct ")?.split_once(" {")?;
+        is_name(name).then_some(&text[..text.len() - rest.len() + rest.find("};")? + 2])
+    };
+    let structs: Vec<&str> = header.match_indices("struct braid_").filter_map(body).collect();
+    assert_eq!(structs.len(), 10, "{structs:#?}");
+    let missing: Vec<&&str> = structs.iter().filter(|body| !shown.contains(**body)).collect();
+    assert!(missing.is_empty(), "in no man page as braid.h has it: {missing:#?}");
+}
+
+#[test]
+fn the_shared_library_has_no_debug_information() {
+    let sections = ok(Command::new("readelf").args(["-S", "-W"]).arg(installed().join("lib/libbraid.so.0")));
+    assert!(sections.contains(".text") && !sections.contains(".debug_"), "{sections}");
 }
 
 #[test]

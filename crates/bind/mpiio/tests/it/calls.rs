@@ -65,10 +65,13 @@ tests! {
     in_atomic_mode_nobody_sees_half_a_write = "atomic";
     a_rank_that_has_nothing_or_cannot_take_part_meets_the_others_in_a_collective_call = "together";
     hints_are_taken_and_told = "info";
+    hints_that_the_cluster_cannot_follow_are_ignored = "unfulfilled";
+    one_two_and_three_slashes_after_the_scheme_are_one_path = "urls";
     error_handlers_are_called_with_the_files_handle = "errors";
     external32_is_big_endian_on_disk = "external32";
     a_file_opened_as_a_sequence_has_only_its_shared_pointer = "sequence";
     large_counts_where_the_mpi_has_them = "large";
+    types_of_large_count_constructors_are_views_and_memory_as_others = "large_types";
 }
 
 #[test]
