@@ -12,6 +12,9 @@
 //! 4. No write of the new generation is let in while the change is pending, so doing it again destroys nothing
 //!    that was acknowledged. Step 2 is durable before step 3 is written: "nothing pending" is never a lie.
 //! 5. The same change again, by its generation, is nothing: done already.
+//! 6. A change that the file system refuses in step 2 (too long, no space, not supported) did nothing: the record goes
+//!    back to the generation before, with nothing pending, and the object stays usable. The same change again is
+//!    tried again.
 
 use crate::{ObjectRecord, Result, StoreError};
 use braid_types::{ObjectOffset, SizeGeneration, limits};
@@ -41,6 +44,21 @@ impl SizeChange {
             Self::Punch { offset, length } => offset.0.checked_add(length),
         };
         end.is_some_and(|end| end <= limits::FILE_BYTES_MAX)
+    }
+
+    /// Whether the change stays within the largest file, and makes no object longer than this. A hole may reach past
+    /// every object's end: it is made as far as the object goes.
+    pub(crate) fn fits_in(self, object_bytes_max: u64) -> bool {
+        self.fits() && !matches!(self, Self::Truncate { length } if length > object_bytes_max)
+    }
+}
+
+impl ObjectRecord {
+    /// The record after its pending change was refused (invariant 6): the generation before, which is no older than
+    /// that of the last change, since the metadata server raises it by one for each.
+    pub(crate) fn taken_back(&self) -> Self {
+        let size_generation = SizeGeneration(self.size_generation.0.saturating_sub(1));
+        Self { pending: None, size_generation, ..self.clone() }
     }
 }
 

@@ -18,6 +18,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Changes when unflushed data may have been lost (I6): see `docs/format-store.md`.
     fn write_verifier(&self) -> WriteVerifier;
 
+    /// The longest that an object can be here, in bytes: at most [`limits::FILE_BYTES_MAX`], less where the disk's
+    /// file system has no files that long. Writes and size changes past it are refused as `TooLarge`.
+    fn object_bytes_max(&self) -> u64 {
+        limits::FILE_BYTES_MAX
+    }
+
     /// The object, which must exist: [`StoreError::NoObject`](crate::StoreError::NoObject) otherwise (I11). A size change that a crash left
     /// half done is finished first.
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>>;
@@ -37,6 +43,9 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Does `change` under `generation` on an object that may not exist yet. An absent one is made (of `new`, at the
     /// generation before), so that a late writer of an older generation finds its refusal here (I5).
     fn change_size(&self, new: &NewObject, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+        if !change.fits_in(self.object_bytes_max()) {
+            return Err(StoreError::TooLarge { object: new.id });
+        }
         let before = SizeGeneration(generation.0.saturating_sub(1));
         let new = NewObject { size_generation: before, ..new.clone() };
         self.create(&new)?.change_size(change, generation)

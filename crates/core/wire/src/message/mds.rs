@@ -369,7 +369,7 @@ calls! {
     } -> ();
 
     /// From an I/O daemon: join, or say where it is now.
-    RegisterIod = 0x0180 {
+    RegisterIod = 0x01d8 {
         /// Its id; 0 when it has none yet.
         id: IodId,
         /// The cluster of its directory.
@@ -384,6 +384,8 @@ calls! {
         space: Space,
         /// Its write verifier.
         verifier: WriteVerifier,
+        /// The longest that an object can be on its disk.
+        object_bytes_max: ByteCount,
     } -> RegisterIodReply;
     /// From an I/O daemon: sign of life.
     Heartbeat = 0x0181 {

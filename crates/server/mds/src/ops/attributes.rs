@@ -60,7 +60,9 @@ impl MdsCore {
         let file = inode.file;
         let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
         let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
-        let others = match allowed.and_then(|()| stored(&r.changes)) {
+        // Refused before anything is recorded: no daemon could carry it out.
+        let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
+        let others = match fits.and_then(|()| stored(&r.changes)) {
             // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
             Ok(others) => Changes { drop_set_ids: others.drop_set_ids && call.who.is_unheld(), ..others },
             Err(failure) => return Flow::Fail(call, failure),

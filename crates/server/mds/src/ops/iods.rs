@@ -25,7 +25,7 @@ impl MdsCore {
         // An id that was told must not be given to another directory after a loss of power.
         self.names.sync()?;
         let id = record.id;
-        state.cluster.register(record, r.space.clone(), r.verifier, call.came);
+        state.cluster.register(record, r.space.clone(), r.verifier, r.object_bytes_max.0, call.came);
         state.daemon_back = true;
         let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
         drop(state);

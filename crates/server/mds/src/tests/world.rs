@@ -83,6 +83,8 @@ pub struct FakeState {
     pub epoch_min: BTreeMap<IodId, MdsEpoch>,
     /// Daemons that do not answer.
     pub dead: BTreeSet<IodId>,
+    /// Daemons that refuse, of truncates those to more than so many bytes, of holes all, and how.
+    pub refusing: BTreeMap<IodId, (u64, Status)>,
     /// Every call, in order.
     pub log: Vec<(IodId, &'static str)>,
     hold: bool,
@@ -191,6 +193,11 @@ impl FakeState {
                     return encode_failure(&Status::BadCapability.into());
                 }
                 for wanted in &call.objects {
+                    if let Some((most, status)) = self.refusing.get(&iod)
+                        && wanted.bytes.0 > *most
+                    {
+                        return encode_failure(&(*status).into());
+                    }
                     let key = (iod, wanted.object);
                     if wanted.bytes.0 == 0 && !self.objects.contains_key(&key) {
                         continue;
@@ -205,6 +212,11 @@ impl FakeState {
                 encode_success(&infos)
             }
             IodRequest::Punch(call) => {
+                if let Some((_, status)) = self.refusing.get(&iod)
+                    && call.bytes.0 > 0
+                {
+                    return encode_failure(&(*status).into());
+                }
                 let capability = Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
                 for ((_, id), object) in self.objects.iter_mut().filter(|((at, _), _)| *at == iod) {
                     if id.file == capability.file {
@@ -445,6 +457,7 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
         labels: Vec::new(),
         space: space(),
         verifier: WriteVerifier(1),
+        object_bytes_max: ByteCount(braid_types::limits::FILE_BYTES_MAX),
     }
 }
 

@@ -98,10 +98,18 @@ impl LocalObject {
 
     /// Finishes a pending size change, if there is one.
     fn settle(&self) -> Result<()> {
-        if self.shared().pending.is_some() {
-            self.finish(&mut self.alone())?;
+        if self.shared().pending.is_some() { self.settle_in(&mut self.alone()) } else { Ok(()) }
+    }
+
+    /// The same, with the record held. One that the file system refuses is taken back: who began it asks again.
+    fn settle_in(&self, record: &mut ObjectRecord) -> Result<()> {
+        match self.finish(record) {
+            Err(error) if error.is_refusal() && record.pending.is_none() => {
+                tracing::warn!(object = %self.id, %error, "a size change was refused and taken back");
+                Ok(())
+            }
+            finished => finished,
         }
-        Ok(())
     }
 
     /// The record, held against size changes, with nothing pending, for a caller of this generation.
@@ -140,13 +148,27 @@ impl LocalObject {
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
         let changing = self.dirt.changing();
-        self.directory.check(op).and_then(|()| platform::change(&self.file, change)).map_err(self.failed(action))?;
+        let changed = self.directory.check(op).and_then(|()| platform::change(&self.file, change));
         drop(changing);
+        if let Err(error) = changed.map_err(self.failed(action)) {
+            if error.is_refusal() {
+                self.take_back(record)?;
+            }
+            return Err(error);
+        }
         self.sync(true)?;
         let next = ObjectRecord { pending: None, ..record.clone() };
         self.write_record(&next)?;
         *record = next;
         Ok(())
+    }
+
+    /// After a refused step 2: nothing is pending any more, durably.
+    fn take_back(&self, record: &mut ObjectRecord) -> Result<()> {
+        let before = record.taken_back();
+        self.write_record(&before)?;
+        *record = before;
+        self.sync(true)
     }
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
@@ -174,7 +196,7 @@ impl LocalObject {
 
     fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
         match offset.checked_add(length) {
-            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            Some(end) if end.0 <= self.directory.object_bytes_max => Ok(()),
             _ => Err(StoreError::TooLarge { object: self.id }),
         }
     }
@@ -297,13 +319,13 @@ impl Object for LocalObject {
     }
 
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
-        if !change.fits() {
+        if !change.fits_in(self.directory.object_bytes_max) {
             return Err(StoreError::TooLarge { object: self.id });
         }
         let mut record = self.alone();
         check_generation(&record, generation)?;
         self.expect_writable()?;
-        self.finish(&mut record)?;
+        self.settle_in(&mut record)?;
         if record.size_generation != generation {
             self.begin(&mut record, change, generation)?;
             self.finish(&mut record)?;

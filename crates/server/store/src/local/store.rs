@@ -38,11 +38,13 @@ pub struct LocalOptions {
     pub faults: Option<Arc<FaultPlan>>,
     /// Takes the place of the host's own, in tests of the write verifier.
     pub host: Option<Host>,
+    /// Takes the place of the file system's own, in tests.
+    pub object_bytes_max: Option<u64>,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None }
+        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None, object_bytes_max: None }
     }
 }
 
@@ -95,8 +97,10 @@ impl LocalStore {
         };
         let device =
             platform::device(&lock).map_err(|error| StoreError::from_io("identify the device of", &root, error))?;
+        let longest = || platform::longest_file(&root.join(TEMPORARY));
+        let object_bytes_max = options.object_bytes_max.unwrap_or_else(longest);
         Ok(Self {
-            directory: Arc::new(Directory::open(root, lock, (host, device), options.faults)),
+            directory: Arc::new(Directory::open(root, lock, (host, device), object_bytes_max, options.faults)),
             identity,
             cache: Cache::new(options.open_files_max),
             creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
@@ -263,6 +267,10 @@ impl ObjectStore for LocalStore {
 
     fn write_verifier(&self) -> WriteVerifier {
         self.directory.verifier()
+    }
+
+    fn object_bytes_max(&self) -> u64 {
+        self.directory.object_bytes_max
     }
 
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {

@@ -5,7 +5,7 @@ use super::store::{Entry, Inner, Shared};
 use crate::change::check_generation;
 use crate::fault::{DiskOp, Fault};
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
-use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -59,7 +59,7 @@ impl MemObject {
 
     fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
         match offset.checked_add(length) {
-            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            Some(end) if end.0 <= self.shared.object_bytes_max() => Ok(()),
             _ => Err(StoreError::TooLarge { object: self.id }),
         }
     }
@@ -96,7 +96,13 @@ impl MemObject {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
-        self.check(action, op)?;
+        if let Err(error) = self.check(action, op) {
+            if error.is_refusal() {
+                self.set_record(entry, entry.live.record.taken_back())?;
+                self.sync(inner, entry)?;
+            }
+            return Err(error);
+        }
         entry.do_unsynced(Unsynced::Change(change));
         self.sync(inner, entry)?;
         self.set_record(entry, ObjectRecord { pending: None, ..entry.live.record.clone() })
@@ -104,7 +110,15 @@ impl MemObject {
 
     /// Finishes what a crash left pending.
     pub(super) fn settle(&self) -> Result<()> {
-        self.with("open", |inner, entry| self.finish(inner, entry))
+        self.with("open", |inner, entry| self.settle_in(inner, entry))
+    }
+
+    /// The same; a change that is refused is taken back.
+    fn settle_in(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+        match self.finish(inner, entry) {
+            Err(error) if error.is_refusal() && entry.live.record.pending.is_none() => Ok(()),
+            finished => finished,
+        }
     }
 }
 
@@ -143,7 +157,7 @@ impl Object for MemObject {
         self.end(offset, data.len() as u64)?;
         self.with("write", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
             self.pieces("write", DiskOp::Write, data.len())?;
             inner.take_space(data.len() as u64).map_err(|error| self.failed("write", error))?;
             if !data.is_empty() {
@@ -157,7 +171,7 @@ impl Object for MemObject {
         self.end(offset, length)?;
         self.with("reserve space for", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
             if length > 0 {
                 self.check("reserve space for", DiskOp::Allocate)?;
                 inner.take_space(length).map_err(|error| self.failed("reserve space for", error))?;
@@ -168,12 +182,12 @@ impl Object for MemObject {
     }
 
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
-        if !change.fits() {
+        if !change.fits_in(self.shared.object_bytes_max()) {
             return Err(StoreError::TooLarge { object: self.id });
         }
         self.with("change the size of", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
             if entry.live.record.size_generation != generation {
                 let next = entry.live.record.clone();
                 self.set_record(entry, ObjectRecord { pending: Some(change), size_generation: generation, ..next })?;

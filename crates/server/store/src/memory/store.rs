@@ -8,9 +8,10 @@ use crate::identity::Identity;
 use crate::{
     DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace, order,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, Random, WriteVerifier};
+use braid_types::{ClusterUuid, IodId, ObjectId, Random, WriteVerifier, limits};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Space of a store in memory that was not told another.
@@ -45,6 +46,7 @@ pub struct MemStore {
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) faults: Arc<FaultPlan>,
+    object_bytes_max: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -99,7 +101,8 @@ impl MemStore {
             used_bytes: 0,
         };
         let name = format!("memory:{seed}");
-        Self { shared: Arc::new(Shared { name, faults: Arc::default(), inner: Mutex::new(inner) }) }
+        let object_bytes_max = AtomicU64::new(limits::FILE_BYTES_MAX);
+        Self { shared: Arc::new(Shared { name, faults: Arc::default(), object_bytes_max, inner: Mutex::new(inner) }) }
     }
 
     /// Faults to inject.
@@ -111,6 +114,11 @@ impl MemStore {
     pub fn limit_space(&self, bytes: u64) {
         let mut inner = self.shared.lock();
         (inner.total_bytes, inner.used_bytes) = (bytes, 0);
+    }
+
+    /// Makes this the longest that an object can be.
+    pub fn limit_objects(&self, bytes: u64) {
+        self.shared.object_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     /// The daemon died and started again: nothing is lost, open objects are of no use, the verifier stays.
@@ -147,6 +155,10 @@ impl MemStore {
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max.load(Ordering::Relaxed)
     }
 
     pub(super) fn path(&self, id: ObjectId) -> String {
@@ -252,6 +264,10 @@ impl ObjectStore for MemStore {
 
     fn write_verifier(&self) -> WriteVerifier {
         self.shared.lock().verifier
+    }
+
+    fn object_bytes_max(&self) -> u64 {
+        self.shared.object_bytes_max()
     }
 
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {

@@ -50,4 +50,6 @@ conformance! {
     faults::killed_at_each_step_of_a_punch,
     faults::killed_at_each_step_of_a_creation,
     faults::a_size_change_that_failed_is_finished_before_the_next_write,
+    faults::a_refused_size_change_leaves_the_object_as_it_was,
+    faults::a_change_left_pending_by_a_kill_that_is_refused_is_taken_back,
 }
