@@ -53,6 +53,18 @@ pub enum StoreError {
         /// The store.
         path: String,
     },
+    /// The object's file is shorter than what was flushed of it (I11).
+    #[error("object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; try: braid fsck")]
+    CutShort {
+        /// Which object.
+        object: ObjectId,
+        /// The store.
+        path: String,
+        /// Where its file ends.
+        found: u64,
+        /// Where it should end at least.
+        flushed: u64,
+    },
     /// A record or identity file does not agree with its checksum, name or format.
     #[error("{path}: corrupted: {why}; try: braid fsck")]
     Corrupted {
@@ -217,7 +229,7 @@ impl StoreError {
             Self::NoSpace { .. } => Status::NoSpace,
             Self::ReadOnly { .. } => Status::ReadOnly,
             Self::Disk { .. } | Self::PermissionDenied { .. } => Status::DiskError,
-            Self::NoObject { .. } => Status::ObjectLost,
+            Self::NoObject { .. } | Self::CutShort { .. } => Status::ObjectLost,
             Self::Corrupted { .. } => Status::Corrupted,
             Self::StaleGeneration { .. } => Status::StaleGeneration,
             Self::TooManyOpen { .. } => Status::TooManyOpen,

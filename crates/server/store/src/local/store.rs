@@ -8,7 +8,8 @@ use super::{init, list, measure, platform};
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
-    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace,
+    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, StoreError,
+    StoreSpace,
 };
 use braid_types::{ClusterUuid, FileIndex, IodId, ObjectId, WriteVerifier};
 use std::collections::BTreeMap;
@@ -319,6 +320,14 @@ impl ObjectStore for LocalStore {
             dirty.into_iter().try_for_each(|id| self.flush_one(id))?;
         }
         Ok(self.directory.verifier())
+    }
+
+    fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]) {
+        for (id, stat) in seen {
+            if let Ok(object) = self.open_local(*id) {
+                object.remember_length(stat.size, stat.size_generation);
+            }
+        }
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

@@ -6,9 +6,10 @@ use super::object::MemObject;
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::Identity;
 use crate::{
-    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace, order,
+    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, SizeChange, StoreError,
+    StoreSpace, order,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, Random, WriteVerifier, limits};
+use braid_types::{ClusterUuid, IodId, ObjectId, Random, Timestamp, WriteVerifier, limits};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,6 +115,14 @@ impl MemStore {
     pub fn limit_space(&self, bytes: u64) {
         let mut inner = self.shared.lock();
         (inner.total_bytes, inner.used_bytes) = (bytes, 0);
+    }
+
+    /// Cuts an object's file behind the daemon's back, as a hand on the disk does.
+    pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
+        if let Some(entry) = self.shared.lock().entries.get_mut(&order(id)) {
+            let cut = SizeChange::Truncate { length: bytes };
+            (entry.live.content.change(cut), entry.durable.content.change(cut));
+        }
     }
 
     /// Makes this the longest that an object can be.
@@ -242,6 +251,26 @@ impl Entry {
     fn is_dirty(&self) -> bool {
         self.dirty || !self.name_durable
     }
+
+    pub(super) fn stat(&self) -> ObjectStat {
+        let (size, flushed) = (self.live.content.size, self.live.record.flushed_bytes);
+        ObjectStat {
+            size: size.max(flushed),
+            lost_from: (size < flushed).then_some(size),
+            allocated_bytes: self.live.content.allocated_bytes(),
+            mtime: Timestamp { seconds: self.changes as i64, nanos: 0 },
+            size_generation: self.live.record.size_generation,
+        }
+    }
+
+    /// The record says so from now on, and power can take that.
+    pub(super) fn remember_length(&mut self, size: u64) {
+        if size > self.live.record.flushed_bytes && self.live.record.pending.is_none() {
+            let record = ObjectRecord { flushed_bytes: size, ..self.live.record.clone() };
+            self.live.record = record.clone();
+            self.unsynced.push(Unsynced::Record(record));
+        }
+    }
 }
 
 impl ObjectStore for MemStore {
@@ -329,6 +358,17 @@ impl ObjectStore for MemStore {
             }
         }
         Ok(self.write_verifier())
+    }
+
+    fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]) {
+        let mut inner = self.shared.lock();
+        for (id, stat) in seen {
+            if let Some(entry) = inner.entries.get_mut(&order(*id))
+                && entry.live.record.size_generation == stat.size_generation
+            {
+                entry.remember_length(stat.size);
+            }
+        }
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

@@ -40,6 +40,8 @@ conformance! {
     promises::a_flush_of_what_is_durable_costs_no_disk,
     promises::many_objects_are_flushed_with_one_sync,
     promises::names_that_are_durable_cost_no_disk,
+    promises::a_flushed_object_that_is_cut_by_hand_has_lost_its_end,
+    promises::only_what_was_flushed_is_missed,
     faults::every_failed_operation_is_reported_and_nothing_flushed_is_lost,
     faults::short_reads_and_writes_are_not_seen,
     faults::a_failed_flush_changes_the_verifier,
