@@ -72,6 +72,8 @@ pub struct Session<W> {
     pub recounts: bool,
     /// It has not told yet all that it had open then.
     pub reclaiming: bool,
+    /// It had a handle that writes, and so a capability that may still be shown to I/O daemons.
+    wrote: bool,
     opens: HashMap<u64, OpenFile, IdState>,
     /// How many handles of each file, by what they have and deny.
     held: HashMap<FileIndex, braid_meta::OpenFile, IdState>,
@@ -117,6 +119,7 @@ impl<W> Session<W> {
             pulse,
             recounts,
             reclaiming,
+            wrote: false,
             opens,
             held,
             first_open: 1,
@@ -240,7 +243,13 @@ impl<W> Session<W> {
         }
     }
 
+    /// Whether it ever had a handle that writes.
+    pub fn had_write_handle(&self) -> bool {
+        self.wrote
+    }
+
     fn insert(&mut self, id: u64, open: OpenFile) {
+        self.wrote |= open.rights.allow(Rights::WRITE);
         self.opens.insert(id, open);
         let none = || braid_meta::OpenFile::none(open.file, self.id);
         // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.

@@ -9,6 +9,7 @@ use braid_wire::message::{
 use crate::{
     call::{Call, Flow},
     core::{MdsCore, State},
+    fence::Missing,
 };
 
 impl MdsCore {
@@ -52,13 +53,15 @@ impl MdsCore {
 
     fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
         let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
+        let Missing { ranges, fence, more } = state.fences.after(applied);
         HeartbeatReply {
             epoch: self.epoch,
             epoch_min: state.fences.epoch_min(),
             map_epoch: state.cluster.epoch(),
             now: self.env.clock.wall(),
-            fence: state.fences.newest(),
-            fenced: state.fences.after(applied),
+            fence,
+            fenced: ranges,
+            fences_follow: more,
         }
     }
 

@@ -12,6 +12,7 @@ mod quota;
 mod reach;
 mod reclaim;
 mod replay;
+mod revocation;
 mod sessions;
 mod sizes;
 mod sockets;
