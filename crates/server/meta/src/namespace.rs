@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
@@ -49,6 +49,8 @@ pub struct Namespace {
     pub(crate) limited: AtomicBool,
     /// As [`Opens::denying`]: lets everybody pass without the writer's lock where nobody denies anything.
     pub(crate) denying: AtomicUsize,
+    /// Files whose objects wait to be deleted.
+    pub(crate) deletions: AtomicU64,
     writer: Mutex<Writer>,
 }
 
@@ -128,6 +130,7 @@ impl Namespace {
         let denying = AtomicUsize::new(opens.denying());
         let (counters, replays) = (HashMap::default(), HashMap::default());
         let writer =
+        let deletions = AtomicU64::new(count_deletions(&*store, cluster.shards)?);
             Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster, ledger, recount: None };
         let cache = InodeCache::new(options.cached_inodes_max);
         Ok(Self {
@@ -141,6 +144,7 @@ impl Namespace {
             denying,
             writer: Mutex::new(writer),
         })
+            deletions,
     }
 
     /// This server's epoch.
@@ -330,4 +334,16 @@ fn load_ledger(store: &dyn MetaStore, shards: u16) -> Result<Ledger, Failure> {
     let view = store.view()?;
     (0..shards).try_for_each(|shard| ledger.load(&*view, ShardId(shard)))?;
     Ok(ledger)
+}
+
+fn count_deletions(store: &dyn MetaStore, shards: u16) -> Result<u64, Failure> {
+    let (mut count, view) = (0, store.view()?);
+    for shard in 0..shards {
+        let range = key::all(ShardId(shard), Kind::Deletion);
+        view.scan(&range.from, &range.end, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(count)
 }

@@ -78,6 +78,8 @@ pub(crate) struct Tx<'a> {
     /// What else changes for quotas.
     marks: Vec<Mark>,
     quotas: Vec<(QuotaOwner, Option<Quota>)>,
+    /// Deletions that it queues.
+    deletions: u64,
 }
 
 impl<'a> Tx<'a> {
@@ -95,6 +97,7 @@ impl<'a> Tx<'a> {
             made: Vec::new(),
             marks: Vec::new(),
             quotas: Vec::new(),
+            deletions: 0,
         }
     }
 
@@ -283,6 +286,7 @@ impl<'a> Tx<'a> {
         let intent = self.has_intent(inode)?;
         if let Some(deletion) = Deletion::of(inode, intent) {
             self.batch.put(key::deletion(file), deletion.encode());
+            self.deletions += 1;
         }
         if inode.kind == record::FileKind::Symlink {
             self.batch.remove(key::symlink(file));
@@ -343,6 +347,7 @@ impl<'a> Tx<'a> {
 
     fn publish(mut self, changed: Accounts) {
         self.publish_quotas(changed);
+        self.ns.deletions.fetch_add(self.deletions, Ordering::Relaxed);
         for (file, inode) in self.dirty {
             match inode {
                 Some(inode) => self.ns.cache.set(inode),

@@ -11,6 +11,7 @@ mod modes;
 mod quota;
 mod reach;
 mod reclaim;
+mod reclaim_many;
 mod replay;
 mod revocation;
 mod sessions;
