@@ -48,6 +48,10 @@ pub struct MdsCore {
     pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
     pub(crate) leases: Leases,
+    /// Held while an I/O daemon registers; taken before `state`.
+    pub(crate) registering: Mutex<()>,
+    /// Whether file indexes are being reserved.
+    pub(crate) reserving: AtomicBool,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -105,6 +109,8 @@ impl MdsCore {
             in_doubt: AtomicBool::new(in_doubt),
             asked: Mutex::default(),
             leases,
+            registering: Mutex::default(),
+            reserving: AtomicBool::default(),
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),

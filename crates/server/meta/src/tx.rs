@@ -210,7 +210,7 @@ impl<'a> Tx<'a> {
         }
         // After a start everything below the record may have been given out. Counter 0 is no file, 1 is the root.
         let reserved = self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
-        Ok(Counter { next: reserved, reserved })
+        Ok(Counter { first: reserved, next: reserved, reserved })
     }
 
     /// Which shard a new directory gets: each in turn.
@@ -482,7 +482,7 @@ impl Namespace {
 
 const COUNTER_VERSION: u8 = 1;
 
-fn encode_counter(reserved: u64) -> Vec<u8> {
+pub(crate) fn encode_counter(reserved: u64) -> Vec<u8> {
     let mut out = crate::codec::Encoder::new(COUNTER_VERSION);
     out.u64(reserved);
     out.finish()

@@ -1,6 +1,9 @@
 //! Truncate and punch, killed between any two steps (I5). ADR 0004 numbers them.
 
-use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
+use braid_types::{
+    ByteCount, FileOffset, IodId, Status, Timestamp,
+    limits::{GRACE_MS, SESSION_SILENT_MS},
+};
 use braid_wire::{
     Deny, Rights,
     message::{
@@ -355,4 +358,28 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     client.close(&opened);
     let refused = client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied);
+}
+
+#[test]
+fn an_empty_record_of_before_a_loss_of_power_does_not_let_old_bytes_follow_new_ones() {
+    let mut world = World::new(2);
+    let (writer, other) = (world.client(), world.client());
+    let made = writer.create("f");
+    writer.close(&made);
+    world.settle();
+    world.core.sync().unwrap();
+    let open = |client: &Client, truncate| {
+        let (rights, lease, deny) = (Rights::READ_WRITE, LeaseMode::None, Deny::NONE);
+        client.call(Open { at: at("f"), rights, truncate, lease, deny }).unwrap()
+    };
+    let opened = open(&writer, false);
+    world.write(&opened, 9000).unwrap();
+    // The mark goes with the power; the bytes are on the daemons. Nobody reclaims.
+    world.power_loss();
+    world.pass(GRACE_MS + SESSION_SILENT_MS);
+    drop((writer, other));
+    let client = world.client();
+    let emptied = open(&client, true);
+    world.write(&emptied, 10).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
 }
