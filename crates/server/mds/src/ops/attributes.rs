@@ -124,7 +124,15 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         match self.names.getattr(file) {
-            Ok(inode) if inode.size == 0 && !inode.size_in_objects && inode.parts.is_empty() => then(self, call, inode),
+            // The record of a file of an earlier run may lack a mark, and so objects, that went with the power.
+            Ok(inode)
+                if inode.size == 0
+                    && !inode.size_in_objects
+                    && inode.parts.is_empty()
+                    && self.names.is_of_this_run(file) =>
+            {
+                then(self, call, inode)
+            }
             Ok(_) => {
                 let kind = IntentKind::Truncate { size: 0 };
                 self.intend(call, file, kind, false, &Changes::default(), None, request, |core, call, done| {

@@ -1,6 +1,9 @@
 //! Truncate and punch, killed between any two steps (I5). ADR 0004 numbers them.
 
-use braid_types::{ByteCount, FileOffset, IodId, Status, Timestamp};
+use braid_types::{
+    ByteCount, FileOffset, IodId, Status, Timestamp,
+    limits::{GRACE_MS, SESSION_SILENT_MS},
+};
 use braid_wire::{
     Credential, Deny, Rights, Role,
     message::{
@@ -474,4 +477,28 @@ fn a_truncate_for_which_a_disk_has_no_space_is_undone_if_it_grows_the_file() {
     world.pass(2000);
     assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000));
     is_usable(&mut world, &client);
+}
+
+#[test]
+fn an_empty_record_of_before_a_loss_of_power_does_not_let_old_bytes_follow_new_ones() {
+    let mut world = World::new(2);
+    let (writer, other) = (world.client(), world.client());
+    let made = writer.create("f");
+    writer.close(&made);
+    world.settle();
+    world.core.sync().unwrap();
+    let open = |client: &Client, truncate| {
+        let (rights, lease, deny) = (Rights::READ_WRITE, LeaseMode::None, Deny::NONE);
+        client.call(Open { at: at("f"), rights, truncate, lease, deny }).unwrap()
+    };
+    let opened = open(&writer, false);
+    world.write(&opened, 9000).unwrap();
+    // The mark goes with the power; the bytes are on the daemons. Nobody reclaims.
+    world.power_loss();
+    world.pass(GRACE_MS + SESSION_SILENT_MS);
+    drop((writer, other));
+    let client = world.client();
+    let emptied = open(&client, true);
+    world.write(&emptied, 10).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
 }

@@ -258,9 +258,11 @@ impl Registrar {
     /// The order matters: no moment of service between an answer and its fences (I4).
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
-        self.core.fence(&orders.fence);
-        self.registration.confirm(orders.fence.fence);
-        self.core.serve_until(Some(orders.serve_until));
+        self.core.fence_ranges(&orders.fenced, orders.epoch_min);
+        self.registration.confirm(orders.fence);
+        if let Some(until) = orders.serve_until {
+            self.core.serve_until(Some(until));
+        }
     }
 
     async fn call<C: Call>(&mut self, message: &C) -> Result<C::Reply, NetError> {
