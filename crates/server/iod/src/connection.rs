@@ -81,6 +81,11 @@ impl ConnectionState {
         self.standing
     }
 
+    /// Who is at its other end.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Who makes its data calls.
     pub(crate) fn data_caller(&self) -> Result<&Arc<Caller>, Failure> {
         match self.standing {

@@ -17,19 +17,18 @@
 //!    only, so that this costs the passes neither a lock nor a search.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
     time::Duration,
 };
 
-use braid_types::{Failure, MdsEpoch, SessionId, Status};
+use braid_types::{Failure, MdsEpoch, RangeMap, SessionId, Status};
 
 use crate::callers::Caller;
 
-/// Fenced sessions that are kept one by one, 8 bytes each. Past it the oldest become a range: every session up to
-/// the newest of them is refused, fenced or not. Sessions are numbered in order, so that hits clients that are older than
-/// a quarter of a million fences; each sees [`Status::Fenced`] and starts a new session.
-pub const FENCED_SESSIONS_MAX: usize = 262_144;
+/// Ranges of fenced sessions, 24 bytes each. The metadata server's fences are at most one range more than sessions live,
+/// 131,072, and those that it pushes touch them; past twice as many the oldest become one range: every session up to
+/// the newest of them is refused, fenced or not.
+pub const FENCED_RANGES_MAX: usize = 262_144;
 
 /// Decides whether a slice of a job may touch objects.
 #[derive(Debug)]
@@ -39,9 +38,7 @@ pub struct Gate {
 
 #[derive(Debug, Default)]
 struct Rules {
-    fenced: BTreeSet<SessionId>,
-    /// Every session up to this one is refused, too.
-    fenced_up_to: SessionId,
+    fenced: RangeMap<()>,
     epoch_min: MdsEpoch,
     serve_until: Option<Duration>,
 }
@@ -81,7 +78,7 @@ impl Gate {
         let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
         for (caller, epoch) in callers {
             if caller.is_abandoned() {
-                return Err(Failure::new(Status::Cancelled, "its client has given this connection up"));
+                return Err(abandoned());
             }
             rules.check_epoch(epoch)?;
             if let Some(session) = caller.session() {
@@ -101,13 +98,32 @@ impl Gate {
 
     /// Refuses these sessions and older epochs from now on. Waits for the slices that are inside.
     pub fn fence(&self, sessions: &[SessionId], epoch_min: MdsEpoch) {
+        self.fence_ranges(sessions.iter().map(|session| (*session, *session)), epoch_min);
+    }
+
+    /// As [`Gate::fence`], of sessions in a row, first and last.
+    pub fn fence_ranges(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) {
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
-        rules.fenced.extend(sessions);
-        while rules.fenced.len() > FENCED_SESSIONS_MAX {
-            let Some(oldest) = rules.fenced.pop_first() else { break };
-            rules.fenced_up_to = rules.fenced_up_to.max(oldest);
+        for (first, last) in ranges {
+            rules.fenced.set(first.0, last.0.max(first.0), ());
+        }
+        if rules.fenced.len() > FENCED_RANGES_MAX {
+            let newest = rules.fenced.iter().nth(FENCED_RANGES_MAX / 2).map_or(0, |(_, last, ())| last);
+            rules.fenced.set(0, newest, ());
         }
         rules.epoch_min = rules.epoch_min.max(epoch_min);
+    }
+
+    /// Lets a call through that shows no capability: its caller lives, as far as is known.
+    ///
+    /// # Errors
+    /// As [`Gate::pass`].
+    pub fn admit(&self, caller: &Caller, now: Duration) -> Result<(), Failure> {
+        if caller.is_abandoned() {
+            return Err(abandoned());
+        }
+        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        caller.session().map_or(Ok(()), |session| rules.check_session(session, now))
     }
 
     /// Lets nothing more of these connections through. Waits for the slices that are inside.
@@ -140,7 +156,7 @@ impl Rules {
         if !self.serves(now) {
             return Err(Failure::new(Status::NotServing, "it has not heard the metadata server for too long"));
         }
-        if session <= self.fenced_up_to || self.fenced.contains(&session) {
+        if self.fenced.covers(session.0, session.0, ()) {
             return Err(Failure::new(Status::Fenced, format!("session {session} was fenced")));
         }
         Ok(())
@@ -149,6 +165,10 @@ impl Rules {
     fn serves(&self, now: Duration) -> bool {
         self.serve_until.is_some_and(|until| now < until)
     }
+}
+
+fn abandoned() -> Failure {
+    Failure::new(Status::Cancelled, "its client has given this connection up")
 }
 
 #[cfg(test)]
@@ -204,13 +224,41 @@ mod tests {
     #[test]
     fn the_table_of_fences_is_bounded_and_forgets_no_fence() {
         let gate = open();
-        let sessions: Vec<_> = (1..=FENCED_SESSIONS_MAX as u64 + 1).map(SessionId).collect();
+        let newest = 2 * FENCED_RANGES_MAX as u64 + 2;
+        let sessions: Vec<_> = (1..=newest / 2).map(|at| SessionId(2 * at)).collect();
         gate.fence(&sessions, MdsEpoch(1));
-        assert_eq!(gate.rules.read().unwrap().fenced.len(), FENCED_SESSIONS_MAX);
-        for session in [1, 2, FENCED_SESSIONS_MAX as u64 + 1] {
+        assert!(gate.rules.read().unwrap().fenced.len() <= FENCED_RANGES_MAX);
+        for session in [2, 4, newest - 2, newest] {
             assert_eq!(refusal(&gate, session, 1, NOW), Some(Status::Fenced), "{session}");
         }
-        assert_eq!(refusal(&gate, FENCED_SESSIONS_MAX as u64 + 2, 1, NOW), None);
+        for session in [newest - 1, newest + 1] {
+            assert_eq!(refusal(&gate, session, 1, NOW), None, "{session}");
+        }
+    }
+
+    #[test]
+    fn sessions_in_a_row_are_fenced_as_one_range() {
+        let gate = open();
+        let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
+        gate.fence_ranges(row(3, 5), MdsEpoch(1));
+        gate.fence_ranges(row(6, 1_000_000), MdsEpoch(1));
+        assert_eq!(gate.rules.read().unwrap().fenced.len(), 1);
+        let refused = [2, 3, 1_000_000, 1_000_001].map(|session| refusal(&gate, session, 1, NOW).is_some());
+        assert_eq!(refused, [false, true, true, false]);
+    }
+
+    #[test]
+    fn a_call_without_a_capability_is_refused_to_fenced_and_abandoned_callers() {
+        let gate = open();
+        gate.fence(&[SessionId(7)], MdsEpoch(1));
+        let refused = |caller: &Caller, now| gate.admit(caller, now).err().map(|failure| failure.status);
+        assert_eq!(refused(&caller(Some(7)), NOW), Some(Status::Fenced));
+        assert_eq!(refused(&caller(Some(8)), NOW), None);
+        assert_eq!(refused(&caller(Some(8)), NOW + Duration::from_secs(1)), Some(Status::NotServing));
+        assert_eq!(refused(&caller(None), NOW + Duration::from_secs(1)), None, "the metadata server, an administrator");
+        let given_up = caller(Some(8));
+        gate.abandon(std::slice::from_ref(&given_up));
+        assert_eq!(refused(&given_up, NOW), Some(Status::Cancelled));
     }
 
     #[test]

@@ -25,10 +25,10 @@ use std::{
 };
 
 use braid_store::{Object, ObjectStat, ObjectStore, StoreSpace};
-use braid_types::{ByteCount, ConnectionId, Failure, IodId, PartIndex, SessionId, Status, Timestamp};
+use braid_types::{ByteCount, ConnectionId, Failure, IodId, MdsEpoch, PartIndex, SessionId, Status, Timestamp};
 use braid_wire::{
     Rights, Secret,
-    message::{iod::Fence, types::ObjectInfo},
+    message::{iod::Fence, mds::SessionRange, types::ObjectInfo},
 };
 
 use crate::{
@@ -182,6 +182,23 @@ impl<S: ObjectStore> IodCore<S> {
         }
         self.gate.fence(&fence.sessions, fence.epoch_min);
         self.room.end(&fence.sessions);
+    }
+
+    /// As [`IodCore::fence`], of sessions in a row.
+    pub fn fence_ranges(&self, ranges: &[SessionRange], epoch_min: MdsEpoch) {
+        if !ranges.is_empty() {
+            tracing::info!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
+        }
+        self.gate.fence_ranges(ranges.iter().map(|range| (range.first, range.last)), epoch_min);
+        self.room.end_where(|session| ranges.iter().any(|range| range.first <= session && session <= range.last));
+    }
+
+    /// Refuses a call that shows no capability to a caller that was fenced or given up, and while it is not known who was.
+    ///
+    /// # Errors
+    /// [`Status::Fenced`], [`Status::NotServing`], [`Status::Cancelled`].
+    pub(crate) fn admit(&self, connection: &ConnectionState, now: Duration) -> Result<(), Failure> {
+        self.gate.admit(connection.caller(), now)
     }
 
     /// Carries out nothing more of these connections of a session; returns when that holds. Those that are not known

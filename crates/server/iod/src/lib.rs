@@ -29,7 +29,7 @@ pub use collective::{Given, Gone, JoinJob, Source, Step};
 pub use connection::{CAPABILITY_MEMORY_BYTES_MAX, ConnectionState, Peer};
 pub use counters::Counters;
 pub use daemon::{Iod, IodConfig, StartError};
-pub use gate::FENCED_SESSIONS_MAX;
+pub use gate::FENCED_RANGES_MAX;
 pub use iod_core::{Begun, IodCore, Progress};
 pub use ops::{ReadJob, Work, WriteJob};
 pub use payload::{Payload, Piece};

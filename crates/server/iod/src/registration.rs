@@ -11,17 +11,17 @@
 //! A state machine: time and answers in, messages and [`Orders`] out. Invariants:
 //! 1. A heartbeat says that a fence is applied only after [`Registration::confirm`] was called for it (I4).
 //! 2. Service is granted until [`HEARTBEAT_STOP_MS`] after the answered message was *sent*, never longer.
-//! 3. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
+//! 3. While fences follow, service neither begins nor is prolonged.
+//! 4. A new connection begins with [`RegisterIod`]: heartbeats do not name the daemon.
 
 use std::time::Duration;
 
 use braid_types::{
-    ClusterUuid, Failure, IodId, Status, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, Failure, IodId, MdsEpoch, Status, Timestamp, WriteVerifier,
     limits::{HEARTBEAT_MS, HEARTBEAT_STOP_MS},
 };
 use braid_wire::message::{
-    iod::Fence,
-    mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply},
+    mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SessionRange},
     types::Space,
 };
 
@@ -39,6 +39,8 @@ pub struct Introduction {
     pub addresses: Vec<String>,
     /// `key=value`.
     pub labels: Vec<String>,
+    /// The longest that an object can be on its disk, in bytes.
+    pub object_bytes_max: u64,
 }
 
 /// What changes from one heartbeat to the next.
@@ -67,10 +69,14 @@ pub enum Step {
 pub struct Orders {
     /// The daemon's id, when it was just given or said again.
     pub id: Option<IodId>,
-    /// Sessions to fence and the least epoch, in the form of the message that does the same.
-    pub fence: Fence,
-    /// Data may be served until this moment.
-    pub serve_until: Duration,
+    /// Sessions to fence.
+    pub fenced: Vec<SessionRange>,
+    /// Capabilities of older epochs are refused.
+    pub epoch_min: MdsEpoch,
+    /// Number of the newest fence in the list.
+    pub fence: u64,
+    /// Data may be served until this moment; `None` as long as fences follow: nothing changes then.
+    pub serve_until: Option<Duration>,
     /// The metadata server's clock.
     pub mds_now: Timestamp,
 }
@@ -109,8 +115,9 @@ impl Registration {
         if self.joined {
             return Step::Heartbeat(Heartbeat { space, verifier, fence_applied: self.fence_applied });
         }
-        let Introduction { cluster, directory, addresses, labels } = self.introduction.clone();
-        Step::Register(RegisterIod { id: self.id, cluster, directory, addresses, labels, space, verifier })
+        let Introduction { cluster, directory, addresses, labels, object_bytes_max } = self.introduction.clone();
+        let (id, object_bytes_max) = (self.id, ByteCount(object_bytes_max));
+        Step::Register(RegisterIod { id, cluster, directory, addresses, labels, space, verifier, object_bytes_max })
     }
 
     /// The metadata server took the daemon in.
@@ -129,13 +136,9 @@ impl Registration {
 
     /// The metadata server answered a heartbeat.
     pub fn heard(&mut self, reply: HeartbeatReply) -> Orders {
-        let HeartbeatReply { epoch_min, now, fence, fenced, .. } = reply;
-        Orders {
-            id: None,
-            fence: Fence { sessions: fenced, fence, epoch_min },
-            serve_until: self.sent_at + SERVE,
-            mds_now: now,
-        }
+        let HeartbeatReply { epoch_min, now, fence, fenced, fences_follow, .. } = reply;
+        let serve_until = (!fences_follow).then_some(self.sent_at + SERVE);
+        Orders { id: None, fenced, epoch_min, fence, serve_until, mds_now: now }
     }
 
     /// The fence of these orders holds. The next message, which says so, is due at once when it is a newer one.
@@ -154,14 +157,19 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use braid_types::{ByteCount, ConnectionId, MapEpoch, MdsEpoch, SessionId};
+    use braid_types::{ConnectionId, MapEpoch, SessionId};
 
     use super::*;
     use crate::{callers::Callers, gate::Gate};
 
     fn new() -> Registration {
-        let introduction =
-            Introduction { cluster: ClusterUuid([1; 16]), directory: [2; 16], addresses: vec![], labels: vec![] };
+        let introduction = Introduction {
+            cluster: ClusterUuid([1; 16]),
+            directory: [2; 16],
+            addresses: vec![],
+            labels: vec![],
+            object_bytes_max: 1 << 44,
+        };
         Registration::new(introduction, IodId(0))
     }
 
@@ -177,7 +185,8 @@ mod tests {
             map_epoch: MapEpoch(1),
             now: Timestamp::default(),
             fence,
-            fenced: fenced.iter().copied().map(SessionId).collect(),
+            fenced: fenced.iter().map(|id| SessionRange { first: SessionId(*id), last: SessionId(*id) }).collect(),
+            fences_follow: false,
         }
     }
 
@@ -206,7 +215,7 @@ mod tests {
         for round in 0..50 {
             let now = at(round * HEARTBEAT_MS);
             let Step::Register(message) = registration.next(now, vitals) else { panic!("round {round}") };
-            assert_eq!(message.id, IodId(0));
+            assert_eq!((message.id, message.object_bytes_max), (IodId(0), ByteCount(1 << 44)));
             registration.failed();
             assert!(matches!(registration.next(now, vitals), Step::Wait(_)), "not in a busy loop");
         }
@@ -225,11 +234,23 @@ mod tests {
         let mut registration = joined_at(at(0));
         let _ = registration.next(at(HEARTBEAT_MS), vitals);
         let orders = registration.heard(answer(7, &[3]));
-        assert_eq!(orders.fence.sessions, [SessionId(3)]);
+        assert_eq!(orders.fenced, [SessionRange { first: SessionId(3), last: SessionId(3) }]);
         assert!(matches!(registration.next(at(HEARTBEAT_MS), vitals), Step::Wait(_)));
-        registration.confirm(orders.fence.fence);
+        registration.confirm(orders.fence);
         let Step::Heartbeat(message) = registration.next(at(HEARTBEAT_MS + 1), vitals) else { panic!() };
         assert_eq!(message.fence_applied, 7);
+    }
+
+    #[test]
+    fn while_fences_follow_it_confirms_at_once_and_does_not_begin_to_serve() {
+        let mut registration = new();
+        let _ = registration.next(at(0), vitals);
+        let state = HeartbeatReply { fences_follow: true, ..answer(7, &[3]) };
+        let orders = registration.registered(RegisterIodReply { id: IodId(4), state }).unwrap();
+        assert_eq!(orders.serve_until, None);
+        registration.confirm(orders.fence);
+        assert!(matches!(registration.next(at(1), vitals), Step::Heartbeat(message) if message.fence_applied == 7));
+        assert_eq!(registration.heard(answer(8, &[5])).serve_until, Some(at(1) + SERVE));
     }
 
     #[test]
@@ -240,15 +261,15 @@ mod tests {
         let mut registration = new();
         let _ = registration.next(at(500), vitals);
         let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(0, &[]) }).unwrap();
-        gate.serve_until(Some(orders.serve_until));
+        gate.serve_until(orders.serve_until);
         assert!(serves(at(500 + HEARTBEAT_STOP_MS - 1)));
         assert!(!serves(at(500 + HEARTBEAT_STOP_MS)));
 
         registration.failed();
         let _ = registration.next(at(60_000), vitals);
         let orders = registration.registered(RegisterIodReply { id: IodId(1), state: answer(1, &[8]) }).unwrap();
-        gate.fence(&orders.fence.sessions, orders.fence.epoch_min);
-        gate.serve_until(Some(orders.serve_until));
+        gate.fence_ranges(orders.fenced.iter().map(|range| (range.first, range.last)), orders.epoch_min);
+        gate.serve_until(orders.serve_until);
         assert!(serves(at(60_001)), "serves again after a good answer");
         assert!(gate.pass(&caller(8), MdsEpoch(1), at(60_001)).is_err(), "and its fences hold by then");
     }

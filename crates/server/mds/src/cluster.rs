@@ -11,10 +11,11 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use braid_layout::Layout;
 use braid_meta::{IodRecord, IodState as Decided};
 use braid_types::{
     ByteCount, ClusterUuid, Failure, IodId, MapEpoch, MdsEpoch, Status, WriteVerifier,
-    limits::{HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
+    limits::{FILE_BYTES_MAX, HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
 };
 use braid_wire::message::{
     mds::RegisterIod,
@@ -47,6 +48,8 @@ pub struct Iod {
     pub fence_applied: u64,
     /// Set by an administrator.
     pub draining: bool,
+    /// The longest that an object can be on its disk; no limit is known of one that has not registered yet.
+    pub object_bytes_max: u64,
 }
 
 /// The cluster map and what lies behind it.
@@ -121,6 +124,53 @@ impl Cluster {
         self.iods.get(&id)?.verifier
     }
 
+    /// The longest that every object of a layout can be, in bytes. A file of that size fits, whatever its stripes.
+    pub fn object_bytes_max(&self, layout: &Layout) -> u64 {
+        let daemons = layout.placements().flat_map(|(_, placement)| &placement.iods);
+        daemons.map(|iod| self.object_bytes_max_of(*iod)).min().unwrap_or(FILE_BYTES_MAX)
+    }
+
+    /// The largest file of a layout that fits its daemons' disks, in bytes.
+    ///
+    /// # Errors
+    /// [`Status::TooLarge`] when that is less than `size`; [`Status::Corrupted`] for a layout that makes no sense.
+    pub fn file_bytes_max(&self, layout: &Layout, size: u64) -> Result<u64, Failure> {
+        let all = self.object_bytes_max(layout);
+        if all >= FILE_BYTES_MAX {
+            return Ok(FILE_BYTES_MAX);
+        }
+        let corrupted = |error| Failure::new(Status::Corrupted, format!("a layout: {error}"));
+        let map = layout.map().map_err(corrupted)?;
+        let too_long = |size| -> Result<Option<IodId>, Failure> {
+            for (part, placement) in layout.placements() {
+                let bytes = map.object_bytes(size, part).map_err(corrupted)?;
+                let shorter = |iod: &&IodId| self.object_bytes_max_of(**iod) < bytes;
+                if let Some(iod) = placement.iods.iter().find(shorter) {
+                    return Ok(Some(*iod));
+                }
+            }
+            Ok(None)
+        };
+        if size > all
+            && let Some(iod) = too_long(size)?
+        {
+            let most = self.object_bytes_max_of(iod);
+            let why =
+                format!("{size} bytes: the disk's file system has no files over {most}; try: more daemons per file");
+            return Err(Failure::blaming(Status::TooLarge, &self.name(iod), why));
+        }
+        let (mut fits, mut past) = (size.max(all), FILE_BYTES_MAX.saturating_add(1));
+        while past - fits > 1 {
+            let middle = fits + (past - fits) / 2;
+            if too_long(middle)?.is_none() { fits = middle } else { past = middle }
+        }
+        Ok(fits)
+    }
+
+    fn object_bytes_max_of(&self, id: IodId) -> u64 {
+        self.iods.get(&id).map_or(FILE_BYTES_MAX, |iod| iod.object_bytes_max)
+    }
+
     /// Whether each of these daemons still says the write verifier that it said then: what it told of its objects
     /// then is not lost.
     pub fn all_keep(&self, then: &[(IodId, WriteVerifier)]) -> bool {
@@ -155,9 +205,16 @@ impl Cluster {
     }
 
     /// Takes in a daemon whose record is kept.
-    pub fn register(&mut self, record: IodRecord, space: Space, verifier: WriteVerifier, now: Duration) {
+    pub fn register(
+        &mut self,
+        record: IodRecord,
+        space: Space,
+        verifier: WriteVerifier,
+        object_bytes_max: u64,
+        now: Duration,
+    ) {
         let mut iod = Iod::recorded(record, space, now);
-        iod.verifier = Some(verifier);
+        (iod.verifier, iod.object_bytes_max) = (Some(verifier), object_bytes_max);
         let id = iod.info.id;
         let seen = |info: &IodInfo| (info.addresses.clone(), info.labels.clone(), info.state);
         let visible = self.iods.get(&id).is_none_or(|old| seen(&old.info) != seen(&iod.info));
@@ -273,7 +330,8 @@ impl Iod {
         let draining = record.state != Decided::Active;
         let state = if draining { IodState::Draining } else { IodState::Up };
         let info = IodInfo { id: record.id, addresses: record.addresses, labels: record.labels, state, space };
-        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining }
+        let object_bytes_max = FILE_BYTES_MAX;
+        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining, object_bytes_max }
     }
 }
 
@@ -314,6 +372,7 @@ mod tests {
             labels: Vec::new(),
             space: space(500),
             verifier: WriteVerifier(1),
+            object_bytes_max: ByteCount(FILE_BYTES_MAX),
         }
     }
 
@@ -328,7 +387,7 @@ mod tests {
         let id = known.unwrap_or(IodId(cluster.iods().count() as u32 + 1));
         let (uuid, addresses, labels) = (call.directory, call.addresses.clone(), call.labels.clone());
         let record = IodRecord { id, uuid, addresses, labels, state: Decided::Active };
-        cluster.register(record, call.space.clone(), call.verifier, now);
+        cluster.register(record, call.space.clone(), call.verifier, call.object_bytes_max.0, now);
         id
     }
 

@@ -12,7 +12,7 @@
 //! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; the leases' own last; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -22,7 +22,7 @@ use std::{
 
 use braid_meta::{ClientKey, Namespace};
 use braid_net::server::Responder;
-use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
+use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
@@ -48,6 +48,10 @@ pub struct MdsCore {
     pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
     pub(crate) leases: Leases,
+    /// Held while an I/O daemon registers; taken before `state`.
+    pub(crate) registering: Mutex<()>,
+    /// Whether file indexes are being reserved.
+    pub(crate) reserving: AtomicBool,
     turn: AtomicU64,
     state: Mutex<State>,
     me: Weak<Self>,
@@ -65,6 +69,10 @@ pub(crate) struct State {
     pub(crate) intents: Intents,
     pub(crate) locks: Locks<Call>,
     pub(crate) endings: Vec<Ending>,
+    /// Calls that are answered when a fence holds on every daemon: its number, and the call.
+    pub(crate) revocations: Vec<(u64, Call)>,
+    /// Daemons that are being told of fences.
+    pub(crate) pushing: BTreeSet<IodId>,
     pub(crate) unended: Unended,
     pub(crate) collector: Collector,
     pub(crate) deleter: Deleter,
@@ -101,6 +109,8 @@ impl MdsCore {
             in_doubt: AtomicBool::new(in_doubt),
             asked: Mutex::default(),
             leases,
+            registering: Mutex::default(),
+            reserving: AtomicBool::default(),
             turn: AtomicU64::new(epoch.0),
             state: Mutex::new(state),
             me: me.clone(),

@@ -1,13 +1,14 @@
-//! The end of sessions: at once when the client says so, else behind a fence (I4).
+//! The end of sessions, each behind a fence (I4): a client that says goodbye may keep its capabilities.
 //!
 //! ```text
 //!   silence, revoked key ─> no more calls ─> fence to every daemon ─> it holds ─> closed, sizes collected
-//!   CloseSession ─────────────────────────────────────────────────────────────> closed, sizes collected
+//!   CloseSession ─> no more calls, locks and leases free ─> the same; who never could write: closed at once
 //!   not reclaimed ─> fence 0 of the epoch: older ones are refused ──> it holds ─> closed, orphans reaped
 //! ```
 //!
-//! Invariant: what a session had open for writing stays open in the store until its fence holds on every
-//! daemon: so no size is collected, and no orphan deleted, that it might still write.
+//! Invariants: (1) what a session had open for writing stays open in the store until its fence holds on every
+//! daemon: so no size is collected, and no orphan deleted, that it might still write; (2) one push of fences is
+//! under way to a daemon at a time: sessions that end meanwhile go together with the next (I9).
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -15,14 +16,16 @@ use std::{
 };
 
 use braid_types::{
-    IodId, SessionId,
+    SessionId,
     limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
 };
 use braid_wire::message::iod::Fence;
 
 use crate::{
+    call::Call,
     core::{MdsCore, State, report},
     fan_out::Replies,
+    session::Session,
 };
 
 /// Sessions whose fence is on its way.
@@ -56,19 +59,49 @@ impl Ending {
 }
 
 impl MdsCore {
-    /// Ends a session that says so itself.
+    /// Ends a session that says so itself. Its locks and leases are free at once, for that is what it asked for; what it
+    /// had open for writing ends behind its fence. The daemons hear at once of a session that could write, with their
+    /// next heartbeat of any other.
     pub(crate) fn end_at_once(self: &Arc<Self>, id: SessionId) {
-        if self.state().cut_off(id) {
-            self.free_leases(id);
-            self.close_all(&[id], false);
+        let (wrote, answers) = {
+            let mut state = self.state();
+            let wrote = state.sessions.live(id).is_some_and(Session::had_write_handle);
+            if !state.cut_off(id) {
+                return;
+            }
+            let fence = state.fences.add(id);
+            if wrote {
+                let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
+                state.endings.push(Ending { fence, sessions, clients, until, after_grace: None });
+            }
+            (wrote, state.locks.end_session(id))
+        };
+        self.free_leases(id);
+        self.answer_locks(answers);
+        if wrote { self.push_fences() } else { self.close_all(&[id], false) }
+    }
+
+    /// Fences a session whose id was given to nobody, or that was never begun here.
+    pub(crate) fn fence_unused(&self, id: SessionId) {
+        self.state().fences.add(id);
+    }
+
+    /// Answers a call when every fence of now holds on every daemon, and tells the daemons of them.
+    pub(crate) fn when_fenced(self: &Arc<Self>, call: Call) {
+        {
+            let mut state = self.state();
+            let fence = state.fences.newest();
+            state.revocations.push((fence, call));
         }
+        self.push_fences();
+        self.finish_endings();
     }
 
     /// Ends sessions that can no more be trusted to have stopped.
     pub(crate) fn end_fenced(self: &Arc<Self>, ids: &[SessionId]) {
         let now = self.now();
         let leases = ids.iter().any(|id| self.uses_leases(*id));
-        let (fence, sessions, heard) = {
+        let (fence, count, heard) = {
             let mut state = self.state();
             let heard: Vec<_> =
                 ids.iter().filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now)))).collect();
@@ -81,13 +114,14 @@ impl MdsCore {
             let fence = sessions.iter().map(|id| state.fences.add(*id)).max().unwrap_or_default();
             let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
             let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
-            state.endings.push(Ending { fence, sessions: sessions.clone(), clients, until, after_grace: None });
-            (fence, sessions, heard)
+            let count = sessions.len();
+            state.endings.push(Ending { fence, sessions, clients, until, after_grace: None });
+            (fence, count, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
-        self.counters.fenced.fetch_add(sessions.len() as u64, Ordering::Relaxed);
-        tracing::warn!(count = sessions.len(), fence, "sessions end and are fenced");
-        self.push_fence(fence, sessions);
+        self.counters.fenced.fetch_add(count as u64, Ordering::Relaxed);
+        tracing::warn!(count, fence, "sessions end and are fenced");
+        self.push_fences();
     }
 
     /// Sessions that were silent too long.
@@ -106,6 +140,10 @@ impl MdsCore {
             }
             state.grace_until = None;
             let sessions = state.sessions.give_up_recorded();
+            // They have no capability of this epoch; what asks for none, a flush or a measurement, is refused by name.
+            for id in &sessions {
+                state.fences.add(*id);
+            }
             let (fence, count) = (self.epoch.0 << 32, sessions.len());
             state.endings.push(Ending {
                 fence,
@@ -119,34 +157,54 @@ impl MdsCore {
         tracing::info!(count, "the grace period is over; sessions that were not reclaimed end");
     }
 
-    /// Tells every daemon of a fence now; those that cannot be asked hear of it with their next heartbeat.
-    fn push_fence(self: &Arc<Self>, fence: u64, sessions: Vec<SessionId>) {
-        let calls = {
-            let state = self.state();
-            let epoch_min = state.fences.epoch_min();
-            let call = |iod: IodId| (iod, Fence { sessions: sessions.clone(), fence, epoch_min });
-            // A daemon that has not confirmed the fences before this one must hear of all: its heartbeat tells it.
-            let up_to_date =
-                |iod: &&crate::cluster::Iod| iod.fence_applied.saturating_add(sessions.len().max(1) as u64) >= fence;
-            state.cluster.iods().filter(up_to_date).map(|iod| call(iod.info.id)).collect::<Vec<_>>()
-        };
-        self.ask_all(calls, move |core, replies: Replies<()>| {
-            for (iod, reply) in replies {
-                match reply {
-                    Ok(()) => core.state().cluster.confirm_fence(iod, fence),
-                    Err(failure) => report("pushing a fence", &failure),
+    /// Tells every daemon of its missing fences now; those that cannot be asked, lack more than a message holds, or are being
+    /// told already hear of them with their next heartbeat, or right after.
+    fn push_fences(self: &Arc<Self>) {
+        let mut calls = Vec::new();
+        {
+            let mut state = self.state();
+            let State { fences, cluster, pushing, .. } = &mut *state;
+            for iod in cluster.iods() {
+                let id = iod.info.id;
+                let sessions = fences.recent(iod.fence_applied).filter(|sessions| !sessions.is_empty());
+                if let Some(sessions) = sessions.filter(|_| cluster.is_heard(id) && pushing.insert(id)) {
+                    calls.push((id, Fence { sessions, fence: fences.newest(), epoch_min: fences.epoch_min() }));
                 }
             }
-            core.finish_endings();
-        });
+        }
+        for (iod, call) in calls {
+            let fence = call.fence;
+            self.ask_all(vec![(iod, call)], move |core, replies: Replies<()>| {
+                let reply = replies.into_iter().next().map_or(Ok(()), |(_, reply)| reply);
+                let pushed = reply.is_ok();
+                let again = {
+                    let mut state = core.state();
+                    state.pushing.remove(&iod);
+                    if pushed {
+                        state.cluster.confirm_fence(iod, fence);
+                    }
+                    pushed && state.fences.newest() > fence
+                };
+                if let Err(failure) = reply {
+                    report("pushing a fence", &failure);
+                }
+                if again {
+                    core.push_fences();
+                }
+                core.finish_endings();
+            });
+        }
     }
 
     /// Closes what sessions had open whose fence holds by now.
     pub(crate) fn finish_endings(self: &Arc<Self>) {
         let now = self.now();
-        let holding = {
+        let (holding, revoked) = {
             let mut state = self.state();
-            let State { endings, cluster, sessions, .. } = &mut *state;
+            let State { endings, revocations, cluster, sessions, .. } = &mut *state;
+            if endings.is_empty() && revocations.is_empty() {
+                return;
+            }
             let reclaiming = sessions.iter().any(|session| session.reclaiming);
             let fenced =
                 |ending: &Ending| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, ending.fence, now));
@@ -154,8 +212,12 @@ impl MdsCore {
             let holds = |ending: &Ending| now >= ending.until && told(ending) && fenced(ending);
             let (holding, waiting) = std::mem::take(endings).into_iter().partition::<Vec<_>, _>(holds);
             *endings = waiting;
-            holding
+            let known = |fence: u64| cluster.iods().all(|iod| cluster.fence_holds(iod.info.id, fence, now));
+            let (revoked, waiting) = std::mem::take(revocations).into_iter().partition::<Vec<_>, _>(|(f, _)| known(*f));
+            *revocations = waiting;
+            (holding, revoked)
         };
+        revoked.into_iter().for_each(|(_, call)| self.finish(call, Ok(())));
         for ending in holding {
             self.leases_fenced(&ending.sessions);
             self.close_all(&ending.sessions, ending.is_after_grace());

@@ -69,12 +69,15 @@ impl MdsCore {
     fn admit(
         &self,
         connection: &Arc<Connection>,
-        envelope: Envelope,
+        mut envelope: Envelope,
         (request, op, asked): (MdsRequest, u16, &[u8]),
         responder: Responder,
     ) {
         let now = self.now();
         let needs = ops::needs(&request);
+        if !ops::is_answer_kept(&request) {
+            envelope.sequence = 0;
+        }
         let checked = connection.check_role(needs.roles).and_then(|()| {
             let session = if needs.session || envelope.sequence != 0 { Some(connection.session(now)?) } else { None };
             if needs.change && connection.rights.read_only {
@@ -100,10 +103,7 @@ impl MdsCore {
         let Some(id) = session.filter(|_| envelope.sequence != 0) else {
             return self.run(call(envelope, responder), request);
         };
-        let admission = match self.state().sessions.live_mut(id) {
-            Some(live) => live.admit(envelope.slot, envelope.sequence, responder),
-            None => Admission::Refused(responder, Failure::new(Status::NoSession, format!("session {id} has ended"))),
-        };
+        let admission = self.state().sessions.admit(id, envelope.slot, envelope.sequence, responder);
         match admission {
             Admission::Do(responder) => self.run(call(envelope, responder), request),
             Admission::Answered(responder, answer) => responder.send(answer.to_vec()),
@@ -175,10 +175,8 @@ impl MdsCore {
         if call.envelope.sequence != 0
             && let Some(session) = call.session
         {
-            let waiters = match self.state().sessions.live_mut(session) {
-                Some(live) => live.answered(call.envelope.slot, call.envelope.sequence, done.then_some(&body[..])),
-                None => Vec::new(),
-            };
+            let Envelope { slot, sequence, .. } = call.envelope;
+            let waiters = self.state().sessions.answered(session, slot, sequence, done.then_some(&body[..]));
             waiters.into_iter().for_each(|waiter| waiter.send(body.clone()));
         }
         call.responder.send(body);

@@ -27,6 +27,12 @@ pub const SESSIONS_MAX: usize = 131_072;
 pub const SESSIONS_OWNER_MAX: usize = SESSIONS_MAX / 2;
 /// Files that one session has open.
 pub const SESSION_OPENS_MAX: usize = 262_144;
+/// Answers kept for retries, of one session (I9): an ordinary one has some hundred bytes, so its 64 slots take a
+/// sixteenth of this; that of the widest file has 200 KB.
+pub const KEPT_ANSWERS_SESSION_BYTES_MAX: usize = 1 << 20;
+/// Answers kept for retries, of all sessions (I9). One that finds no room is not kept: a retry is answered from the record
+/// in the store, as after a restart.
+pub const KEPT_ANSWERS_BYTES_MAX: usize = 256 << 20;
 /// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -72,12 +78,16 @@ pub struct Session<W> {
     pub recounts: bool,
     /// It has not told yet all that it had open then.
     pub reclaiming: bool,
+    /// It had a handle that writes, and so a capability that may still be shown to I/O daemons.
+    wrote: bool,
     opens: HashMap<u64, OpenFile, IdState>,
     /// How many handles of each file, by what they have and deny.
     held: HashMap<FileIndex, braid_meta::OpenFile, IdState>,
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
+    /// Bytes of the answers in its slots.
+    kept_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -117,11 +127,13 @@ impl<W> Session<W> {
             pulse,
             recounts,
             reclaiming,
+            wrote: false,
             opens,
             held,
             first_open: 1,
             next_open: 1,
             slots: Vec::new(),
+            kept_bytes: 0,
         }
     }
 
@@ -142,31 +154,64 @@ impl<W> Session<W> {
         if sequence == slot.sequence {
             return slot.retry(waiter);
         }
+        let kept = slot.kept_bytes();
         let in_flight = matches!(slot.state, SlotState::InFlight(_));
         if sequence < slot.sequence || in_flight {
             let why = if in_flight { "the slot has a call in flight" } else { "the sequence went back" };
             return Admission::Refused(waiter, Failure::new(Status::Malformed, why));
         }
         *slot = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
+        self.kept_bytes -= kept;
         Admission::Do(waiter)
     }
 
     /// Ends the call in a slot; the retries that waited for it. The answer of a call that changed something is
-    /// kept; one that failed is `None`, and a retry of it is done anew.
-    pub fn answered(&mut self, slot: u32, sequence: u64, answer: Option<&[u8]>) -> Vec<W> {
+    /// kept, where `room` bytes and the session's own bound allow it; one that failed is `None`, and a retry of it is done anew.
+    pub fn answered(&mut self, slot: u32, sequence: u64, answer: Option<&[u8]>, room: usize) -> Vec<W> {
+        let fits = answer.is_none_or(|answer| {
+            let left = KEPT_ANSWERS_SESSION_BYTES_MAX.saturating_sub(self.kept_bytes);
+            answer.len() <= left.min(room)
+        });
         let slot = self.slot(slot);
         if slot.sequence != sequence {
             return Vec::new();
         }
-        match std::mem::replace(&mut slot.state, SlotState::Idle(answer.map(Arc::from))) {
+        let answer = answer.filter(|_| fits);
+        let before = slot.kept_bytes();
+        let waiters = slot.end(answer);
+        self.kept_bytes = self.kept_bytes - before + answer.map_or(0, <[u8]>::len);
+        // A retry of an open is answered by the store, which counted it, and gets a handle of its own.
+        self.recounts |= !fits;
+        waiters
+    }
+
+    /// Bytes of the answers that are kept.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+}
+
+impl<W> Slot<W> {
+    fn kept_bytes(&self) -> usize {
+        match &self.state {
+            SlotState::Idle(Some(answer)) => answer.len(),
+            SlotState::Idle(None) | SlotState::InFlight(_) => 0,
+        }
+    }
+
+    fn end(&mut self, answer: Option<&[u8]>) -> Vec<W> {
+        match std::mem::replace(&mut self.state, SlotState::Idle(answer.map(Arc::from))) {
             SlotState::InFlight(waiters) => waiters,
             SlotState::Idle(_) => Vec::new(),
         }
     }
+}
 
+impl<W> Session<W> {
     /// Marks a slot as busy with a call that an earlier run of the server began: its retry waits for it.
     pub fn resume(&mut self, slot: u32, sequence: u64) {
         if slot < SESSION_SLOTS {
+            self.kept_bytes -= self.slot(slot).kept_bytes();
             *self.slot(slot) = Slot { sequence, state: SlotState::InFlight(Vec::new()) };
         }
     }
@@ -240,7 +285,13 @@ impl<W> Session<W> {
         }
     }
 
+    /// Whether it ever had a handle that writes.
+    pub fn had_write_handle(&self) -> bool {
+        self.wrote
+    }
+
     fn insert(&mut self, id: u64, open: OpenFile) {
+        self.wrote |= open.rights.allow(Rights::WRITE);
         self.opens.insert(id, open);
         let none = || braid_meta::OpenFile::none(open.file, self.id);
         // There are fewer handles than the count holds: `SESSION_OPENS_MAX`.
@@ -295,12 +346,48 @@ pub struct Sessions<W> {
     of_owner: HashMap<Owner, usize>,
     /// Of an earlier run, not reclaimed yet.
     recorded: HashMap<SessionId, Owner>,
+    /// Bytes of the answers that all live ones keep, and how many there may be.
+    kept_bytes: usize,
+    kept_bytes_max: usize,
 }
 
 impl<W> Sessions<W> {
     /// The sessions that an earlier run of the server recorded wait to be reclaimed.
     pub fn new(recorded: HashMap<SessionId, Owner>) -> Self {
-        Self { live: HashMap::default(), of_owner: HashMap::new(), recorded }
+        let (live, of_owner) = (HashMap::default(), HashMap::new());
+        Self { live, of_owner, recorded, kept_bytes: 0, kept_bytes_max: KEPT_ANSWERS_BYTES_MAX }
+    }
+
+    /// Takes a call of a session into its slot: [`Session::admit`].
+    pub fn admit(&mut self, id: SessionId, slot: u32, sequence: u64, waiter: W) -> Admission<W> {
+        let Some(live) = self.live.get_mut(&id) else {
+            return Admission::Refused(waiter, Failure::new(Status::NoSession, format!("session {id} has ended")));
+        };
+        let before = live.kept_bytes;
+        let admission = live.admit(slot, sequence, waiter);
+        self.kept_bytes = self.kept_bytes - before + live.kept_bytes;
+        admission
+    }
+
+    /// Ends the call in a slot of a session: [`Session::answered`].
+    pub fn answered(&mut self, id: SessionId, slot: u32, sequence: u64, answer: Option<&[u8]>) -> Vec<W> {
+        let room = self.kept_bytes_max.saturating_sub(self.kept_bytes);
+        let Some(live) = self.live.get_mut(&id) else { return Vec::new() };
+        let before = live.kept_bytes;
+        let waiters = live.answered(slot, sequence, answer, room);
+        self.kept_bytes = self.kept_bytes - before + live.kept_bytes;
+        waiters
+    }
+
+    /// Bytes of the answers that are kept for retries.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
+    /// Keeps no more than this from now on.
+    #[cfg(test)]
+    pub(crate) fn keep_at_most(&mut self, bytes: usize) {
+        self.kept_bytes_max = bytes;
     }
 
     /// Whether there is room for one more of an owner.
@@ -344,6 +431,7 @@ impl<W> Sessions<W> {
     /// Removes a session.
     pub fn remove(&mut self, id: SessionId) -> Option<Session<W>> {
         let session = self.live.remove(&id)?;
+        self.kept_bytes -= session.kept_bytes;
         if let Some(count) = self.of_owner.get_mut(&session.owner) {
             *count -= 1;
             if *count == 0 {
@@ -396,7 +484,7 @@ mod tests {
     fn a_retry_is_answered_with_the_first_answer() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
-        assert!(session.answered(0, 1, Some(b"yes")).is_empty());
+        assert!(session.answered(0, 1, Some(b"yes"), usize::MAX).is_empty());
         assert!(matches!(session.admit(0, 1, 11), Admission::Answered(11, answer) if *answer == *b"yes"));
         assert!(matches!(session.admit(0, 2, 12), Admission::Do(_)));
     }
@@ -405,7 +493,7 @@ mod tests {
     fn a_retry_of_a_call_that_failed_is_done_anew() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 1, 10), Admission::Do(10)));
-        session.answered(0, 1, None);
+        session.answered(0, 1, None, usize::MAX);
         assert!(matches!(session.admit(0, 1, 11), Admission::Do(11)));
     }
 
@@ -418,14 +506,39 @@ mod tests {
         }
         assert!(matches!(session.admit(3, 7, 99), Admission::Refused(99, f) if f.status == Status::Busy));
         assert!(matches!(session.admit(3, 8, 98), Admission::Refused(98, f) if f.status == Status::Malformed));
-        assert_eq!(session.answered(3, 7, Some(b"x")), [0, 1, 2, 3]);
+        assert_eq!(session.answered(3, 7, Some(b"x"), usize::MAX), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn answers_that_are_kept_take_bounded_memory_of_a_session_and_of_all() {
+        let mut sessions = Sessions::<u32>::new(HashMap::new());
+        sessions.insert(session(false));
+        let id = SessionId(1);
+        let answer = vec![7; KEPT_ANSWERS_SESSION_BYTES_MAX / 4];
+        for slot in 0..SESSION_SLOTS {
+            assert!(matches!(sessions.admit(id, slot, 1, 0), Admission::Do(_)));
+            sessions.answered(id, slot, 1, Some(&answer));
+            assert!(sessions.kept_bytes() <= KEPT_ANSWERS_SESSION_BYTES_MAX);
+        }
+        assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX);
+        assert!(matches!(sessions.admit(id, 3, 1, 0), Admission::Answered(..)));
+        assert!(matches!(sessions.admit(id, 4, 1, 0), Admission::Do(_)), "done again, with the store's record");
+        assert!(sessions.live(id).is_some_and(|live| live.recounts));
+        // The next call of a slot frees what the last one left there.
+        assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)));
+        assert_eq!(sessions.kept_bytes(), KEPT_ANSWERS_SESSION_BYTES_MAX / 4 * 3);
+        sessions.keep_at_most(sessions.kept_bytes());
+        sessions.answered(id, 0, 2, Some(b"x"));
+        assert!(matches!(sessions.admit(id, 0, 2, 0), Admission::Do(_)), "no room in all");
+        sessions.remove(id);
+        assert_eq!(sessions.kept_bytes(), 0);
     }
 
     #[test]
     fn sequences_never_go_back_and_slots_are_bounded() {
         let mut session = session(false);
         assert!(matches!(session.admit(0, 5, 1), Admission::Do(_)));
-        session.answered(0, 5, Some(b""));
+        session.answered(0, 5, Some(b""), usize::MAX);
         assert!(matches!(session.admit(0, 4, 1), Admission::Refused(1, f) if f.status == Status::Malformed));
         assert!(matches!(session.admit(SESSION_SLOTS - 1, 1, 1), Admission::Do(_)));
         assert!(

@@ -1,9 +1,13 @@
 //! The start of the server: what the store remembers becomes the state.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use braid_meta::{MetaStore, Namespace, Options};
-use braid_types::{Failure, KeyId, limits::GRACE_MS};
+use braid_types::{Failure, KeyId, SessionId, limits::GRACE_MS};
 use braid_wire::Secret;
 
 use crate::{
@@ -62,15 +66,17 @@ impl MdsCore {
         let cluster = Cluster::new(identity.uuid, epoch, config.addresses, names.iods()?, now);
         cluster.iods().for_each(|iod| env.link.locate(iod.info.id, &iod.info.addresses));
         let state = State {
+            fences: Fences::new(epoch, SessionId(identity.next_session), recorded.keys().copied()),
             sessions: Sessions::new(recorded),
             cluster,
-            fences: Fences::new(epoch),
             keys: names.client_keys()?.into_iter().map(|key| (key.id, key)).collect::<HashMap<KeyId, _>>(),
             connections: HashMap::new(),
             gates: Gates::default(),
             intents: Intents::default(),
             locks: Locks::new(!in_doubt),
             endings: Vec::new(),
+            revocations: Vec::new(),
+            pushing: BTreeSet::new(),
             unended: Unended::default(),
             collector: Collector::default(),
             deleter: Deleter::default(),

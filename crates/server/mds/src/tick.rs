@@ -1,8 +1,8 @@
 //! What happens on its own: ages, ends, and whatever could not be done before.
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
-use crate::core::MdsCore;
+use crate::core::{MdsCore, report};
 
 /// How often [`MdsCore::tick`] wants to be called, in milliseconds: a fraction of the heartbeat, so that silence
 /// is seen in time.
@@ -42,6 +42,21 @@ impl MdsCore {
         me.expire_lock_waits(now);
         me.age_leases(now);
         me.count_files(now);
+        me.reserve_indexes();
+    }
+
+    /// Reserves file indexes before they are needed, where waiting for the disk holds up nobody.
+    fn reserve_indexes(self: &Arc<Self>) {
+        if !self.names.is_low_on_indexes() || self.reserving.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let me = self.clone();
+        self.env.spawner.spawn(Box::new(move || {
+            if let Err(failure) = me.names.reserve_ahead() {
+                report("reserving file indexes", &failure);
+            }
+            me.reserving.store(false, Ordering::Release);
+        }));
     }
 
     fn expire_waiting(self: &Arc<Self>, now: std::time::Duration) {

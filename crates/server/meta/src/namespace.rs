@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
@@ -21,7 +21,7 @@ use crate::opens::{OpenFile, Opens};
 use crate::quota::{self, Ledger, Recount};
 use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded, decode_modes};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
-use crate::tx::{Op, Tx};
+use crate::tx::{Op, Tx, encode_counter};
 
 /// How the namespace divides memory.
 #[derive(Clone, Debug)]
@@ -49,6 +49,8 @@ pub struct Namespace {
     pub(crate) limited: AtomicBool,
     /// As [`Opens::denying`]: lets everybody pass without the writer's lock where nobody denies anything.
     pub(crate) denying: AtomicUsize,
+    /// Files whose objects wait to be deleted.
+    pub(crate) deletions: AtomicU64,
     writer: Mutex<Writer>,
 }
 
@@ -70,13 +72,15 @@ pub(crate) struct Writer {
 /// File counters of one shard: `[next, reserved)` may be given out without a record.
 #[derive(Clone, Copy)]
 pub(crate) struct Counter {
+    /// The first that this run of the server gives out.
+    pub(crate) first: u64,
     pub(crate) next: u64,
     pub(crate) reserved: u64,
 }
 
-/// Counters reserved at a time: a create rewrites the shard's record once in this many, and a crash wastes at most
-/// this many of 2^48.
-pub(crate) const COUNTERS_RESERVED: u64 = 4096;
+/// Counters reserved at a time, and a crash wastes at most twice as many of 2^48. Half of them last a shard for two ticks of
+/// the server, in which [`Namespace::reserve_ahead`] gets the next ones, at 60,000 creates a second.
+pub(crate) const COUNTERS_RESERVED: u64 = 65_536;
 /// The first cookie of a directory: 0 is "from the start", 1 and 2 are left to gateways for "." and "..".
 pub(crate) const COOKIE_FIRST: u64 = 3;
 
@@ -126,6 +130,7 @@ impl Namespace {
         let ledger = load_ledger(&*store, cluster.shards)?;
         let limited = AtomicBool::new(ledger.has_limits());
         let denying = AtomicUsize::new(opens.denying());
+        let deletions = AtomicU64::new(count_deletions(&*store, cluster.shards)?);
         let (counters, replays) = (HashMap::default(), HashMap::default());
         let writer =
             Writer { counters, next_shard: 0, opens, keep_orphans: false, replays, cluster, ledger, recount: None };
@@ -139,6 +144,7 @@ impl Namespace {
             shards: cluster.shards,
             limited,
             denying,
+            deletions,
             writer: Mutex::new(writer),
         })
     }
@@ -161,6 +167,39 @@ impl Namespace {
     /// The number of the last change; for [`Namespace::sync_to`].
     pub fn committed(&self) -> Sequence {
         self.store.committed()
+    }
+
+    /// Reserves file indexes for the shards that have given out half of theirs, so that no create waits for the disk with
+    /// everybody behind it. The force is outside of the lock; what it takes with it is given out when it is done.
+    pub fn reserve_ahead(&self) -> Result<(), Failure> {
+        let mut batch = Batch::new();
+        let mut writer = self.writer();
+        let low = |counter: &Counter| counter.reserved - counter.next < COUNTERS_RESERVED / 2;
+        let mut ahead: Vec<(ShardId, u64)> = Vec::new();
+        for (shard, counter) in writer.counters.iter().filter(|(_, counter)| low(counter)) {
+            let reserved = counter.reserved + COUNTERS_RESERVED;
+            batch.put(key::counter(*shard), encode_counter(reserved));
+            ahead.push((*shard, reserved));
+        }
+        if ahead.is_empty() {
+            return Ok(());
+        }
+        // In the order of other reservations: under the lock, so that no record falls.
+        let sequence = self.store.commit(batch, self.fence)?;
+        drop(writer);
+        self.store.sync(sequence)?;
+        writer = self.writer();
+        for (shard, reserved) in ahead {
+            if let Some(counter) = writer.counters.get_mut(&shard) {
+                counter.reserved = counter.reserved.max(reserved);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether [`Namespace::reserve_ahead`] has something to do.
+    pub fn is_low_on_indexes(&self) -> bool {
+        self.writer().counters.values().any(|counter| counter.reserved - counter.next < COUNTERS_RESERVED / 2)
     }
 
     /// Returns when everything done so far survives the loss of power (I6). Callers at the same time share a flush.
@@ -215,6 +254,13 @@ impl Namespace {
             older if older < replay.sequence && known.is_none() => Ok(None),
             _ => Err(reused(replay)),
         }
+    }
+
+    /// Whether this server made the file, so that nothing of it can have gone with the power. Every index that an earlier run may
+    /// have given out is below the one that this run gave first in its shard.
+    pub fn is_of_this_run(&self, file: FileIndex) -> bool {
+        let first = self.writer().counters.get(&file.shard()).map(|counter| counter.first);
+        first.is_some_and(|first| file.counter() >= first)
     }
 
     /// An inode, from memory or the store; `None` when there is none.
@@ -330,4 +376,16 @@ fn load_ledger(store: &dyn MetaStore, shards: u16) -> Result<Ledger, Failure> {
     let view = store.view()?;
     (0..shards).try_for_each(|shard| ledger.load(&*view, ShardId(shard)))?;
     Ok(ledger)
+}
+
+fn count_deletions(store: &dyn MetaStore, shards: u16) -> Result<u64, Failure> {
+    let (mut count, view) = (0, store.view()?);
+    for shard in 0..shards {
+        let range = key::all(ShardId(shard), Kind::Deletion);
+        view.scan(&range.from, &range.end, &mut |_, _| {
+            count += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(count)
 }

@@ -1,7 +1,7 @@
 //! Which session has which file open, how often, and with which modes. Opens for writing, and those that deny something, are
 //! also records, so that a restarted server knows them (I4, I5); others for reading are not: clients tell them again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use braid_types::{FileIndex, IdState, SessionId, Status};
 
@@ -128,9 +128,15 @@ impl OpenFile {
 }
 
 /// The table. A file is in it while anybody has it open.
+///
+/// Invariant: `sessions` names for each session the files whose list has an entry of it, so that the end of a session, or its
+/// reclaim, looks at its own files only.
 #[derive(Default)]
 pub(crate) struct Opens {
     files: HashMap<FileIndex, Vec<OpenFile>, IdState>,
+    sessions: HashMap<SessionId, HashSet<FileIndex, IdState>, IdState>,
+    /// How many entries have a writer.
+    writing: usize,
     /// How many entries deny something: with none, nothing is looked at.
     denying: usize,
 }
@@ -143,18 +149,40 @@ impl Opens {
 
     /// Replaces one session's opens of one file.
     pub(crate) fn set(&mut self, open: OpenFile) {
-        let (file, opens) = (open.file, self.files.entry(open.file).or_default());
-        if let Some(at) = opens.iter().position(|other| other.session == open.session) {
-            let before = opens.remove(at);
+        let (file, session) = (open.file, open.session);
+        let opens = self.files.entry(file).or_default();
+        let before = opens.iter().position(|other| other.session == session).map(|at| opens.remove(at));
+        if let Some(before) = &before {
             self.denying -= usize::from(!before.denying.is_empty());
+            self.writing -= usize::from(before.writers > 0);
         }
-        if !open.is_none() {
+        let is_none = open.is_none();
+        if !is_none {
             self.denying += usize::from(!open.denying.is_empty());
+            self.writing += usize::from(open.writers > 0);
             opens.push(open);
         }
         if opens.is_empty() {
             self.files.remove(&file);
         }
+        match (before.is_some(), is_none) {
+            (true, true) => self.forget(session, file),
+            (false, false) => drop(self.sessions.entry(session).or_default().insert(file)),
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, session: SessionId, file: FileIndex) {
+        let Some(files) = self.sessions.get_mut(&session) else { return };
+        files.remove(&file);
+        if files.is_empty() {
+            self.sessions.remove(&session);
+        }
+    }
+
+    /// How many sessions have a file open for writing, over all files.
+    pub(crate) fn writing(&self) -> usize {
+        self.writing
     }
 
     /// How many sessions deny something of a file, over all files.
@@ -185,7 +213,8 @@ impl Opens {
     }
 
     pub(crate) fn files_of(&self, session: SessionId) -> Vec<OpenFile> {
-        self.files.values().flatten().filter(|open| open.session == session).cloned().collect()
+        let files = self.sessions.get(&session).into_iter().flatten();
+        files.map(|file| self.of(*file, session)).collect()
     }
 
     pub(crate) fn all(&self) -> Vec<OpenFile> {
@@ -195,5 +224,40 @@ impl Opens {
     /// Files that anybody has open.
     pub(crate) fn files(&self) -> usize {
         self.files.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(file: u64, session: u64, readers: u32, writers: u32) -> OpenFile {
+        OpenFile { readers, writers, ..OpenFile::none(FileIndex(file), SessionId(session)) }
+    }
+
+    /// What the table says, looked up in full.
+    fn check(opens: &Opens) {
+        let all = opens.all();
+        assert_eq!(opens.writing(), all.iter().filter(|open| open.writers > 0).count());
+        for session in 0..4 {
+            let id = |open: &OpenFile| open.file.0;
+            let (mut found, mut wanted) = (opens.files_of(SessionId(session)), all.clone());
+            wanted.retain(|open| open.session.0 == session);
+            (found.sort_by_key(id), wanted.sort_by_key(id));
+            assert_eq!(found, wanted, "session {session}");
+            assert_eq!(opens.sessions.contains_key(&SessionId(session)), !wanted.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_index_of_sessions_and_the_count_of_writers_follow_every_change() {
+        let mut opens = Opens::default();
+        let mut seed = 1_u64;
+        for _ in 0..2000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = |shift: u32, below: u64| (seed >> shift) % below;
+            opens.set(open(at(33, 6), at(40, 4), at(45, 3) as u32, at(50, 2) as u32));
+            check(&opens);
+        }
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Tx<'a> {
     /// What else changes for quotas.
     marks: Vec<Mark>,
     quotas: Vec<(QuotaOwner, Option<Quota>)>,
+    /// Deletions that it queues.
+    deletions: u64,
 }
 
 impl<'a> Tx<'a> {
@@ -95,6 +97,7 @@ impl<'a> Tx<'a> {
             made: Vec::new(),
             marks: Vec::new(),
             quotas: Vec::new(),
+            deletions: 0,
         }
     }
 
@@ -207,7 +210,7 @@ impl<'a> Tx<'a> {
         }
         // After a start everything below the record may have been given out. Counter 0 is no file, 1 is the root.
         let reserved = self.get(&key::counter(shard))?.map_or(Ok(2), |bytes| decode_counter(&bytes))?;
-        Ok(Counter { next: reserved, reserved })
+        Ok(Counter { first: reserved, next: reserved, reserved })
     }
 
     /// Which shard a new directory gets: each in turn.
@@ -283,6 +286,7 @@ impl<'a> Tx<'a> {
         let intent = self.has_intent(inode)?;
         if let Some(deletion) = Deletion::of(inode, intent) {
             self.batch.put(key::deletion(file), deletion.encode());
+            self.deletions += 1;
         }
         if inode.kind == record::FileKind::Symlink {
             self.batch.remove(key::symlink(file));
@@ -343,6 +347,7 @@ impl<'a> Tx<'a> {
 
     fn publish(mut self, changed: Accounts) {
         self.publish_quotas(changed);
+        self.ns.deletions.fetch_add(self.deletions, Ordering::Relaxed);
         for (file, inode) in self.dirty {
             match inode {
                 Some(inode) => self.ns.cache.set(inode),
@@ -477,7 +482,7 @@ impl Namespace {
 
 const COUNTER_VERSION: u8 = 1;
 
-fn encode_counter(reserved: u64) -> Vec<u8> {
+pub(crate) fn encode_counter(reserved: u64) -> Vec<u8> {
     let mut out = crate::codec::Encoder::new(COUNTER_VERSION);
     out.u64(reserved);
     out.finish()

@@ -293,3 +293,45 @@ fn what_is_gone_is_named_so() {
     assert_eq!(refused(vfs.unlink(ROOT, b"nothing")), Some(Status::NotFound));
     assert_eq!(refused(vfs.open(ROOT, Access::READ)), Some(Status::IsDirectory));
 }
+
+#[test]
+fn past_the_longest_file_of_the_disks_is_efbig_and_the_file_stays_usable() {
+    for iods in [1, 3] {
+        let mut cluster = Cluster::start(iods);
+        let vfs = cluster.mount();
+        let (file, handle) = create(&vfs, b"f");
+        write(&vfs, handle, 0, b"hello");
+        vfs.sync(handle).unwrap();
+        let resize = |vfs: &Vfs, bytes| {
+            let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
+            vfs.set_attributes(file, None, changes, false)
+        };
+        // 16 TiB on each of at most three disks, if they are ext4.
+        let past = 70 << 40;
+        if resize(&vfs, past).is_ok() {
+            return println!("skipped: the file system under the test has files of 70 TiB");
+        }
+        let reserve = Allocation::Reserve { keep_size: false };
+        let direct = WriteAs { direct: true, ..WriteAs::default() };
+        for _ in 0..2 {
+            assert_eq!(refused(resize(&vfs, past)), Some(Status::TooLarge));
+            assert_eq!(refused(vfs.allocate(handle, past, 1 << 20, reserve, false)), Some(Status::TooLarge));
+            assert_eq!(refused(vfs.write(handle, past, b"x", WriteAs::default())), Some(Status::TooLarge));
+            assert_eq!(refused(vfs.write(handle, past, b"x", direct)), Some(Status::TooLarge));
+            vfs.allocate(handle, past, 1 << 20, Allocation::Punch, false).expect("nothing is there to punch");
+            assert_eq!((size(&vfs, file), read(&vfs, handle, 0, 9)), (5, b"hello".to_vec()));
+        }
+        vfs.sync(handle).unwrap();
+        vfs.release(handle, None).unwrap();
+        drop(vfs);
+        cluster.stop_mds();
+        cluster.start_mds();
+        let other = cluster.mount();
+        assert_eq!(size(&other, file), 5);
+        let handle = other.open(file, Access::READ_WRITE).unwrap().handle;
+        write(&other, handle, 5, b" world");
+        assert_eq!(read(&other, handle, 0, 99), b"hello world");
+        other.release(handle, None).unwrap();
+        other.unlink(ROOT, b"f").unwrap();
+    }
+}

@@ -369,7 +369,7 @@ calls! {
     } -> ();
 
     /// From an I/O daemon: join, or say where it is now.
-    RegisterIod = 0x0180 {
+    RegisterIod = 0x01d8 {
         /// Its id; 0 when it has none yet.
         id: IodId,
         /// The cluster of its directory.
@@ -384,9 +384,11 @@ calls! {
         space: Space,
         /// Its write verifier.
         verifier: WriteVerifier,
+        /// The longest that an object can be on its disk.
+        object_bytes_max: ByteCount,
     } -> RegisterIodReply;
     /// From an I/O daemon: sign of life.
-    Heartbeat = 0x0181 {
+    Heartbeat = 0x01d5 {
         /// Room.
         space: Space,
         /// Its write verifier.
@@ -789,10 +791,22 @@ wire_struct! {
         map_epoch: MapEpoch,
         /// The server's time, from which the daemon learns its clock's offset.
         now: Timestamp,
-        /// Number of the newest fence.
+        /// The daemon has every fence up to this number once it has applied `fenced`.
         fence: u64,
-        /// Fenced sessions that the daemon has not confirmed yet.
-        fenced: Vec<SessionId>,
+        /// Sessions to refuse for ever: those of fences that the daemon has not confirmed. A range may hold more than
+        /// those: all of it is refused.
+        fenced: Vec<SessionRange>,
+        /// Whether older fences follow once these are confirmed: until then the daemon does not begin to serve, nor
+        /// serve for longer.
+        fences_follow: bool,
+    }
+
+    /// Sessions in a row.
+    pub struct SessionRange {
+        /// The first.
+        first: SessionId,
+        /// The last; not below the first.
+        last: SessionId,
     }
 
     /// A file, for fsck.

@@ -159,8 +159,10 @@ wire_struct! {
     pub struct ObjectRecord {
         /// The object.
         object: ObjectId,
-        /// Its length.
+        /// Its length, also of what it has lost.
         bytes: ByteCount,
+        /// Where its file ends, when that is before what was flushed of it: the rest is lost. 0 when its record is unreadable.
+        lost_from: Option<ByteCount>,
         /// Its size generation.
         size_generation: SizeGeneration,
         /// Owner and group of its file when it was made.

@@ -102,8 +102,13 @@ impl Iod {
         });
         listener.serve(Arc::new(Connections::new(daemon.clone())))?;
         let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &daemon)).transpose()?;
-        let introduction =
-            Introduction { cluster: config.cluster, directory, addresses, labels: config.labels.clone() };
+        let introduction = Introduction {
+            cluster: config.cluster,
+            directory,
+            addresses,
+            labels: config.labels.clone(),
+            object_bytes_max: daemon.core.store().object_bytes_max(),
+        };
         let registration = Registration::new(introduction, iod);
         let registrar = Registrar::start(daemon.clone(), listener.clone(), registration, config.mds_endpoint())?;
         Ok(Self { daemon, listener, registrar, metrics })

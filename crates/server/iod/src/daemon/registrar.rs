@@ -135,9 +135,10 @@ impl Run {
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         let core = &self.daemon.core;
         core.set_clock_offset(orders.mds_now, sent, Timestamp::now());
-        core.fence(&orders.fence);
-        self.registration.confirm(orders.fence.fence);
-        core.serve_until(Some(orders.serve_until));
+        core.fence_ranges(&orders.fenced, orders.epoch_min);
+        self.registration.confirm(orders.fence);
+        let Some(until) = orders.serve_until else { return };
+        core.serve_until(Some(until));
         *self.signals.served.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.signals.changed.notify_all();
     }

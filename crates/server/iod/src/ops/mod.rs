@@ -69,6 +69,9 @@ pub(crate) fn begin<S: ObjectStore>(
         no_payload(payload_bytes)?;
     }
     check_role(connection.standing(), &request)?;
+    if !(shows_capability(&request) || lets_go(&request)) {
+        core.admit(connection, now)?;
+    }
     dispatch(core, connection, now, request, payload_bytes)
 }
 
@@ -164,6 +167,31 @@ fn check_role(standing: Standing, request: &IodRequest) -> Result<(), Failure> {
         _ => standing == Standing::Mds,
     };
     if allowed { Ok(()) } else { Err(Failure::new(Status::WrongRole, request.name())) }
+}
+
+/// Calls whose capability passes the gate, which looks at the fences and at the epoch.
+fn shows_capability(request: &IodRequest) -> bool {
+    use IodRequest as R;
+    matches!(
+        request,
+        R::Read(_)
+            | R::Write(_)
+            | R::WriteWithRoom(_)
+            | R::Collect(_)
+            | R::JoinRead(_)
+            | R::JoinWrite(_)
+            | R::Flush(_)
+            | R::ObjectSizes(_)
+            | R::Allocate(_)
+            | R::CopyRange(_)
+            | R::Seek(_)
+    )
+}
+
+/// Calls by which a client gives up what is its own: also who was fenced may.
+fn lets_go(request: &IodRequest) -> bool {
+    use IodRequest as R;
+    matches!(request, R::Release(_) | R::ReturnRoom(_) | R::Abandon(_))
 }
 
 fn answer<S, R: Wire>(outcome: Result<R, Failure>) -> Result<Begun<S>, Failure> {

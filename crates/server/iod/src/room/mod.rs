@@ -138,6 +138,12 @@ impl Keeper {
         sessions.iter().for_each(|session| space.let_go(terms.end((self.member, *session))));
     }
 
+    /// Sessions of which this holds write no more.
+    pub(crate) fn end_where(&self, over: impl Fn(SessionId) -> bool) {
+        let State { space, terms, .. } = &mut *self.device.lock();
+        space.let_go(terms.end_sessions(self.member, over));
+    }
+
     /// Bytes that are kept free on the device.
     pub(crate) fn kept(&self) -> u64 {
         self.device.lock().space.kept()

@@ -97,6 +97,11 @@ impl Terms {
         self.end_where(|key, _| key.0 == member)
     }
 
+    /// Ends the terms of those sessions of one daemon of which this holds; how much less is kept.
+    pub(super) fn end_sessions(&mut self, member: u32, over: impl Fn(SessionId) -> bool) -> u64 {
+        self.end_where(|key, _| key.0 == member && over(key.1))
+    }
+
     /// Ends the terms of which nothing was heard for long; how much less is kept.
     pub(super) fn expire(&mut self, now: Duration) -> u64 {
         if now < self.looked_through.saturating_add(LOOKED_THROUGH) {

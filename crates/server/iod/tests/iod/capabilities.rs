@@ -1,12 +1,16 @@
 //! What is refused (I4, I5, I10).
 
 use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
-use braid_types::{FileIndex, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
+use braid_types::{ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
 use braid_wire::{
-    Call, Credential, Rights, Role, Secret, decode_outcome,
+    Call, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome,
     message::{
         DaemonStatus, Ping,
-        iod::{Delete, DiskSpace, Fence, Flush, ObjectLength, Read, Truncate, Write},
+        collective::CollectiveKind,
+        iod::{
+            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead, JoinWrite, ObjectLength,
+            ObjectSizes, Read, Release, ReturnRoom, RoomAccount, Seek, SeekWhat, Truncate, Write, WriteWithRoom,
+        },
     },
 };
 
@@ -120,6 +124,64 @@ fn a_fenced_client_that_goes_on_writing_changes_nothing() {
     other.session = SessionId(6);
     let read = Client::of_session(&core, SessionId(6)).read(&other, contiguous(0, 3)).unwrap();
     assert_eq!(read.payload, b"abc");
+}
+
+/// Every call that a client may make, as somebody would who kept all that a session ever had.
+fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'static [u8])> {
+    let (handle, present, request) = (1, capability.sign(&server_key()), contiguous(0, 1));
+    let again = || (present.clone(), request.clone());
+    let room = RoomAccount { term: 0, released: ByteCount(0) };
+    let (offset, bytes) = (FileOffset(0), ByteCount(1));
+    let collective = [1; 16];
+    fn call<C: Call>(call: C) -> (u16, Vec<u8>) {
+        (C::OP, call.to_bytes())
+    }
+    let write = |(present, request)| call(Write { handle, present, request });
+    let with_room = |(present, request)| {
+        call(WriteWithRoom { handle, present, request, room: room.clone(), wanted: bytes, uses: ByteCount(0) })
+    };
+    let join_write = {
+        let (present, skip) = (present.clone(), ByteCount(0));
+        call(JoinWrite { handle, present, collective, rank: 0, skip, wait_ms: 1 })
+    };
+    let with_payload = [write(again()), with_room(again()), join_write];
+    let plain = [
+        call(Read { handle, present: present.clone(), request: request.clone() }),
+        call(Flush { handle, present: present.clone() }),
+        call(ObjectSizes { handle, present: present.clone() }),
+        call(Allocate { handle, present: present.clone(), offset, bytes, keep_size: true }),
+        call(Seek { handle, present: present.clone(), offset, what: SeekWhat::Data }),
+        call(CopyRange { handle, present: present.clone(), source: present.clone(), from: offset, to: offset, bytes }),
+        call(Collect {
+            handle,
+            present: present.clone(),
+            collective,
+            kind: CollectiveKind::Read,
+            tasks: Vec::new(),
+            sessions: vec![(capability.session, 1)],
+        }),
+        call(JoinRead { handle, present: present.clone(), collective, rank: 0, skip: ByteCount(0), bytes, wait_ms: 1 }),
+        call(FlushAll {}),
+    ];
+    let with_payload = with_payload.into_iter().map(|(op, body)| (op, body, &b"x"[..]));
+    with_payload.chain(plain.into_iter().map(|(op, body)| (op, body, &b""[..]))).collect()
+}
+
+#[test]
+fn every_call_of_a_fenced_session_is_refused_but_those_that_give_up_its_own() {
+    let core = daemon(1);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    Client::mds(&core).call(&Fence { sessions: vec![SESSION], fence: 1, epoch_min: EPOCH }).unwrap();
+    for (op, body, payload) in every_call_of_a_client(&capability) {
+        let mut out = Gathered::default();
+        core.handle(&mut client.state, NOW, op, &body, payload, &mut out).unwrap();
+        let refused = decode_outcome::<()>(&out.body.unwrap()).expect("a refusal").unwrap_err();
+        assert_eq!(refused.status, Status::Fenced, "message {op:#06x}");
+    }
+    client.call(&ReturnRoom { room: RoomAccount { term: 0, released: ByteCount(0) } }).unwrap();
+    client.call(&Release { handles: vec![1] }).unwrap();
 }
 
 #[test]

@@ -19,7 +19,7 @@ use braid_types::{ClusterUuid, Failure, IodId, KeyId, MapEpoch, SessionId, Times
 use braid_wire::{
     Call, Credential, FRAME_HEADER_BYTES, FrameFlags, FrameHeader, NodeKind, Role, Secret, Wire, decode_outcome,
     encode_failure, encode_success,
-    message::mds::{Envelope, Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply},
+    message::mds::{Envelope, Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SessionRange},
 };
 
 use super::harness::{EPOCH, SESSION, server_key};
@@ -71,7 +71,8 @@ impl Mds {
             map_epoch: MapEpoch(1),
             now: Timestamp::now(),
             fence: state.fence,
-            fenced: state.fenced.clone(),
+            fenced: state.fenced.iter().map(|id| SessionRange { first: *id, last: *id }).collect(),
+            fences_follow: false,
         }
     }
 }

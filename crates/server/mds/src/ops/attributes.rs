@@ -60,7 +60,9 @@ impl MdsCore {
         let file = inode.file;
         let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
         let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
-        let others = match allowed.and_then(|()| stored(&r.changes)) {
+        // Refused before anything is recorded: no daemon could carry it out.
+        let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
+        let others = match fits.and_then(|()| stored(&r.changes)) {
             // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
             Ok(others) => Changes { drop_set_ids: others.drop_set_ids && call.who.is_unheld(), ..others },
             Err(failure) => return Flow::Fail(call, failure),
@@ -122,7 +124,15 @@ impl MdsCore {
             return Flow::Gate(call, file);
         }
         match self.names.getattr(file) {
-            Ok(inode) if inode.size == 0 && !inode.size_in_objects && inode.parts.is_empty() => then(self, call, inode),
+            // The record of a file of an earlier run may lack a mark, and so objects, that went with the power.
+            Ok(inode)
+                if inode.size == 0
+                    && !inode.size_in_objects
+                    && inode.parts.is_empty()
+                    && self.names.is_of_this_run(file) =>
+            {
+                then(self, call, inode)
+            }
             Ok(_) => {
                 let kind = IntentKind::Truncate { size: 0 };
                 self.intend(call, file, kind, false, &Changes::default(), None, request, |core, call, done| {

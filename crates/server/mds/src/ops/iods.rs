@@ -1,5 +1,7 @@
 //! I/O daemons: register, live, drain.
 
+use std::sync::PoisonError;
+
 use braid_types::{Failure, IodId, Status};
 use braid_wire::message::{
     mds::{Heartbeat, HeartbeatReply, RegisterIod, RegisterIodReply, SetIodState},
@@ -9,6 +11,7 @@ use braid_wire::message::{
 use crate::{
     call::{Call, Flow},
     core::{MdsCore, State},
+    fence::Missing,
 };
 
 impl MdsCore {
@@ -18,14 +21,16 @@ impl MdsCore {
     }
 
     fn register(&self, call: &Call, r: &RegisterIod) -> Result<RegisterIodReply, Failure> {
-        // One lock from the check to the record: two directories must not get one id.
-        let mut state = self.state();
-        state.cluster.check_registration(r)?;
+        // One lock from the check to the record, so that two directories do not get one id. Of its own, since the log is
+        // forced under it: nobody but another daemon that registers waits for that.
+        let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state().cluster.check_registration(r)?;
         let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
         // An id that was told must not be given to another directory after a loss of power.
         self.names.sync()?;
         let id = record.id;
-        state.cluster.register(record, r.space.clone(), r.verifier, call.came);
+        let mut state = self.state();
+        state.cluster.register(record, r.space.clone(), r.verifier, r.object_bytes_max.0, call.came);
         state.daemon_back = true;
         let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
         drop(state);
@@ -52,13 +57,15 @@ impl MdsCore {
 
     fn heartbeat_reply(&self, state: &State, id: IodId) -> HeartbeatReply {
         let applied = state.cluster.iod(id).map_or(0, |iod| iod.fence_applied);
+        let Missing { ranges, fence, more } = state.fences.after(applied);
         HeartbeatReply {
             epoch: self.epoch,
             epoch_min: state.fences.epoch_min(),
             map_epoch: state.cluster.epoch(),
             now: self.env.clock.wall(),
-            fence: state.fences.newest(),
-            fenced: state.fences.after(applied),
+            fence,
+            fenced: ranges,
+            fences_follow: more,
         }
     }
 

@@ -67,10 +67,17 @@ impl MdsCore {
     }
 
     pub(super) fn key_revoke(&self, call: Call, r: &KeyRevoke) -> Flow {
-        let revoked = self.revoke_key(r.key);
-        Flow::from(call, revoked)
+        match (self.revoke_key(r.key), self.arc()) {
+            (Ok(()), Some(me)) => {
+                me.when_fenced(call);
+                Flow::Later
+            }
+            (revoked, _) => Flow::from(call, revoked),
+        }
     }
 
+    /// Ends the key's sessions, of which each that it ever had is refused by every daemon once the newest fence holds: those that
+    /// were closed before are fenced already.
     fn revoke_key(&self, key: KeyId) -> Result<(), Failure> {
         if !self.state().keys.contains_key(&key) {
             return Err(Failure::new(Status::NotFound, format!("key {key}; try: braid key list")));

@@ -158,7 +158,7 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
-        let write_end = self.write_end(session, inode.file, rights, attributes.bytes)?;
+        let write_end = self.write_end(session, (inode.file, layout), rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;

@@ -41,6 +41,7 @@ impl MdsCore {
         self.names.sync()?;
         let begun = self.live(call, Session::new(id, owner, client, call.came, false));
         if begun.is_err() {
+            self.fence_unused(id);
             self.end_on_record(id);
         }
         begun

@@ -49,9 +49,10 @@ impl MdsCore {
     /// The server as it is now.
     pub(crate) fn status(&self) -> Result<MdsStatusReply, braid_types::Failure> {
         let now = self.now();
-        let deletions_pending = self.names.deletions_pending()?;
+        // Counters alone: any client may ask, and as often as it likes.
+        let deletions_pending = self.names.deletions_pending();
         let open_files = self.names.open_file_count() as u64;
-        let written = self.names.open_files().iter().filter(|open| open.writers > 0).count();
+        let written = self.names.written_file_count();
         let state = self.state();
         let heard = |iod: &crate::cluster::Iod| now.saturating_sub(iod.heard).as_millis() as u64;
         Ok(MdsStatusReply {

@@ -229,3 +229,35 @@ fn another_message_of_a_host_that_is_refused_nothing_is_not_answered_from_a_reco
     assert_eq!(client.call_as(first.clone(), create("d/two")).unwrap_err().status, Status::Malformed);
     assert!(client.call_as(first, create("d/one")).unwrap().created);
 }
+
+#[test]
+fn a_listing_with_a_sequence_is_answered_and_not_kept() {
+    let mut world = World::new(1);
+    let client = world.client();
+    client.create("f");
+    let kept = |world: &World| world.core.state().sessions.kept_bytes();
+    let before = kept(&world);
+    assert!(before > 0, "the answer of the create is kept");
+    for slot in 1..crate::session::SESSION_SLOTS {
+        let (dir, bytes_max) = (FileIndex::ROOT, 4096);
+        let read = ReadDirectory { dir, cookie: 0, bytes_max, with_attributes: true };
+        client.begin(slot, read).take::<ReadDirectoryReply>().unwrap().unwrap();
+    }
+    assert_eq!(kept(&world), before);
+}
+
+#[test]
+fn a_change_whose_answer_found_no_room_is_not_done_twice() {
+    let mut world = World::new(1);
+    let client = world.client();
+    world.core.state().sessions.keep_at_most(0);
+    let envelope = client.next();
+    let first = client.call_as(envelope.clone(), create("f")).unwrap().opened.unwrap();
+    let again = client.call_as(envelope, create("f")).unwrap().opened.unwrap();
+    assert_eq!(first.attributes.file, again.attributes.file);
+    assert_eq!(world.core.state().sessions.kept_bytes(), 0);
+    client.close(&first);
+    assert_eq!(world.status().open_files, 1, "the handle of the retry is a handle");
+    client.close(&again);
+    assert_eq!(world.status().open_files, 0);
+}

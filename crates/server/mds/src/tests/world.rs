@@ -83,6 +83,8 @@ pub struct FakeState {
     pub epoch_min: BTreeMap<IodId, MdsEpoch>,
     /// Daemons that do not answer.
     pub dead: BTreeSet<IodId>,
+    /// Daemons that refuse, of truncates those to more than so many bytes, of holes all, and how.
+    pub refusing: BTreeMap<IodId, (u64, Status)>,
     /// Every call, in order.
     pub log: Vec<(IodId, &'static str)>,
     hold: bool,
@@ -169,6 +171,13 @@ impl FakeState {
         asked.map(|(iod, name)| (*iod, flushes(name))).collect()
     }
 
+    /// What a daemon does with the answer to a heartbeat.
+    pub fn obey(&mut self, iod: IodId, reply: &HeartbeatReply) {
+        let fenced = reply.fenced.iter().flat_map(|range| range.first.0..=range.last.0);
+        self.fenced.entry(iod).or_default().extend(fenced.map(SessionId));
+        self.epoch_min.insert(iod, reply.epoch_min);
+    }
+
     fn info(&self, iod: IodId, id: ObjectId) -> ObjectInfo {
         let object = self.objects.get(&(iod, id));
         let bytes = ByteCount(object.map_or(0, |object| object.bytes));
@@ -191,6 +200,11 @@ impl FakeState {
                     return encode_failure(&Status::BadCapability.into());
                 }
                 for wanted in &call.objects {
+                    if let Some((most, status)) = self.refusing.get(&iod)
+                        && wanted.bytes.0 > *most
+                    {
+                        return encode_failure(&(*status).into());
+                    }
                     let key = (iod, wanted.object);
                     if wanted.bytes.0 == 0 && !self.objects.contains_key(&key) {
                         continue;
@@ -205,6 +219,11 @@ impl FakeState {
                 encode_success(&infos)
             }
             IodRequest::Punch(call) => {
+                if let Some((_, status)) = self.refusing.get(&iod)
+                    && call.bytes.0 > 0
+                {
+                    return encode_failure(&(*status).into());
+                }
                 let capability = Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
                 for ((_, id), object) in self.objects.iter_mut().filter(|((at, _), _)| *at == iod) {
                     if id.file == capability.file {
@@ -275,7 +294,7 @@ impl World {
         let daemon = self.connect(Role::Iod, Credential::Server);
         let reply = daemon.call(register(0, id as u8)).unwrap();
         assert_eq!(reply.id, IodId(id));
-        self.iods.state().epoch_min.insert(reply.id, reply.state.epoch_min);
+        self.iods.state().obey(reply.id, &reply.state);
         daemon.beat(reply.state.fence);
         daemon
     }
@@ -344,6 +363,12 @@ impl World {
         self.daemons = (1..=std::mem::take(&mut self.away)).map(|id| self.daemon(id)).collect();
     }
 
+    /// A daemon restarts: it has forgotten every fence, and registers.
+    pub fn restart_daemon(&mut self, iod: IodId) {
+        self.iods.state().fenced.remove(&iod);
+        self.daemons[iod.0 as usize - 1] = self.daemon(iod.0);
+    }
+
     /// Time goes on, with everybody alive.
     pub fn pass(&self, ms: u64) {
         self.pass_with(ms, |_| true);
@@ -363,10 +388,7 @@ impl World {
                 let iod = IodId(at as u32 + 1);
                 let verifier = self.iods.state().verifier(iod);
                 let reply = daemon.beat_with(0, verifier);
-                let mut state = self.iods.state();
-                state.fenced.entry(iod).or_default().extend(reply.fenced);
-                state.epoch_min.insert(iod, reply.epoch_min);
-                drop(state);
+                self.iods.state().obey(iod, &reply);
                 daemon.beat_with(reply.fence, verifier);
             }
             self.core.tick();
@@ -445,6 +467,7 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
         labels: Vec::new(),
         space: space(),
         verifier: WriteVerifier(1),
+        object_bytes_max: ByteCount(braid_types::limits::FILE_BYTES_MAX),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The queue of objects to delete: filled in the batch that removed the file, emptied when every I/O daemon has done it.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
 
 use braid_types::{Failure, FileIndex, ShardId, Status};
 
@@ -35,28 +37,30 @@ impl Namespace {
     }
 
     /// Takes deletions that every I/O daemon of theirs has done out of the queue. Doing one twice does no harm, so
-    /// there is no hurry and no replay record.
+    /// there is no hurry and no replay record. One caller at a time, so that each is counted once.
     pub fn deletions_done(&self, files: &[FileIndex]) -> Result<(), Failure> {
         for some in files.chunks(DONE_BATCH_MAX) {
-            let mut batch = Batch::new();
-            some.iter().for_each(|file| batch.remove(key::deletion(*file)));
-            self.store.commit(batch, self.fence)?;
+            let (mut batch, mut done) = (Batch::new(), 0);
+            let view = self.store.view()?;
+            for file in some.iter().collect::<BTreeSet<_>>() {
+                let key = key::deletion(*file);
+                if view.get(&key)?.is_some() {
+                    done += 1;
+                    batch.remove(key);
+                }
+            }
+            drop(view);
+            if !batch.is_empty() {
+                self.store.commit(batch, self.fence)?;
+                self.deletions.fetch_sub(done, Ordering::Relaxed);
+            }
         }
         Ok(())
     }
 
-    /// How many deletions wait. Walks the queue.
-    pub fn deletions_pending(&self) -> Result<u64, Failure> {
-        let mut count = 0;
-        let view = self.store.view()?;
-        for shard in 0..self.shards {
-            let range = key::all(ShardId(shard), Kind::Deletion);
-            view.scan(&range.from, &range.end, &mut |_, _| {
-                count += 1;
-                ControlFlow::Continue(())
-            })?;
-        }
-        Ok(count)
+    /// How many deletions wait: counted with each change, since anybody may ask.
+    pub fn deletions_pending(&self) -> u64 {
+        self.deletions.load(Ordering::Relaxed)
     }
 
     /// Whether a file's objects wait to be deleted.

@@ -203,6 +203,11 @@ impl Namespace {
         self.writer().opens.files()
     }
 
+    /// How many files are open for writing; one that two sessions write counts twice.
+    pub fn written_file_count(&self) -> usize {
+        self.writer().opens.writing()
+    }
+
     /// Records what the objects say. With no writer left the mark of I5 is cleared; with one it stays, and the record
     /// is what a crash would fall back to. The caller knows that nobody wrote since the objects were asked.
     pub fn collect(&self, call: &Call<'_>, file: FileIndex, found: &Fetch) -> Result<Arc<Inode>, Failure> {

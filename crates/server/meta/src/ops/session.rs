@@ -42,6 +42,8 @@ impl Namespace {
 
     /// Records that a session holds leases. To be forced to disk before it is told of the first.
     pub fn note_leases(&self, session: SessionId) -> Result<(), Failure> {
+        // Read and written under one lock: else the record of a session that ends meanwhile would come back.
+        let _writer = self.writer();
         let record = self.session(session)?.ok_or(Status::NoSession)?;
         if record.leases {
             return Ok(());
@@ -87,6 +89,7 @@ impl Namespace {
             }
         }
         self.forget_replays(session)?;
+        let _writer = self.writer();
         let mut batch = Batch::new();
         batch.remove(key::session(session));
         self.store.commit(batch, self.fence)?;

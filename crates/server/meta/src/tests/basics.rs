@@ -361,3 +361,30 @@ fn threads_that_change_the_same_directories_lose_nothing() {
         assert_eq!(names(&ns, dir).len(), 200);
     }
 }
+
+#[test]
+fn indexes_that_were_reserved_ahead_are_never_given_twice() {
+    let (store, ns) = memory();
+    let root = Identity::root();
+    let make = |ns: &Namespace, name: String| create(ns, &call(&root), ROOT, name.as_bytes()).unwrap().inode.file;
+    let first = make(&ns, "f".into());
+    assert!(ns.is_of_this_run(first) && !ns.is_low_on_indexes());
+    let mut made = 0;
+    while !ns.is_low_on_indexes() {
+        make(&ns, format!("f{made}"));
+        made += 1;
+    }
+    ns.reserve_ahead().unwrap();
+    assert!(!ns.is_low_on_indexes());
+    // One that only the reservation of before the last allows.
+    while !ns.is_low_on_indexes() {
+        make(&ns, format!("f{made}"));
+        made += 1;
+    }
+    let last = make(&ns, "last".into());
+    // The create goes with the power, its reservation does not.
+    let after = open(Arc::new(store.lose_power(0)));
+    let next = make(&after, "next".into());
+    assert!(next > last, "{next} after {last}");
+    assert!(after.is_of_this_run(next) && !after.is_of_this_run(last) && !after.is_of_this_run(first));
+}

@@ -54,6 +54,43 @@ fn objects_lie_where_the_format_says() {
 }
 
 #[test]
+fn an_object_is_as_long_as_the_file_system_allows_and_no_longer() {
+    let dir = scratch();
+    let store = open(dir.path()).unwrap();
+    let longest = store.object_bytes_max();
+    let object = written(&store, 1, b"data");
+    object.write_at(b"x", ObjectOffset(longest - 1), GENERATION).expect("the last byte of the longest file");
+    let past = object.write_at(b"xx", ObjectOffset(longest - 1), GENERATION).unwrap_err();
+    assert_eq!(past.status(), Status::TooLarge, "{past}");
+    object.change_size(SizeChange::Truncate { length: 4 }, SizeGeneration(2)).unwrap();
+    object.change_size(SizeChange::Truncate { length: longest }, SizeGeneration(3)).unwrap();
+    // Asked of the file system itself, by a store that does not know its limit.
+    drop((object, store));
+    let unlimited = Some(braid_types::limits::FILE_BYTES_MAX);
+    let options = LocalOptions { object_bytes_max: unlimited, ..LocalOptions::default() };
+    let store = LocalStore::open(dir.path(), CLUSTER, options).unwrap();
+    if Some(longest) == unlimited {
+        return println!("skipped: this file system has no limit below the largest file's");
+    }
+    let object = store.open(new(1).id).unwrap();
+    let truncate = SizeChange::Truncate { length: longest + 1 };
+    let past = SizeGeneration(4);
+    let outcomes = [
+        object.write_at(b"x", ObjectOffset(longest), SizeGeneration(3)),
+        object.allocate(ObjectOffset(longest), 1, SizeGeneration(3)),
+        object.change_size(truncate, past),
+        object.change_size(truncate, past),
+    ];
+    for outcome in outcomes {
+        let error = outcome.unwrap_err();
+        assert!(error.status() == Status::TooLarge && error.is_refusal(), "{error}");
+    }
+    object.change_size(SizeChange::Punch { offset: ObjectOffset(longest), length: 9 }, past).unwrap();
+    object.change_size(SizeChange::Truncate { length: 4 }, SizeGeneration(5)).unwrap();
+    assert_eq!(read(&*object), b"data");
+}
+
+#[test]
 fn an_unmounted_disk_does_not_look_like_an_empty_one() {
     let mount_point = tempfile::tempdir().unwrap();
     let error = open(mount_point.path()).unwrap_err();

@@ -221,3 +221,41 @@ fn a_truncate_done_again_makes_the_name_durable_that_the_first_try_did_not() {
         assert_eq!(store.open(ID).unwrap().stat().unwrap().size, 100, "seed {seed}: recorded as existing by then");
     }
 }
+
+#[test]
+fn power_loss_alone_never_makes_an_object_look_cut() {
+    let mut lost_some = false;
+    for seed in 0..4 * SEEDS {
+        let store = store(seed);
+        let new = NewObject { id: ID, size_generation: SizeGeneration(0), uid: 0, gid: 0, layout: Arc::from([]) };
+        let object = store.create(&new).unwrap();
+        let (mut end, mut generation, mut flushed) = (0, 0, 0);
+        for step in 0..(4 + seed % 9) {
+            match (seed + step * 7) % 5 {
+                0 | 1 => {
+                    object.write_at(&[1; 700], ObjectOffset(end), SizeGeneration(generation)).unwrap();
+                    end += 700;
+                }
+                2 => {
+                    object.flush().unwrap();
+                    flushed = end;
+                }
+                3 => {
+                    generation += 1;
+                    end = end / 2 + 100;
+                    object.change_size(SizeChange::Truncate { length: end }, SizeGeneration(generation)).unwrap();
+                    flushed = end;
+                }
+                _ => _ = store.flush_all().unwrap(),
+            }
+        }
+        store.crash();
+        // The object may be gone, when nothing of it was ever flushed.
+        let Ok(object) = store.open(ID) else { continue };
+        let stat = object.stat().unwrap();
+        assert_eq!(stat.lost_from, None, "seed {seed}: {stat:?}");
+        assert!(stat.size >= flushed, "seed {seed}");
+        lost_some |= stat.size < end;
+    }
+    assert!(lost_some, "some seed loses what was not flushed");
+}

@@ -18,7 +18,7 @@ use braid_wire::message::{
     iod::{ListObjects, MoveToLost},
     mds::{FsckFile, FsckMend, FsckProblem, FsckProblemKind},
     quota::{QuotaDifference, QuotaKind},
-    types::IodState,
+    types::{IodState, ObjectRecord},
 };
 use serde::Serialize;
 
@@ -161,7 +161,14 @@ fn connect_all(
 }
 
 /// Every object that exists, where.
-type Objects = HashMap<(IodId, ObjectId), u64>;
+type Objects = HashMap<(IodId, ObjectId), Found>;
+
+/// What of an object matters to its file.
+#[derive(Clone, Copy)]
+struct Found {
+    bytes: u64,
+    lost_from: Option<u64>,
+}
 
 /// Problems by a key that stays the same when they are found again.
 type Problems = BTreeMap<String, Problem>;
@@ -210,7 +217,8 @@ fn list_objects(
                 let what = format!("{} on I/O daemon {iod} is not an object", String::from_utf8_lossy(stranger));
                 note(problems, "stranger", what, Mend::Impossible, Some(STRANGER.to_owned()));
             }
-            objects.extend(page.objects.iter().map(|o| ((*iod, o.object), o.bytes.0)));
+            let found = |o: &ObjectRecord| Found { bytes: o.bytes.0, lost_from: o.lost_from.map(|from| from.0) };
+            objects.extend(page.objects.iter().map(|o| ((*iod, o.object), found(o))));
             match page.cursor {
                 Some(next) => cursor = next,
                 None => break,
@@ -232,8 +240,12 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
         }
         let object = ObjectId { file: file.file, part, generation: placement.generation };
         match objects.get(&(*iod, object)) {
-            Some(bytes) => {
-                ends.push((part, *bytes));
+            Some(found) => {
+                if let Some(from) = found.lost_from {
+                    cut_short(file, (part, object, *iod), (from, found.bytes), problems);
+                    whole = false;
+                }
+                ends.push((part, found.bytes));
                 present.insert(part);
             }
             None if recorded(file, part) => {
@@ -256,11 +268,29 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
 /// There is one copy of the bytes: nobody can bring them back from here.
 fn missing(file: &FsckFile, part: PartIndex, object: ObjectId, iod: IodId, problems: &mut Problems) {
     let what = format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
+    note(problems, "object missing", what, Mend::Impossible, Some(put_again(file, iod)));
+}
+
+/// What is left of it can be read.
+fn cut_short(
+    file: &FsckFile,
+    (part, object, iod): (PartIndex, ObjectId, IodId),
+    (from, bytes): (u64, u64),
+    problems: &mut Problems,
+) {
+    let where_it_is = format!("{}: part {part} (object {object}) on I/O daemon {iod}", name(file));
+    let (kind, what) = match bytes {
+        0 => ("object unreadable", format!("{where_it_is} has a damaged record")),
+        _ => ("object cut short", format!("{where_it_is} ends at byte {from}, {bytes} were flushed")),
+    };
+    note(problems, kind, what, Mend::Impossible, Some(put_again(file, iod)));
+}
+
+fn put_again(file: &FsckFile, iod: IodId) -> String {
     let path = quoted(&name(file));
-    let advice = format!(
+    format!(
         "bring the disk of I/O daemon {iod} back as it was, or put the file again: braid rm {path}, then braid put COPY {path}"
-    );
-    note(problems, "object missing", what, Mend::Impossible, Some(advice));
+    )
 }
 
 fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], problems: &mut Problems) {

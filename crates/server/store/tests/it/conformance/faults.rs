@@ -208,3 +208,39 @@ pub fn a_size_change_that_failed_is_finished_before_the_next_write(h: &mut Harne
     h.restart();
     assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"123", "and is not done again over the write");
 }
+
+pub fn a_refused_size_change_leaves_the_object_as_it_was(h: &mut Harness) {
+    let o = object(h.store(), id(1, 0), b"12345678");
+    o.flush().unwrap();
+    for (op, change) in [
+        (DiskOp::Truncate, SizeChange::Truncate { length: 1 << 40 }),
+        (DiskOp::Punch, SizeChange::Punch { offset: AT(0), length: 4 }),
+    ] {
+        for fault in [Fault::TooLarge, Fault::NoSpace] {
+            h.faults().fail_always(op, fault);
+            let refused = o.change_size(change, GEN(2)).unwrap_err();
+            assert!(refused.is_refusal(), "{refused}");
+            assert!(o.change_size(change, GEN(2)).unwrap_err().is_refusal(), "again: tried again, not done already");
+            assert_eq!((bytes(&*o).as_slice(), o.record().pending), (&b"12345678"[..], None));
+            o.write_at(b"8", AT(7), GEN(1)).unwrap();
+            h.faults().clear();
+        }
+    }
+    o.change_size(SizeChange::Truncate { length: 2 }, GEN(2)).unwrap();
+    drop(o);
+    h.restart();
+    assert_eq!(bytes(&*h.store().open(id(1, 0)).unwrap()), b"12", "what can be done is done");
+}
+
+pub fn a_change_left_pending_by_a_kill_that_is_refused_is_taken_back(h: &mut Harness) {
+    let o = object(h.store(), id(1, 0), b"12345678");
+    o.flush().unwrap();
+    h.faults().fail_nth(DiskOp::Truncate, 1, Fault::Killed);
+    o.change_size(SizeChange::Truncate { length: 1 << 40 }, GEN(2)).unwrap_err();
+    drop(o);
+    h.restart();
+    h.faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
+    let o = h.store().open(id(1, 0)).expect("an object with a change that its disk refuses is still an object");
+    assert_eq!((bytes(&*o).as_slice(), o.record().pending), (&b"12345678"[..], None));
+    assert_eq!(o.record().size_generation, GEN(1));
+}

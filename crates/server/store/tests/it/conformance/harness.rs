@@ -55,6 +55,17 @@ impl Harness {
         cfg!(target_os = "linux") || matches!(self, Self::Memory(_))
     }
 
+    /// The file of an object is cut behind the daemon's back.
+    pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
+        match self {
+            Self::Local { dir, .. } => {
+                let path = dir.path().join(format!("objects/{:03x}/{id}", id.file.0 % 1024));
+                std::fs::File::options().write(true).open(path).expect("its file").set_len(bytes).expect("cut");
+            }
+            Self::Memory(store) => store.cut_by_hand(id, bytes),
+        }
+    }
+
     /// The daemon is killed and started again.
     pub fn restart(&mut self) {
         match self {

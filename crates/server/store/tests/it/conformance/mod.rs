@@ -40,6 +40,8 @@ conformance! {
     promises::a_flush_of_what_is_durable_costs_no_disk,
     promises::many_objects_are_flushed_with_one_sync,
     promises::names_that_are_durable_cost_no_disk,
+    promises::a_flushed_object_that_is_cut_by_hand_has_lost_its_end,
+    promises::only_what_was_flushed_is_missed,
     faults::every_failed_operation_is_reported_and_nothing_flushed_is_lost,
     faults::short_reads_and_writes_are_not_seen,
     faults::a_failed_flush_changes_the_verifier,
@@ -50,4 +52,6 @@ conformance! {
     faults::killed_at_each_step_of_a_punch,
     faults::killed_at_each_step_of_a_creation,
     faults::a_size_change_that_failed_is_finished_before_the_next_write,
+    faults::a_refused_size_change_leaves_the_object_as_it_was,
+    faults::a_change_left_pending_by_a_kill_that_is_refused_is_taken_back,
 }

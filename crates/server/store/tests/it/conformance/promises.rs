@@ -304,3 +304,67 @@ pub fn a_copy_of_an_object_is_what_a_write_would_be(h: &mut Harness) {
     assert!(late.as_ref().is_ok_and(Option::is_none) || late.unwrap_err().status() == Status::StaleGeneration);
     assert_eq!(bytes(&*target), b"head", "I5: an older generation writes nothing");
 }
+
+/// Cuts an object's file as a hand on the disk does, while the daemon is down.
+fn cut(h: &mut Harness, id: ObjectId, bytes: u64) {
+    h.restart();
+    h.cut_by_hand(id, bytes);
+    h.restart();
+}
+
+pub fn a_flushed_object_that_is_cut_by_hand_has_lost_its_end(h: &mut Harness) {
+    object(h.store(), id(1, 0), &[7; 9000]).flush().unwrap();
+    cut(h, id(1, 0), 5000);
+    let o = h.store().open(id(1, 0)).unwrap();
+    let stat = o.stat().unwrap();
+    assert_eq!((stat.size, stat.lost_from), (9000, Some(5000)));
+    let mut buf = [0; 9000];
+    assert_eq!(o.read_at(&mut buf, AT(0)).unwrap(), 5000, "what is left is read");
+    // Nothing makes the loss look like zeros.
+    assert_eq!(o.write_at(b"end", AT(9000), GEN(1)).unwrap_err().status(), Status::ObjectLost);
+    assert_eq!(o.write_at(b"hole", AT(6000), GEN(1)).unwrap_err().status(), Status::ObjectLost);
+    let allocated = o.allocate(AT(0), 20_000, GEN(1)).unwrap_err().status();
+    assert!([Status::ObjectLost, Status::Unsupported].contains(&allocated));
+    o.change_size(SizeChange::Truncate { length: 20_000 }, GEN(2)).unwrap();
+    assert_eq!(o.stat().unwrap().lost_from, Some(5000));
+    assert_eq!(o.next_data(AT(6000)).unwrap(), Some(AT(6000)), "it is not skipped as a hole");
+    o.change_size(SizeChange::Truncate { length: 8000 }, GEN(3)).unwrap();
+    assert_eq!((o.stat().unwrap().size, o.stat().unwrap().lost_from), (8000, Some(5000)));
+    // What is written again is there again.
+    o.write_at(&[8; 3000], AT(5000), GEN(3)).unwrap();
+    assert_eq!((o.stat().unwrap().size, o.stat().unwrap().lost_from), (8000, None));
+    o.write_at(&[9; 10], AT(9000), GEN(3)).unwrap();
+    assert_eq!(o.stat().unwrap().size, 9010);
+}
+
+pub fn only_what_was_flushed_is_missed(h: &mut Harness) {
+    // Written and never flushed.
+    drop(object(h.store(), id(1, 0), &[7; 9000]));
+    cut(h, id(1, 0), 5000);
+    assert_eq!(h.store().open(id(1, 0)).unwrap().stat().unwrap().lost_from, None);
+    // Flushed, then cut as the metadata server asks; one of the two was done when it was flushed.
+    let o = object(h.store(), id(2, 0), &[7; 9000]);
+    o.flush().unwrap();
+    o.change_size(SizeChange::Truncate { length: 100 }, GEN(2)).unwrap();
+    drop(o);
+    h.restart();
+    let stat = h.store().open(id(2, 0)).unwrap().stat().unwrap();
+    assert_eq!((stat.size, stat.lost_from), (100, None));
+    // A hole at the end counts, as a hole in the middle does.
+    let o = object(h.store(), id(3, 0), b"x");
+    o.change_size(SizeChange::Truncate { length: 1 << 20 }, GEN(2)).unwrap();
+    drop(o);
+    cut(h, id(3, 0), 4096);
+    assert_eq!(h.store().open(id(3, 0)).unwrap().stat().unwrap().lost_from, Some(4096));
+    // Many that are flushed together, as the metadata server does with files that were closed.
+    let many: Vec<_> = (10..60).map(|file| id(file, 0)).collect();
+    let seen: Vec<_> = many.iter().map(|id| (*id, object(h.store(), *id, &[1; 300]).stat().unwrap())).collect();
+    h.store().flush_objects(&many).unwrap();
+    h.store().remember_lengths(&seen);
+    h.restart();
+    many.iter().for_each(|id| h.cut_by_hand(*id, 0));
+    h.restart();
+    for file in many {
+        assert_eq!(h.store().open(file).unwrap().stat().unwrap().lost_from, Some(0), "{file}");
+    }
+}
