@@ -8,6 +8,7 @@ pub use gate::{Fate, Gate};
 pub use memory::{FILE, Memory, SUB};
 
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
+use braid_fuse::kernel::uring::IoUring;
 use braid_fuse::kernel::{PoolOptions, abi};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -32,7 +33,8 @@ impl TestMount {
 
     pub fn with(memory: Memory, pool: PoolOptions) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let options = MountOptions::new("memory", dir.path());
+        let mut options = MountOptions::new("memory", dir.path());
+        options.io_uring = transport();
         let memory = Arc::new(memory);
         match Mounted::new(&options, pool, memory.clone()) {
             Ok(mounted) => Some(Self { memory, mounted, dir }),
@@ -51,6 +53,14 @@ impl TestMount {
         self.dir.path()
     }
 }
+
+/// How requests come in this run ([`OVER`]); the device is what every kernel has.
+pub fn transport() -> IoUring {
+    std::env::var(OVER).ok().map_or(IoUring::Off, |word| word.parse().unwrap())
+}
+
+/// Set to `on`, tests of mounts run over io_uring.
+pub const OVER: &str = "BRAID_TEST_IO_URING";
 
 fn skipped(why: &MountError) -> Option<TestMount> {
     println!("skipped: no mount on this machine: {why}");
