@@ -59,6 +59,6 @@ pub use record::{
     RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence, StoreError,
-    View, Visit,
+    Batch, Change, Cut, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence,
+    StoreError, View, Visit,
 };
