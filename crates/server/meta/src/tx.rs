@@ -477,13 +477,13 @@ impl Namespace {
 
 const COUNTER_VERSION: u8 = 1;
 
-fn encode_counter(reserved: u64) -> Vec<u8> {
+pub(crate) fn encode_counter(reserved: u64) -> Vec<u8> {
     let mut out = crate::codec::Encoder::new(COUNTER_VERSION);
     out.u64(reserved);
     out.finish()
 }
 
-fn decode_counter(bytes: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn decode_counter(bytes: &[u8]) -> Result<u64, Failure> {
     let mut from = crate::codec::Decoder::new("counter", COUNTER_VERSION, bytes)?;
     let reserved = from.u64()?;
     from.finish()?;

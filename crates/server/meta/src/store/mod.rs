@@ -24,7 +24,7 @@ use braid_types::{Failure, Status};
 
 use crate::codec::Encoder;
 
-pub use engine::{Cut, Engine, EngineOptions};
+pub use engine::{Cut, Dumped, Engine, EngineOptions, Taken, dump};
 pub use memory::{Faults, MemoryStore};
 
 /// The number of a committed batch, from 1, without gaps.

@@ -11,7 +11,7 @@ pub(super) fn small(directory: &Path) -> Engine {
     with(directory, EngineOptions { fold_bytes: 20_000 })
 }
 
-fn default(directory: &Path) -> Engine {
+pub(super) fn default(directory: &Path) -> Engine {
     with(directory, EngineOptions::default())
 }
 

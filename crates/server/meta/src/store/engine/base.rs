@@ -58,6 +58,8 @@ pub(super) struct State {
 pub(super) struct Salvaged {
     /// How far it reaches.
     pub(super) state: State,
+    /// Of which store it is.
+    pub(super) store: Option<StoreId>,
     /// Records that its tree leads to.
     pub(super) followed: u64,
     /// Records that it has by its own account and that its tree does not lead to.
@@ -239,10 +241,10 @@ pub(super) fn salvage(
     let mut is_whole = |key: &[u8], stored: &[u8]| checked(key, stored).map(drop).ok_or_else(|| FAILS.to_owned());
     pages.survey(&mut on_stray, &mut is_whole, on_bad);
     strays.sort();
-    let (mut state, mut followed) = (State::default(), 0);
+    let (mut state, mut store, mut followed) = (State::default(), None, 0);
     let mut take = |key: &[u8], value: &[u8]| match (key == STATE_KEY, decode_state(value)) {
         (false, _) => on_record(key, value),
-        (true, Ok((newer, _))) => state = newer,
+        (true, Ok((newer, of))) => (state, store) = (newer, Some(of)),
         (true, Err(_)) => {}
     };
     strays.iter().for_each(|(_, key, value)| take(key, value));
@@ -252,7 +254,7 @@ pub(super) fn salvage(
         take(key, value);
         Ok(())
     });
-    Ok(Salvaged { state, followed, lost: pages.entries().saturating_sub(followed), strays: strays.len() as u64 })
+    Ok(Salvaged { state, store, followed, lost: pages.entries().saturating_sub(followed), strays: strays.len() as u64 })
 }
 
 fn checksum(key: &[u8], value: &[u8], sequence: &[u8]) -> u32 {

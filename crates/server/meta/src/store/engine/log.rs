@@ -224,7 +224,7 @@ pub(super) fn next_record(bytes: &[u8], from: usize, after: Sequence) -> Option<
 const AHEAD_MAX: u64 = 1 << 24;
 
 /// Makes names made or removed in `directory` last.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = names_of(directory)?.map_or(Ok(()), |names| names.sync_all());
     synced.map_err(|e| StoreError::disk("sync the metadata directory", e))
 }

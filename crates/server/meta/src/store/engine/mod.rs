@@ -20,10 +20,12 @@
 mod base;
 #[cfg(test)]
 mod damage_tests;
+mod dump;
 mod log;
 mod overlay;
 mod pages;
 mod recovery;
+mod salvage;
 mod synced;
 mod view;
 
@@ -39,7 +41,12 @@ use log::Segment;
 use overlay::Overlay;
 use synced::SyncedFile;
 
+pub(crate) use dump::load;
+pub use dump::{Dumped, dump};
+pub(crate) use log::sync_directory;
 pub use recovery::Cut;
+pub use salvage::Taken;
+pub(crate) use salvage::take;
 
 use super::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 
@@ -265,7 +272,8 @@ impl Drop for Engine {
     }
 }
 
-fn lock(directory: &Path) -> Result<File, StoreError> {
+/// Keeps other processes out of the store as long as the file is open.
+pub(crate) fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| StoreError::disk("open the lock file", e))?;
@@ -281,8 +289,41 @@ struct Opened {
     synced_file: SyncedFile,
 }
 
+/// Reads every file of a store as a start does. Changes nothing; the caller holds the lock.
+pub(crate) fn check(directory: &Path) -> Result<(), StoreError> {
+    expect_store(directory)?;
+    let (_, store, synced) = SyncedFile::open(directory)?;
+    let state = Base::check(directory, store)?;
+    recovery::replay(directory, store, state, synced, &mut drop).map(drop)
+}
+
+/// The names of a store's files in `directory`, in the order in which they are taken away: without the first of them it
+/// is none.
+pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreError> {
+    let list = std::fs::read_dir(directory).map_err(|e| StoreError::disk("list the metadata directory", e))?;
+    let mut names: Vec<_> = list.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    names.retain(|name| name == synced::NAME || name == "base" || name.to_string_lossy().starts_with("log."));
+    names.sort_by_key(|name| (name != synced::NAME, name == "base", name.clone()));
+    Ok(names)
+}
+
+/// Where the base of a store lies.
+pub(crate) fn base_of(directory: &Path) -> PathBuf {
+    base::place(directory)
+}
+
+/// Removes a store that was never finished.
+pub(crate) fn remove(directory: &Path) -> Result<(), StoreError> {
+    for name in files(directory)? {
+        let path = directory.join(name);
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.map_err(|e| StoreError::disk("remove an unfinished store", e))?;
+    }
+    Ok(())
+}
+
 /// Whether anything of a store lies in `directory`.
-fn holds_anything(directory: &Path) -> Result<bool, StoreError> {
+pub(crate) fn holds_anything(directory: &Path) -> Result<bool, StoreError> {
     let holds = directory.join(synced::NAME).exists() || base::place(directory).exists();
     Ok(holds || !log::segments(directory)?.is_empty())
 }
@@ -300,7 +341,7 @@ fn expect_store(directory: &Path) -> Result<(), StoreError> {
 }
 
 /// Before anything else of a store of another format is taken for damage.
-fn refuse_other_format(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn refuse_other_format(directory: &Path) -> Result<(), StoreError> {
     for (_, path) in log::segments(directory)? {
         let mut header = Vec::new();
         let file = File::open(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
