@@ -38,6 +38,7 @@ mod opens;
 mod ops;
 mod quota;
 mod record;
+pub mod salvage;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -59,6 +60,6 @@ pub use record::{
     RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence, StoreError,
-    View, Visit,
+    Batch, Change, Cut, Dumped, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence,
+    StoreError, Taken, View, Visit, dump,
 };

@@ -105,13 +105,9 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
 /// Starts a metadata server, with what to try when it does not.
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
-    // Opening makes what is missing: in a wrong directory that would be in the way of a later `braid init`.
-    if !config.directory.join("base").is_dir() {
-        let why = "no metadata is there: is the disk mounted?";
-        return Err(Fault::failed(format!("starting the metadata server of {dir}"), why).hint("braid init DIR"));
-    }
     Mds::start(config).map_err(|e| {
-        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), "braid init DIR")
+        let otherwise = "--dir, with the directory that braid init made";
+        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), otherwise)
     })
 }
 

@@ -400,12 +400,12 @@ fn a_daemon_on_a_wrong_directory_leaves_it_as_it_was() {
     let config = path("c/braid.toml");
     let run = |args: &[&str]| braid().args(["--config", &config]).args(args).output().unwrap();
     let (none, full) = (path("none"), path("full"));
-    wrong(&run(&["mds", "--dir", &none]), 1, "no metadata is there", "braid init DIR");
+    wrong(&run(&["mds", "--dir", &none]), 1, "is its disk mounted?", &format!("mount | grep {none}"));
     wrong(&run(&["iod", "--dir", &none]), 1, "is the disk mounted?", &format!("mount | grep {none}"));
     assert!(!Path::new(&none).exists(), "nothing was made");
     fs::create_dir(&full).unwrap();
     fs::write(path("full/mine"), b"x").unwrap();
-    wrong(&run(&["mds", "--dir", &full]), 1, "no metadata is there", "braid init DIR");
+    wrong(&run(&["mds", "--dir", &full]), 1, "is its disk mounted?", &format!("mount | grep {full}"));
     wrong(&run(&["iod", "--init", "--dir", &full]), 1, "not empty", "an empty directory");
     assert_eq!(fs::read_dir(&full).unwrap().count(), 1, "nothing was made");
 }
