@@ -12,7 +12,7 @@
 //! `state`, then the namespace's own: what the namespace calls back under its lock never takes `state`; the leases' own last; (3) everything that waits is in a bounded queue and has an end (I8, I9).
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
@@ -22,7 +22,7 @@ use std::{
 
 use braid_meta::{ClientKey, Namespace};
 use braid_net::server::Responder;
-use braid_types::{ClusterUuid, Failure, KeyId, MdsEpoch};
+use braid_types::{ClusterUuid, Failure, IodId, KeyId, MdsEpoch};
 use braid_wire::Secret;
 
 use crate::{
@@ -44,6 +44,8 @@ pub struct MdsCore {
     pub(crate) gated: AtomicUsize,
     /// See `reclaim.rs`.
     pub(crate) in_doubt: AtomicBool,
+    /// Whether any I/O daemon was removed for good: lets every other cluster's opens pass without the lock.
+    pub(crate) any_removed: AtomicBool,
     /// See `fan_out.rs`; taken after `state`, and nothing is called under it.
     pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
@@ -73,6 +75,8 @@ pub(crate) struct State {
     pub(crate) ticks: u64,
     /// A daemon came back since the last tick: what it held up is tried at once.
     pub(crate) daemon_back: bool,
+    /// I/O daemons that are being taken out of the cluster.
+    pub(crate) removing: BTreeSet<IodId>,
     /// The end of the grace period, while it lasts.
     pub(crate) grace_until: Option<Duration>,
 }
@@ -89,6 +93,7 @@ impl MdsCore {
     ) -> Arc<Self> {
         let epoch = names.epoch();
         let started = env.clock.monotonic();
+        let any_removed = AtomicBool::new(!state.cluster.removed().is_empty());
         Arc::new_cyclic(|me| Self {
             env,
             key,
@@ -99,6 +104,7 @@ impl MdsCore {
             started,
             gated: AtomicUsize::new(0),
             in_doubt: AtomicBool::new(in_doubt),
+            any_removed,
             asked: Mutex::default(),
             leases,
             turn: AtomicU64::new(epoch.0),

@@ -128,7 +128,8 @@ impl MdsCore {
             // A daemon that has not confirmed the fences before this one must hear of all: its heartbeat tells it.
             let up_to_date =
                 |iod: &&crate::cluster::Iod| iod.fence_applied.saturating_add(sessions.len().max(1) as u64) >= fence;
-            state.cluster.iods().filter(up_to_date).map(|iod| call(iod.info.id)).collect::<Vec<_>>()
+            let asked = state.cluster.iods().filter(|iod| !state.cluster.is_removed(iod.info.id));
+            asked.filter(up_to_date).map(|iod| call(iod.info.id)).collect::<Vec<_>>()
         };
         self.ask_all(calls, move |core, replies: Replies<()>| {
             for (iod, reply) in replies {

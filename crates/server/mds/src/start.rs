@@ -1,6 +1,10 @@
 //! The start of the server: what the store remembers becomes the state.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use braid_meta::{MetaStore, Namespace, Options};
 use braid_types::{Failure, KeyId, limits::GRACE_MS};
@@ -79,6 +83,7 @@ impl MdsCore {
             census: Census::default(),
             ticks: 0,
             daemon_back: false,
+            removing: BTreeSet::new(),
         };
         let leases = Leases::new(epoch, leasing, now);
         let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, leases, state);

@@ -21,6 +21,8 @@ impl MdsCore {
         // One lock from the check to the record: two directories must not get one id.
         let mut state = self.state();
         state.cluster.check_registration(r)?;
+        let peer = &call.connection.peer;
+        state.cluster.check_reachable(r, &peer.address, peer.loopback)?;
         let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
         // An id that was told must not be given to another directory after a loss of power.
         self.names.sync()?;

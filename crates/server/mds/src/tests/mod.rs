@@ -11,6 +11,7 @@ mod modes;
 mod quota;
 mod reach;
 mod reclaim;
+mod removal;
 mod replay;
 mod sessions;
 mod sizes;
