@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub struct TestBinary {
     /// The crate it tests, as cargo spells it.
     pub package: String,
-    /// For an integration test its own name: its tests are `package::target::test`.
+    /// For an integration test that is not [`MERGED`] its own name: its tests are `package::target::test`.
     pub integration: Option<String>,
     /// The file.
     pub executable: PathBuf,
@@ -21,6 +21,10 @@ pub struct TestBinary {
     /// What its property tests draw their cases from; `None`: as they like.
     pub seed: Option<String>,
 }
+
+/// The one binary of most crates' integration tests. Its tests are `package::module::test`, as if each
+/// module were a binary of its own.
+const MERGED: &str = "it";
 
 /// What property tests draw their cases from.
 const SEED: &str = "PROPTEST_RNG_SEED";
@@ -78,7 +82,8 @@ fn from_message(context: &Context, message: Message, seed: &Option<String>) -> O
     }
     let (id, target) = (message.package_id?, message.target?);
     let package = context.metadata.packages.iter().find(|package| package.id == id)?;
-    let integration = target.kind.iter().any(|kind| kind == "test").then_some(target.name);
+    let integration =
+        target.kind.iter().any(|kind| kind == "test").then_some(target.name).filter(|name| name != MERGED);
     let dir = package.manifest_path.parent()?.to_owned();
     Some(TestBinary {
         package: package.name.clone(),
