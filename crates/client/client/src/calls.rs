@@ -112,6 +112,11 @@ macro_rules! namespace_calls {
             fn key_revoke[](key: KeyId) -> ();
             /// Sets an I/O daemon draining, or up again.
             fn set_iod_state[](iod: IodId, state: IodState) -> ();
+            /// Takes an I/O daemon out of the cluster for good. Refused while it is up or while files have parts on it, unless
+            /// `lost`: then what lies on it is given up.
+            fn remove_iod[](iod: IodId, lost: bool) -> ();
+            /// Files of a shard after `after` of which an I/O daemon has a part, or may have one.
+            fn fsck_affected[](iod: IodId, shard: ShardId, after: FileIndex) -> FsckAffectedReply;
             /// Shards in use.
             fn fsck_shards[]() -> Vec<ShardId>;
             /// Files of a shard after `after`, in the order of their index.

@@ -174,7 +174,8 @@ mod tests {
     }
 
     fn vitals() -> Vitals {
-        let space = Space { device: 1, total: ByteCount(10), available: ByteCount(5), files_free: 3 };
+        let space =
+            Space { device: 1, total: ByteCount(10), free: ByteCount(6), available: ByteCount(5), files_free: 3 };
         Vitals { space, verifier: WriteVerifier(9) }
     }
 

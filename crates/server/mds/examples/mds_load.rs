@@ -46,7 +46,8 @@ impl Line {
 }
 
 fn space() -> Space {
-    Space { device: 1, total: ByteCount(1 << 40), available: ByteCount(1 << 40), files_free: 1 << 30 }
+    let room = ByteCount(1 << 40);
+    Space { device: 1, total: room, free: room, available: room, files_free: 1 << 30 }
 }
 
 fn main() {

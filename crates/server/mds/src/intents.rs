@@ -8,6 +8,8 @@
 //!                                       `──────── each daemon ─> finish ─> open the gate ─> the refusal
 //! ```
 //!
+//! A daemon that was removed from the cluster is not asked: nothing of the file is left there to be cut.
+//!
 //! Invariants: (1) a gate is closed before the intent is begun and opened after it is finished; (2) no capability of
 //! the new generation is given out in between; (3) doing a step twice is doing it once: the generation is the same.
 
@@ -134,10 +136,11 @@ impl MdsCore {
             Err(failure) => return self.stall(intent, failure, done),
         };
         let capability = self.own_capability(&inode, intent);
+        let removed = self.state().cluster.removed();
         match intent.kind {
             IntentKind::Truncate { size } => {
                 let calls = match truncates(&inode, &layout, size, intent, &capability) {
-                    Ok(calls) => calls,
+                    Ok(calls) => calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect(),
                     Err(failure) => return self.stall(intent, failure, done),
                 };
                 self.ask_within(calls, PATIENCE, move |core, replies| {
@@ -148,7 +151,8 @@ impl MdsCore {
             IntentKind::Punch { offset, bytes } => {
                 let (offset, bytes, size_generation) = (FileOffset(offset), ByteCount(bytes), intent.generation);
                 let call = Punch { capability, offset, bytes, size_generation };
-                let calls = objects::daemons(&layout).into_iter().map(|iod| (iod, call.clone())).collect();
+                let asked = objects::daemons(&layout).into_iter().filter(|iod| !removed.contains(iod));
+                let calls = asked.map(|iod| (iod, call.clone())).collect();
                 self.ask_within(calls, PATIENCE, move |core, replies| {
                     let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
                     core.carried_out(intent, done_all.map(|()| Parts::none()), done);

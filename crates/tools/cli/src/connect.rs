@@ -5,7 +5,7 @@ use std::path::Path;
 use braid_client::{Client, Config, Credential, Error};
 use braid_net::TlsPolicy;
 use braid_types::Status;
-use braid_wire::message::types::{LayoutWish, Placement, WishedDistribution};
+use braid_wire::message::types::{IodInfo, IodState, LayoutWish, Placement, WishedDistribution};
 
 use crate::{
     args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},
@@ -61,7 +61,16 @@ pub fn host() -> String {
 }
 
 /// Wishes about a layout from flags.
-pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
+pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
+    if let Some(count) = args.iod_count {
+        let is_there = |iod: &&IodInfo| iod.state != IodState::Removed;
+        let iods = client.cluster_map()?.iods.iter().filter(is_there).count();
+        if usize::from(count) > iods {
+            let why = format!("the cluster has {iods} I/O daemons");
+            let hint = format!("--iod-count {iods}, or --parts {count} with several parts of a file on each");
+            return Err(Fault::usage(format!("reading --iod-count {count}"), why).hint(hint));
+        }
+    }
     if !args.strips.is_empty() && args.distribution.is_some_and(|d| d != DistributionArg::Varstrip) {
         return Err(Fault::usage("reading --strips", "strips are for --distribution varstrip"));
     }
@@ -79,7 +88,7 @@ pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
     Ok(LayoutWish {
         distribution: distribution.or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
         stripe_bytes: args.stripe_size,
-        parts: args.iod_count,
+        parts: args.iod_count.or(args.parts),
         first_iod: args.first_iod,
         strips: args.strips.clone(),
         group_width: args.group_width,

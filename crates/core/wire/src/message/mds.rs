@@ -547,6 +547,23 @@ calls! {
         /// Whether to mend.
         mend: bool,
     } -> Vec<QuotaDifference>;
+    /// Take an I/O daemon out of the cluster for good: nothing waits for it any more, and it does not come back. Refused while it
+    /// is up or while files have parts on it, unless `lost`. A repetition changes nothing.
+    IodRemove = 0x01dc {
+        /// Which.
+        iod: IodId,
+        /// What lies on it is given up.
+        lost: bool,
+    } -> ();
+    /// For fsck: files of a shard of which an I/O daemon has a part, in the order of their index.
+    FsckAffected = 0x01dd {
+        /// The daemon.
+        iod: IodId,
+        /// The shard.
+        shard: ShardId,
+        /// Files after this one.
+        after: FileIndex,
+    } -> FsckAffectedReply;
 }
 
 wire_struct! {
@@ -695,7 +712,9 @@ wire_struct! {
     pub struct StatFsReply {
         /// All of it.
         total: ByteCount,
-        /// What may still be written.
+        /// What nobody has taken.
+        free: ByteCount,
+        /// What an ordinary user may still write.
         available: ByteCount,
         /// Files there are.
         files: u64,
@@ -703,7 +722,7 @@ wire_struct! {
         files_max: Option<u64>,
         /// I/O daemons that are up.
         iods_up: u32,
-        /// I/O daemons that there are.
+        /// I/O daemons that there are, without those that were removed.
         iods: u32,
     }
 
@@ -825,6 +844,14 @@ wire_struct! {
         existing_parts: Vec<u8>,
         /// A path to it, as far as known; empty for an orphan that is still open.
         path: Vec<u8>,
+    }
+
+    /// Files of which an I/O daemon has a part.
+    pub struct FsckAffectedReply {
+        /// Some of them; there may be more although there are none here.
+        files: Vec<FsckFile>,
+        /// Where to go on; `None` at the end of the shard.
+        next: Option<FileIndex>,
     }
 
     /// What a check of names found.

@@ -139,6 +139,12 @@ impl Iod {
         self.registrar.wait_until_serving(timeout)
     }
 
+    /// Why the metadata server will not have this daemon, as it said last: its directory is another cluster's, or was removed from
+    /// the cluster, or nobody reaches its address. It serves nothing then, and goes on asking.
+    pub fn refusal(&self) -> Option<String> {
+        self.registrar.refusal()
+    }
+
     /// The core, for an embedded cluster's status.
     pub fn core(&self) -> &Arc<IodCore<LocalStore>> {
         &self.daemon.core

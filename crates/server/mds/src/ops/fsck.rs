@@ -17,7 +17,7 @@ use crate::{
 /// Files in one reply: with layouts of 16 parts some 400 B each.
 pub(super) const FILES_MAX: usize = 512;
 /// Bytes that the layouts of one reply may take: a reply stays below the limit of a frame (I9).
-const FILES_BYTES_MAX: usize = 256 * 1024;
+pub(super) const FILES_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a listing that are read at once.
 pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// Directories on the way from a file to the root.
@@ -55,7 +55,7 @@ impl MdsCore {
         }
     }
 
-    fn check_file(&self, inode: &Inode) -> Result<FsckFile, Failure> {
+    pub(super) fn check_file(&self, inode: &Inode) -> Result<FsckFile, Failure> {
         let layout = inode.layout.as_deref().cloned();
         Ok(FsckFile {
             file: inode.file,

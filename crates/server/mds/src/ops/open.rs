@@ -257,6 +257,8 @@ impl MdsCore {
             // It was closed, or not named in a reclaim.
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
+        // Who has it open for writing has marked it: nothing more is asked than whether its size is known.
+        let allowed = allowed.and_then(|()| self.may_open_damaged(&inode, Rights::READ));
         if let Err(failure) = allowed {
             return Flow::Fail(call, failure);
         }

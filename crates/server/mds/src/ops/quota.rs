@@ -157,6 +157,7 @@ impl MdsCore {
             let used = narrow(usage.bytes + in_flight);
             let available = limit.saturating_sub(used).min(left.available.0);
             (left.total, left.available) = (ByteCount(limit.min(left.total.0)), ByteCount(available));
+            left.free = left.available;
         }
         if let Some(limit) = quota.inodes.soft.or(quota.inodes.hard) {
             (left.files, left.files_max) = (usage.inodes, Some(limit));

@@ -40,6 +40,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub struct ManualClock(AtomicU64);
 
+impl ManualClock {
+    /// A number that no other call gets.
+    pub fn turn(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 impl Clock for ManualClock {
     fn monotonic(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::Relaxed))
@@ -351,6 +359,13 @@ impl World {
         self.register_all();
     }
 
+    /// As [`World::power_loss`], and this daemon does not register.
+    pub fn power_loss_without(&mut self, out: u32) {
+        self.restart_on(self.store.lose_power(0));
+        let all = std::mem::take(&mut self.away);
+        self.daemons = (1..=all).filter(|id| *id != out).map(|id| self.daemon(id)).collect();
+    }
+
     fn restart_on(&mut self, store: MemoryStore) {
         self.iods.drop_held();
         self.store = Arc::new(store);
@@ -472,7 +487,8 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
 }
 
 pub fn space() -> Space {
-    Space { device: 1, total: ByteCount(1 << 40), available: ByteCount(1 << 39), files_free: 1000 }
+    let room = ByteCount(1 << 39);
+    Space { device: 1, total: ByteCount(1 << 40), free: room, available: room, files_free: 1000 }
 }
 
 /// A reply that may not have come yet.

@@ -111,7 +111,12 @@ fn a_file_may_have_many_more_parts_than_there_are_daemons() {
     let cluster = Cluster::up(3);
     let data = noise(2_000_000);
     let file = cluster.file("f", &data);
-    cluster.ok(&["put", "--iod-count", "400", "--stripe-size", "4K", &file, "/wide"]);
+    cluster.fails(
+        &["put", "--iod-count", "400", &file, "/wide"],
+        2,
+        "the cluster has 3 I/O daemons; try: --iod-count 3",
+    );
+    cluster.ok(&["put", "--parts", "400", "--stripe-size", "4K", &file, "/wide"]);
     assert_eq!(cluster.run(&["cat", "/wide"]).stdout, data);
     assert!(cluster.ok(&["layout", "show", "/wide"]).contains("400 parts"));
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));

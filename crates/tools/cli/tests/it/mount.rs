@@ -107,7 +107,9 @@ fn a_mount_returns_when_it_can_be_used_and_two_see_the_same() {
         let output = cluster.run(&["mount", point.to_str().unwrap()]);
         assert!(output.status.success(), "{}", text(&output));
         let listens = UnixDatagram::unbound().and_then(|socket| socket.connect("/dev/log")).is_ok();
-        assert_eq!(text(&output).contains("its log: /var/log/braid-mount.log"), !listens, "{}", text(&output));
+        let name = point.to_str().unwrap().trim_start_matches('/').replace('-', "\\x2d").replace('/', "-");
+        let log = format!("its log: /var/log/braid-mount-{name}.log");
+        assert_eq!(text(&output).contains(&log), !listens, "{}", text(&output));
     }
     fs::write(points[0].join("file"), "from a").unwrap();
     assert_eq!(fs::read(points[1].join("file")).unwrap(), b"from a");

@@ -114,7 +114,8 @@ impl Cluster {
     }
 
     fn map(&self) -> ClusterMap {
-        let space = Space { device: 1, total: ByteCount(0), available: ByteCount(0), files_free: 0 };
+        let none = ByteCount(0);
+        let space = Space { device: 1, total: none, free: none, available: none, files_free: 0 };
         let iods = self.addresses.iter().map(|(id, addresses)| IodInfo {
             id: *id,
             addresses: addresses.clone(),
