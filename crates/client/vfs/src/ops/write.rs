@@ -40,8 +40,8 @@ impl Vfs {
     pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8], how: WriteAs) -> Result<usize> {
         let open = self.writable(handle)?;
         let written = match (how.page, how.append) {
-            // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
-            (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
+            // Whoever drops pages waits for it: it waits for nobody, but for daemons.
+            (true, _) => Bytes::put_pages(&open, offset, bytes),
             (false, true) => self.append(&open, bytes, how),
             (false, false) => self.write_at(&open, (offset, bytes), how),
         };
@@ -58,8 +58,13 @@ impl Vfs {
 
     fn write_at(&self, open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
         let begin = || open.bytes.begin_write(Some(offset), bytes.len());
-        let under = self.begin_change(open, how.kill_privileges, begin)?;
-        Bytes::put(open, under.as_ref(), (offset, bytes), how)?;
+        let mut under = self.begin_change(open, how.kill_privileges, begin)?;
+        under.iter_mut().for_each(|under| under.changes(offset, bytes.len() as u64));
+        if let Err(error) = Bytes::put(open, under.as_ref(), (offset, bytes), how) {
+            // A part may be written.
+            open.bytes.drop_changed(under.as_ref(), offset, bytes.len() as u64);
+            return Err(error);
+        }
         open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
         Ok(())
     }
@@ -69,7 +74,7 @@ impl Vfs {
     fn append(&self, open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
         let _alone_here = open.shared.append_lock();
         let begin = || open.bytes.begin_write(None, bytes.len());
-        let under = self.begin_change(open, how.kill_privileges, begin)?;
+        let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         let length = bytes.len() as u64;
         let end = match open.bytes.begin_append(length) {
             Some(end) => end,
@@ -84,8 +89,10 @@ impl Vfs {
             }
         };
         open.bytes.expect_write(end);
+        under.iter_mut().for_each(|under| under.changes(end, length));
         if let Err(error) = Bytes::put(open, under.as_ref(), (end, bytes), how) {
             open.bytes.ends_at(None);
+            open.bytes.drop_changed(under.as_ref(), end, length);
             return Err(error);
         }
         open.bytes.written(under.as_ref(), end, length);
