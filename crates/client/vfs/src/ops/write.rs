@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use braid_client::{AttributeChanges, FileIndex};
+use braid_client::FileIndex;
 
 use crate::{
-    data::Under,
+    data::{Under, set_ids::Which},
     error::Result,
     files::{Bytes, OpenFile},
     handles::FileHandle,
@@ -99,8 +99,8 @@ impl Vfs {
         Ok(())
     }
 
-    /// Begins a change of a file's bytes. With `kill_privileges` setuid and setgid are gone when this returns, and stay so until it
-    /// ended: a program that runs as somebody else is never seen with bytes of a third.
+    /// Begins a change of a file's bytes. Capabilities, and with `kill_privileges` setuid and setgid, are gone when this returns, and
+    /// stay so until it ended: a program that runs as somebody else is never seen with bytes of a third.
     pub(super) fn begin_change(
         &self,
         open: &OpenFile,
@@ -109,12 +109,12 @@ impl Vfs {
     ) -> Result<Option<Under>> {
         loop {
             let under = begin()?;
-            let to_drop = if kill_privileges { open.bytes.to_drop(under.as_ref()) } else { None };
+            let to_drop = open.bytes.to_drop(under.as_ref(), Which::of(kill_privileges));
             let Some(to_drop) = to_drop else { return Ok(under) };
             // Not while the lease cannot be returned: what the server waits for may wait for that.
             let is_leased = under.as_ref().is_some_and(Under::is_leased);
             drop(under);
-            self.drop_set_ids(open.file.index())?;
+            self.drop_set_ids(open.file.index(), to_drop.which())?;
             open.bytes.dropped(to_drop);
             if !is_leased {
                 return begin();
@@ -122,9 +122,11 @@ impl Vfs {
         }
     }
 
-    /// Has the metadata server take setuid and setgid away from the mode as it is: the attributes after it.
-    pub(super) fn drop_set_ids(&self, file: FileIndex) -> Result<Known> {
-        let changes = AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() };
-        self.set_attributes(file, None, changes, false)
+    /// Has the metadata server take setuid, setgid and capabilities away from a file as it is: the attributes after it.
+    pub(super) fn drop_set_ids(&self, file: FileIndex, which: Which) -> Result<Known> {
+        let dropped = self.set_attributes(file, None, which.changes(), false);
+        // No kernel looks at the mode again because of a write, and it would run the program with the old one.
+        self.holder.drop_attributes(file);
+        dropped
     }
 }
