@@ -50,8 +50,8 @@ pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, QuotaState,
-    RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
+    CAPABILITY_XATTR, Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs,
+    QuotaState, RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
 };
 pub use quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 pub use record::{

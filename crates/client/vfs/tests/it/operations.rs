@@ -227,6 +227,57 @@ fn a_listing_is_resumed_by_cookie_and_begins_anew_at_zero() {
     vfs.release_directory(handle).unwrap();
 }
 
+/// Names that are moved as they are listed get cookies behind all others.
+#[test]
+fn a_listing_ends_where_its_directory_ended_when_it_began() {
+    const NAMES: usize = 50;
+    let cluster = Cluster::start(1);
+    let (serving, plain) = (cluster.serving_mount(), cluster.mount());
+    let dir = plain.make_directory(USER, ROOT, b"d", 0o777, 0).unwrap().attributes.file;
+    for number in 0..NAMES {
+        plain.make_node(USER, dir, format!("{number}").as_bytes(), FileKind::Fifo, 0o600, 0, 0).unwrap();
+    }
+    let mut moves = 0;
+    let mut moved = |vfs: &Vfs, name: &[u8]| {
+        moves += 1;
+        vfs.rename((dir, name), (dir, format!("m{moves}").as_bytes()), RenameMode::Replace).unwrap();
+    };
+    for vfs in [&serving, &plain] {
+        for mover in [vfs, &plain] {
+            let handle = vfs.open_directory(dir).unwrap();
+            let (mut names, mut cookie) = (std::collections::BTreeSet::new(), 0);
+            loop {
+                let stretch = vfs.read_directory(handle, cookie, 3, false).unwrap();
+                cookie = stretch.entries.last().map_or(cookie, |entry| entry.cookie);
+                for entry in stretch.entries {
+                    moved(mover, &entry.name);
+                    assert!(names.insert(entry.name), "once");
+                }
+                if stretch.end {
+                    break;
+                }
+                assert!(names.len() <= NAMES, "it runs after what is moved");
+            }
+            assert_eq!(names.len(), NAMES);
+            let after = vfs.read_directory(handle, cookie, 3, false).unwrap();
+            assert!(after.entries.is_empty() && after.end, "and stays at its end");
+            assert_eq!(vfs.read_directory(handle, 0, 3, false).unwrap().entries.len(), 3, "until it is begun anew");
+            vfs.release_directory(handle).unwrap();
+        }
+    }
+    // The library's, which braid and the languages' bindings use, of more than one reply.
+    let client = cluster.client();
+    for number in 0..2_000 {
+        client.touch((dir, format!("{number:0>200}").as_bytes()), 0o600, true, Default::default()).unwrap();
+    }
+    let mut found = 0;
+    for entry in client.read_dir(dir, false).unwrap() {
+        moved(&plain, &entry.unwrap().name);
+        found += 1;
+    }
+    assert_eq!(found, NAMES + 2_000);
+}
+
 #[test]
 fn xattrs_are_kept_and_the_layout_is_one_of_them() {
     let cluster = Cluster::start(2);

@@ -2,15 +2,18 @@
 //! ask for it, and wait for that lock when they are to drop it.
 
 use std::{
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
     thread,
 };
 
+use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
 use crate::support::{
     Cluster, create,
     kernel::{Mount, PAGE, PAGES},
 };
-use braid_vfs::{Access, Consistency, FileIndex, WriteAs};
 
 const TURNS: u64 = 150;
 
@@ -102,4 +105,71 @@ fn pages_that_nobody_changes_cost_one_call_each() {
     let writes = one.open(file, Access::WRITE);
     one.write(writes, 0, 9);
     assert_eq!(two.kernel.read(&two.vfs, opened[0], 0), 9, "what was kept was dropped before the write");
+}
+
+/// A kernel with one page of a file, into which a program has stored by a mapping: it writes the page whole before it drops it.
+#[derive(Default)]
+struct Mapped {
+    vfs: OnceLock<Arc<Vfs>>,
+    dirty: Mutex<Option<(FileHandle, Vec<u8>)>>,
+}
+
+impl Keeper for Mapped {
+    fn drop_names(&self, _: &[(FileIndex, Vec<FileIndex>)]) {}
+    fn drop_attributes(&self, _: FileIndex) {}
+
+    fn drop_data(&self, _: FileIndex, _: u64, _: u64) {
+        let Some((handle, bytes)) = self.dirty.lock().unwrap().take() else { return };
+        let writes = || self.vfs.get().unwrap().write(handle, 0, &bytes, WriteAs { page: true, ..WriteAs::default() });
+        // A kernel sends it to another thread of the mount, and waits.
+        thread::scope(|scope| scope.spawn(writes).join().unwrap()).unwrap();
+    }
+}
+
+impl Mapped {
+    /// Reads the first page of a file, and stores into it.
+    fn store(&self, handle: FileHandle, at: usize, byte: u8) {
+        let give = |page: braid_vfs::Page<'_>| {
+            let braid_vfs::Page::Bytes(bytes) = page else { panic!("no pipe was given") };
+            let mut page = bytes.to_vec();
+            page[at] = byte;
+            *self.dirty.lock().unwrap() = Some((handle, page));
+        };
+        self.vfs.get().unwrap().read_page(handle, 0, &mut [0; PAGE as usize], None, give).unwrap();
+    }
+}
+
+#[test]
+fn a_page_that_was_read_before_a_write_of_its_bytes_does_not_undo_it() {
+    const BYTES: usize = 3000;
+    const STORED_AT: usize = 2048;
+    let cluster = Cluster::start(2);
+    let mapped = Arc::new(Mapped::default());
+    let vfs = Arc::new(Vfs::new(cluster.client()).unwrap());
+    vfs.serve(Arc::clone(&mapped) as Arc<dyn Keeper>).unwrap();
+    assert!(mapped.vfs.set(Arc::clone(&vfs)).is_ok());
+    let (_, source) = create(&vfs, b"source");
+    support::write(&vfs, source, 0, b"copied");
+    let append = WriteAs { append: true, ..WriteAs::default() };
+    type Change<'a> = &'a dyn Fn(FileHandle);
+    let changes: [(&str, Change<'_>, usize, &[u8]); 6] = [
+        ("write", &|file| support::write(&vfs, file, 100, b"written"), 100, b"written"),
+        ("append", &|file| assert_eq!(vfs.write(file, 0, b"behind", append).unwrap(), 6), BYTES, b"behind"),
+        ("copy", &|file| assert_eq!(vfs.copy_range((source, 0), (file, 7), 6, false).unwrap(), 6), 7, b"copied"),
+        ("punch", &|file| vfs.allocate(file, 20, 5, Allocation::Punch, false).unwrap(), 20, &[0; 5]),
+        ("zero", &|file| vfs.allocate(file, 9, 5, Allocation::Zero { keep_size: true }, false).unwrap(), 9, &[0; 5]),
+        ("both sides", &|file| support::write(&vfs, file, 2040, &[1; 8]), 2040, &[1; 8]),
+    ];
+    for (what, change, at, expected) in changes {
+        let (_, file) = create(&vfs, what.as_bytes());
+        support::write(&vfs, file, 0, &[0xaa; BYTES]);
+        mapped.store(file, STORED_AT, 0xbb);
+        change(file);
+        let found = support::read(&vfs, file, 0, PAGE as usize);
+        assert_eq!(&found[at..at + expected.len()], expected, "{what} is undone");
+        assert_eq!(found[STORED_AT], 0xbb, "the store beside {what} is lost");
+        let touched = |byte: usize| byte == STORED_AT || (at..at + expected.len()).contains(&byte);
+        assert!((0..BYTES).all(|byte| touched(byte) || found[byte] == 0xaa), "{what}: nothing else is changed");
+        vfs.release(file, None).unwrap();
+    }
 }

@@ -114,7 +114,7 @@ calls! {
         at: At,
     } -> Vec<u8>;
     /// A stretch of a listing.
-    ReadDirectory = 0x0112 {
+    ReadDirectory = 0x01e0 {
         /// The directory.
         dir: FileIndex,
         /// Entries after this cookie; 0 for the beginning.
@@ -274,7 +274,7 @@ calls! {
     } -> ();
 
     /// Change attributes; a size truncates or extends the file, as an intent (I5).
-    SetAttributes = 0x0140 {
+    SetAttributes = 0x01e1 {
         /// Of what.
         at: At,
         /// Whether a symbolic link at the end of the path is followed.
@@ -625,6 +625,9 @@ wire_struct! {
         entries: Vec<DirectoryEntry>,
         /// Whether this was the last stretch.
         end: bool,
+        /// The last cookie that the directory has given to a name: what is made or moved from now on has a later one. A listing
+        /// that ends at the one of its first stretch ends, however many names are moved meanwhile.
+        last: u64,
     }
 
     /// A file that was made or found.
@@ -704,8 +707,10 @@ wire_struct! {
         /// Attribute flags.
         flags: Option<u32>,
         /// setuid goes from the mode as it is then, and setgid where the group may execute: somebody without the right to keep
-        /// them is about to write. A directory keeps both. Who has the file open for writing may ask.
+        /// them is about to write. A directory keeps both. File capabilities go with them. Who has the file open for writing may ask.
         drop_set_ids: bool,
+        /// File capabilities (`security.capability`) go: somebody is about to write. Who has the file open for writing may ask.
+        drop_capabilities: bool,
     }
 
     /// Room.
@@ -885,6 +890,15 @@ wire_struct! {
     }
 }
 
+impl ReadDirectoryReply {
+    /// Leaves out what has a later cookie than this, at which the listing ends.
+    pub fn end_at(&mut self, until: u64) {
+        let within = self.entries.partition_point(|entry| entry.cookie <= until);
+        self.end |= within < self.entries.len();
+        self.entries.truncate(within);
+    }
+}
+
 impl AttributeChanges {
     /// Nothing.
     pub fn none() -> Self {
@@ -897,6 +911,7 @@ impl AttributeChanges {
             mtime: None,
             flags: None,
             drop_set_ids: false,
+            drop_capabilities: false,
         }
     }
 }

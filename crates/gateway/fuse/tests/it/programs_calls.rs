@@ -2,13 +2,17 @@
 #![cfg(target_os = "linux")]
 
 use std::{
+    ffi::CString,
     fs::{self, File},
     io::{Read, Write},
     os::{
-        fd::AsRawFd,
-        unix::fs::{FileExt, MetadataExt, PermissionsExt, chown},
+        fd::{AsRawFd, FromRawFd},
+        unix::{
+            ffi::OsStrExt,
+            fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown},
+        },
     },
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
 };
@@ -146,36 +150,224 @@ fn by(user: u32, work: impl FnOnce() + Send) {
     });
 }
 
-#[test]
-fn setuid_and_setgid_go_with_what_others_than_root_write_copy_and_allocate() {
-    if !can_mount() {
-        return;
-    }
-    let cluster = Cluster::start(2);
-    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+/// What changes a file's bytes, or who may use them: its name, and how.
+type Change = fn(&Path, &File);
+
+const RESERVE: FallocateFlags = FallocateFlags::KEEP_SIZE;
+
+/// The path is the file's, which is opened by who does it; the other is a source to copy from.
+const CHANGES: [(&str, Change); 9] = [
+    ("write", |path, _| writer(path).write_all_at(b"x", 0).unwrap()),
+    ("append", |path, _| File::options().append(true).open(path).unwrap().write_all(b"x").unwrap()),
+    ("direct write", |path, _| {
+        let file = File::options().write(true).custom_flags(OFlags::DIRECT.bits().cast_signed()).open(path).unwrap();
+        file.write_all_at(&[7; 4096], 0).unwrap();
+    }),
+    ("copy", |path, from| {
+        assert_eq!(copy_file_range(from, Some(&mut 0), writer(path), Some(&mut 0), 100), Ok(100));
+    }),
+    ("reserve", |path, _| fallocate(writer(path), RESERVE, 0, 16_384).unwrap()),
+    ("punch", |path, _| fallocate(writer(path), RESERVE | FallocateFlags::PUNCH_HOLE, 0, 4096).unwrap()),
+    ("zero", |path, _| fallocate(writer(path), RESERVE | FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()),
+    ("truncate", |path, _| writer(path).set_len(5000).unwrap()),
+    ("truncate by name", |path, _| truncate(path, 6000)),
+];
+
+fn writer(path: &Path) -> File {
+    File::options().read(true).write(true).open(path).unwrap()
+}
+
+fn truncate(path: &Path, bytes: i64) {
+    let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+    // SAFETY: a string that ends with NUL.
+    assert_eq!(unsafe { libc::truncate(name.as_ptr(), bytes) }, 0);
+}
+
+/// A file that this user owns on two mounts, and one to copy from.
+fn owned_file(one: &Mount) -> (PathBuf, PathBuf) {
     fs::set_permissions(one.path("."), fs::Permissions::from_mode(0o755)).unwrap();
     let (path, from) = (one.path("f"), one.path("from"));
     for made in [&path, &from] {
         fs::write(made, [7; 8192]).unwrap();
         chown(made, Some(OTHER), Some(OTHER)).unwrap();
     }
-    type Change = fn(&File, &File);
-    const RESERVE: FallocateFlags = FallocateFlags::KEEP_SIZE;
-    let changes: [(&str, Change); 5] = [
-        ("write", |file, _| file.write_all_at(b"x", 0).unwrap()),
-        ("copy", |file, from| assert_eq!(copy_file_range(from, Some(&mut 0), file, Some(&mut 0), 100), Ok(100))),
-        ("reserve", |file, _| fallocate(file, RESERVE, 0, 16_384).unwrap()),
-        ("punch", |file, _| fallocate(file, RESERVE | FallocateFlags::PUNCH_HOLE, 0, 4096).unwrap()),
-        ("zero", |file, _| fallocate(file, RESERVE | FallocateFlags::ZERO_RANGE, 0, 4096).unwrap()),
-    ];
-    for (what, change) in changes {
-        for (user, left) in [(0, 0o6755), (OTHER, 0o755)] {
-            fs::set_permissions(two.path("f"), fs::Permissions::from_mode(0o6755)).unwrap();
-            by(user, || {
-                let file = File::options().read(true).write(true).open(&path).unwrap();
-                change(&file, &File::open(&from).unwrap());
-            });
-            assert_eq!([mode(&path), mode(&two.path("f"))], [left; 2], "{what} by {user}");
+    (path, from)
+}
+
+#[test]
+fn setuid_and_setgid_go_with_what_others_than_root_change() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let (path, from) = owned_file(&one);
+    let from = File::open(from).unwrap();
+    for (what, change) in CHANGES {
+        for giver in [&one, &two] {
+            for (user, left) in [(0, 0o6755), (OTHER, 0o755)] {
+                fs::set_permissions(giver.path("f"), fs::Permissions::from_mode(0o6755)).unwrap();
+                // The kernel remembers the mode, and runs the program by it.
+                assert_eq!([mode(&path), mode(&two.path("f"))], [0o6755; 2]);
+                by(user, || change(&path, &from));
+                assert_eq!([mode(&path), mode(&two.path("f"))], [left; 2], "{what} by {user}");
+            }
         }
+    }
+}
+
+#[test]
+fn file_capabilities_go_with_what_anybody_changes() {
+    const NAME: &str = "security.capability";
+    /// Version 2, effective; `CAP_NET_RAW` permitted (capabilities(7)).
+    const VALUE: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(2);
+    let (one, two) = (Mount::new(&cluster), Mount::new(&cluster));
+    let (path, from) = owned_file(&one);
+    let from = File::open(from).unwrap();
+    let has = |mount: &Mount| rustix::fs::getxattr(mount.path("f"), NAME, &mut [0_u8; 64][..]);
+    // Other attributes stay.
+    rustix::fs::setxattr(&path, "user.kept", b"kept", XattrFlags::empty()).unwrap();
+    for (what, change) in CHANGES {
+        for giver in [&one, &two] {
+            for user in [0, OTHER] {
+                fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
+                rustix::fs::setxattr(giver.path("f"), NAME, &VALUE, XattrFlags::empty()).unwrap();
+                assert_eq!([has(&one), has(&two)], [Ok(20); 2], "before {what} by {user}");
+                by(user, || change(&path, &from));
+                assert_eq!([has(&one), has(&two)], [Err(Errno::NODATA); 2], "{what} by {user}");
+                assert_eq!(mode(&path) & 0o4000 != 0, user == 0, "root keeps setuid at {what}");
+            }
+        }
+    }
+    rustix::fs::setxattr(&path, NAME, &VALUE, XattrFlags::empty()).unwrap();
+    chown(two.path("f"), Some(OTHER), Some(0)).unwrap();
+    assert_eq!([has(&one), has(&two)], [Err(Errno::NODATA); 2], "another owner");
+    assert_eq!(rustix::fs::getxattr(&path, "user.kept", &mut [0_u8; 64][..]), Ok(4));
+}
+
+#[test]
+fn a_directory_that_was_removed_is_there_for_who_has_it_open() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let mount = Mount::new(&cluster);
+    let (removed, moved, replaced) = (mount.path("removed"), mount.path("moved"), mount.path("replaced"));
+    [&removed, &moved, &replaced].into_iter().for_each(|path| fs::create_dir(path).unwrap());
+    fs::set_permissions(&replaced, fs::Permissions::from_mode(0o710)).unwrap();
+    let open = [&removed, &replaced].map(|path| File::open(path).unwrap());
+    let before = open.each_ref().map(|open| open.metadata().unwrap());
+    fs::remove_dir(&removed).unwrap();
+    fs::rename(&moved, &replaced).unwrap();
+    for (open, before) in open.iter().zip(&before) {
+        let after = open.metadata().unwrap();
+        assert_eq!((after.nlink(), after.ino(), after.mode()), (0, before.ino(), before.mode()));
+    }
+    assert_eq!(fs::metadata(&replaced).unwrap().nlink(), 2, "it is another one");
+    // A working directory, as a shell's.
+    fs::create_dir(&removed).unwrap();
+    let line = "cd removed && rmdir ../removed && stat -c %h . && cd ..";
+    let output = Command::new("sh").args(["-c", line]).current_dir(mount.point()).output().unwrap();
+    assert_eq!((output.status.success(), &*output.stdout), (true, &b"0\n"[..]), "{output:?}");
+    assert!(File::open(&removed).is_err());
+}
+
+#[test]
+fn a_listing_ends_although_its_names_are_moved_as_they_are_listed() {
+    const NAMES: usize = 200;
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let (mount, other) = (Mount::new(&cluster), Mount::new(&cluster));
+    let directory = mount.path("d");
+    fs::create_dir(&directory).unwrap();
+    for number in 0..NAMES {
+        // Names that take several requests of the kernel.
+        File::create(directory.join(format!("{number:0>200}"))).unwrap();
+    }
+    for mover in [&mount, &other] {
+        let mut found = Vec::new();
+        for (turn, entry) in fs::read_dir(&directory).unwrap().enumerate() {
+            assert!(turn < 2 * NAMES, "it goes on and on");
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let moved = format!("{}{turn:0>5}", &name[..195]);
+            fs::rename(mover.path("d").join(&name), mover.path("d").join(&moved)).unwrap();
+            found.push(name);
+        }
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), NAMES);
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), NAMES, "from the beginning it is seen as it is now");
+    }
+}
+
+/// A file handle, name_to_handle_at(2).
+#[repr(C)]
+struct Handle {
+    bytes: u32,
+    kind: i32,
+    handle: [u8; 128],
+}
+
+fn handle_of(path: &Path) -> Handle {
+    let (name, mut mount_id) = (CString::new(path.as_os_str().as_bytes()).unwrap(), 0_i32);
+    let mut handle = Handle { bytes: 128, kind: 0, handle: [0; 128] };
+    // SAFETY: all pointers are valid for the call, and the handle has as much room as it says.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_name_to_handle_at,
+            libc::AT_FDCWD,
+            name.as_ptr(),
+            std::ptr::from_mut(&mut handle),
+            std::ptr::from_mut(&mut mount_id),
+            0,
+        )
+    };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    handle
+}
+
+fn open_by_handle(mount: &Mount, handle: &Handle, flags: OFlags) -> std::io::Result<File> {
+    let at = File::open(mount.point()).unwrap();
+    let flags = i64::from(flags.bits());
+    // SAFETY: the handle is valid for the call.
+    let opened =
+        unsafe { libc::syscall(libc::SYS_open_by_handle_at, at.as_raw_fd(), std::ptr::from_ref(handle), flags) };
+    match i32::try_from(opened) {
+        // SAFETY: a descriptor that the kernel has just given.
+        Ok(fd) if fd >= 0 => Ok(unsafe { File::from_raw_fd(fd) }),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+#[test]
+fn what_a_kernel_has_forgotten_is_found_by_its_file_handle() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::start(1);
+    let first = Mount::new(&cluster);
+    fs::create_dir_all(first.path("a/b")).unwrap();
+    fs::write(first.path("a/b/f"), b"bytes").unwrap();
+    fs::write(first.path("gone"), b"").unwrap();
+    let [file, directory, gone] = ["a/b/f", "a/b", "gone"].map(|name| handle_of(&first.path(name)));
+    fs::rename(first.path("a/b/f"), first.path("moved")).unwrap();
+    fs::remove_file(first.path("gone")).unwrap();
+    // A kernel that has never seen them: that of another mount.
+    let second = Mount::new(&cluster);
+    let mut text = String::new();
+    open_by_handle(&second, &file, OFlags::RDONLY).unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(text, "bytes");
+    let directory = open_by_handle(&second, &directory, OFlags::RDONLY | OFlags::DIRECTORY).unwrap();
+    let above = format!("/proc/self/fd/{}/..", directory.as_raw_fd());
+    assert_eq!(fs::metadata(above).unwrap().ino(), fs::metadata(second.path("a")).unwrap().ino());
+    for mount in [&first, &second] {
+        let error = open_by_handle(mount, &gone, OFlags::RDONLY).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ESTALE));
     }
 }

@@ -91,7 +91,7 @@ impl MdsCore {
     }
 
     fn name_in(&self, directory: FileIndex, file: FileIndex) -> Result<Option<Vec<u8>>, Failure> {
-        let mut cookie = 0;
+        let (mut cookie, mut until) = (0, None);
         loop {
             let page = match self.names.readdir(&Identity::root(), directory, cookie, PAGE_BYTES, false) {
                 Ok(page) => page,
@@ -103,8 +103,10 @@ impl MdsCore {
             if let Some(found) = page.entries.iter().find(|listed| listed.entry.file == file) {
                 return Ok(Some(found.name.clone()));
             }
+            // What was moved since this began is not run after.
+            let until = *until.get_or_insert(page.last);
             match page.entries.last() {
-                Some(last) if !page.end => cookie = last.entry.cookie,
+                Some(last) if !page.end && last.entry.cookie < until => cookie = last.entry.cookie,
                 _ => return Ok(None),
             }
         }

@@ -97,7 +97,7 @@ impl MdsCore {
         }
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
-        let set_ids = self.names.getattr(file).map_or(true, |inode| inode.has_set_ids());
+        let set_ids = self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
         Opened { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 

@@ -71,6 +71,8 @@ impl Namespace {
             if !call.who.is_unheld() {
                 attributes::clear_set_ids(&mut inode);
             }
+            // capabilities(7): whoever changes the bytes, root too.
+            self.drop_capabilities(tx, &mut inode)?;
             inode.touch(tx.now);
             let intent = Intent { file, kind, generation: inode.size_generation };
             tx.batch.put(key::intent(file), intent.encode());

@@ -173,10 +173,13 @@ fn the_helper_of_mount_takes_a_line_of_fstab() {
     let output = std::process::Command::new(&helper)
         .arg0("/sbin/mount.braid")
         .args([config.as_os_str(), point.as_os_str()])
-        .args(["-o", "rw,_netdev,timeout=5s"])
+        .args(["-o", "rw,_netdev,nodiratime,strictatime,lazytime,timeout=5s"])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", text(&output));
+    assert!(output.status.success() && text(&output).is_empty(), "it has nothing to say: {}", text(&output));
+    let flags = rustix::fs::statvfs(&point).unwrap().f_flag;
+    let refused = rustix::fs::StatVfsMountFlags::NOSUID | rustix::fs::StatVfsMountFlags::NODEV;
+    assert!(!flags.intersects(refused), "mount(8) leaves suid and dev out: {flags:?}");
     assert_eq!(mounted(&point), Some(("fuse.braid".into(), config.to_str().unwrap().into())));
     assert!(unmount(&point, false).status.success());
 }

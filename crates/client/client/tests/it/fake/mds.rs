@@ -271,7 +271,7 @@ impl Cluster {
         });
         let entries: Vec<DirectoryEntry> = all.filter(|entry| entry.cookie > cookie).take(AT_ONCE).collect();
         let end = entries.len() < AT_ONCE;
-        ReadDirectoryReply { entries, end }
+        ReadDirectoryReply { entries, end, last: self.files.len() as u64 }
     }
 }
 
