@@ -143,6 +143,56 @@ fn a_file_of_a_dead_daemon_hides_no_other_and_is_removed() {
     assert_eq!(cluster.ok(&["ls", "/"]), "other\n");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_mount_goes_on_without_a_daemon_that_was_removed() {
+    if !crate::mount::can_mount() {
+        return;
+    }
+    let (mut cluster, _) = three();
+    let file = cluster.file("f", &noise(3_000_000));
+    cluster.ok(&["put", "--stripe-size", "64K", &file, "/wide"]);
+    let point = cluster.dir.path().join("mnt");
+    fs::create_dir(&point).unwrap();
+    let _mount = crate::mount::Foreground::start(&cluster.config, &point);
+    let _unmount = Unmount(point.clone());
+    let wide = point.join("wide");
+    assert_eq!(fs::read(&wide).unwrap().len(), 3_000_000);
+    fs::write(point.join("cached"), "read before").unwrap();
+    rustix::fs::syncfs(fs::File::open(&point).unwrap()).unwrap();
+    kill_second(&mut cluster);
+    cluster.ok(&["iod", "remove", "2", "--lost"]);
+    let begun = Instant::now();
+    drop_caches(&wide);
+    assert_eq!(fs::read(&wide).unwrap_err().raw_os_error(), Some(5), "EIO");
+    assert_eq!(fs::metadata(&wide).unwrap().len(), 3_000_000);
+    assert_eq!(fs::read_dir(&point).unwrap().count(), 2);
+    fs::rename(&wide, point.join("moved")).unwrap();
+    fs::write(point.join("new"), noise(500_000)).unwrap();
+    assert_eq!(fs::read(point.join("new")).unwrap(), noise(500_000));
+    fs::remove_file(point.join("moved")).unwrap();
+    rustix::fs::syncfs(fs::File::open(&point).unwrap()).unwrap();
+    assert!(begun.elapsed() < 2 * AT_ONCE, "{:?}", begun.elapsed());
+}
+
+/// Ends a mount, and with it its process, when the test ends.
+#[cfg(target_os = "linux")]
+struct Unmount(PathBuf);
+
+#[cfg(target_os = "linux")]
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = braid().args(["umount", "--lazy"]).arg(&self.0).output();
+    }
+}
+
+/// What the kernel has of a file is not what its daemons have.
+#[cfg(target_os = "linux")]
+fn drop_caches(path: &Path) {
+    let file = fs::File::open(path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+}
+
 #[test]
 fn the_fullest_disk_is_named_and_what_root_keeps_is_not_used() {
     let cluster = Cluster::up(2);
