@@ -359,3 +359,17 @@ fn a_ticket_changed_by_its_bearer_has_another_key() {
     let claimed = Ticket { uid: 0, ..ticket.clone() };
     assert_ne!(ticket.secret(&client_key), claimed.secret(&client_key));
 }
+
+#[test]
+fn a_disk_is_nearly_full_below_a_share_and_a_number_of_bytes() {
+    use crate::message::types::Space;
+    let space = |total: u64, available: u64| {
+        let available = braid_types::ByteCount(available);
+        Space { device: 1, total: braid_types::ByteCount(total), free: available, available, files_free: 1 }
+    };
+    // 700 MB: 5 %.
+    assert!(space(700 << 20, 34 << 20).is_nearly_full() && !space(700 << 20, 36 << 20).is_nearly_full());
+    // 20 TB: 5 % would be a terabyte.
+    assert!(space(20 << 40, (16 << 30) - 1).is_nearly_full() && !space(20 << 40, 16 << 30).is_nearly_full());
+    assert!(!space(0, 0).is_nearly_full(), "its disk has told nothing yet");
+}

@@ -319,7 +319,8 @@ impl MdsCore {
             }
             // A daemon that has no object of it need not be there for its size to be known.
             Err(failure) if state.collector.has_room() => {
-                report(&format!("flushing file {}", inode.file), &failure);
+                // Each file that is to be settled, every few seconds, while a daemon is down: nothing to tell a person.
+                tracing::debug!(file = %inode.file, %failure, "not flushed yet");
                 let now = self.now();
                 state.collector.heard.insert_again(inode.file, heard, told, now);
             }

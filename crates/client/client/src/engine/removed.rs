@@ -8,8 +8,8 @@
 //! | flush | done, with a verifier that no daemon has: what was written to it and not synced is told as lost (I6) | the same |
 //! | anything that writes | fails | fails |
 //!
-//! Invariant: which parts existed is believed only of a capability that was asked for after the daemon was known to be out: the
-//! metadata server has taken stock by then. An older one is renewed first.
+//! Invariant: which parts existed is believed only of a capability that came after the daemon was known to be out: the
+//! metadata server took stock before it said so. An older one is renewed first.
 
 use std::{sync::Arc, time::Duration};
 

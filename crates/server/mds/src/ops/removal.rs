@@ -84,8 +84,7 @@ impl MdsCore {
     /// Refuses while a file has a part on the daemon, or may have one.
     fn check_unused(&self, id: IodId) -> Result<(), Failure> {
         self.each_file_on(id, |inode, parts| {
-            let may_exist = inode.size_in_objects || parts.iter().any(|part| inode.parts.contains(part));
-            if !may_exist {
+            if self.may_exist(inode, &parts).is_empty() {
                 return Ok(());
             }
             let path = String::from_utf8_lossy(&self.path_of(inode)?).into_owned();
@@ -99,18 +98,8 @@ impl MdsCore {
     /// Records every part that may have existed on the daemon.
     fn assume_parts_on(&self, id: IodId) -> Result<(), Failure> {
         let who = Identity::root();
-        self.each_file_on(id, |inode, mut parts| {
-            if !inode.size_in_objects {
-                return Ok(());
-            }
-            // What its daemons said after its last writer is all that there is.
-            if let Some(found) = self.state().collector.heard(inode.file)
-                && found.fetch.generation == inode.size_generation
-            {
-                let mut told = Parts::none();
-                parts.iter().filter(|part| found.fetch.parts.contains(*part)).for_each(|part| told.insert(part));
-                parts = told;
-            }
+        self.each_file_on(id, |inode, parts| {
+            let parts = self.may_exist(inode, &parts);
             if parts.iter().all(|part| inode.parts.contains(part)) {
                 return Ok(());
             }
@@ -120,6 +109,19 @@ impl MdsCore {
                 outcome => outcome,
             }
         })
+    }
+
+    /// Which of these parts of a file exist, or may exist: while its size is in its objects, all of which its daemons have not said
+    /// otherwise since its last writer.
+    fn may_exist(&self, inode: &Inode, parts: &Parts) -> Parts {
+        let state = self.state();
+        let heard = state.collector.heard(inode.file);
+        let heard = heard.filter(|found| found.fetch.generation == inode.size_generation);
+        let told = |part| heard.is_none_or(|found| found.fetch.parts.contains(part));
+        let mut may = Parts::none();
+        let some = parts.iter().filter(|part| inode.parts.contains(*part) || inode.size_in_objects && told(*part));
+        some.for_each(|part| may.insert(part));
+        may
     }
 
     /// Every file of whose parts some are on the daemon and on no other, with those.
@@ -166,10 +168,7 @@ impl MdsCore {
                 let inode = inode.ok().filter(|inode| inode.kind == FileKind::Regular);
                 let affected = inode.filter(|inode| {
                     let parts = inode.layout.as_deref().map(|layout| objects::parts_on_only(layout, &alone));
-                    parts.is_some_and(|parts| {
-                        let recorded = parts.iter().any(|part| inode.parts.contains(part));
-                        recorded || inode.size_in_objects && !parts.is_empty()
-                    })
+                    parts.is_some_and(|parts| !self.may_exist(inode, &parts).is_empty())
                 });
                 if let Some(inode) = affected {
                     let found = self.check_file(&inode)?;

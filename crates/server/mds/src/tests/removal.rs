@@ -60,7 +60,7 @@ fn deletes(world: &World) -> usize {
 }
 
 #[test]
-fn a_deletion_waits_for_a_daemon_that_is_down_alone_and_for_a_removed_one_no_more() {
+fn a_deletion_troubles_no_healthy_daemon_and_waits_for_no_removed_one() {
     let mut world = World::new(3);
     let client = world.client();
     whole_file(&world, &client, "f");
@@ -92,7 +92,7 @@ fn a_daemon_that_comes_back_deletes_what_waited_for_it() {
 }
 
 #[test]
-fn a_truncate_that_waited_for_a_removed_daemon_ends_and_its_file_is_as_any_other() {
+fn a_truncate_that_waited_for_a_removed_daemon_ends() {
     let mut world = World::new(3);
     let client = world.client();
     whole_file(&world, &client, "f");
@@ -125,7 +125,7 @@ fn a_daemon_that_is_up_or_has_parts_is_not_removed_unless_it_is_given_up() {
 }
 
 #[test]
-fn a_removed_daemon_stays_out_over_restarts_and_loss_of_power_and_is_refused() {
+fn a_removed_daemon_stays_out_over_a_loss_of_power_and_is_refused() {
     let mut world = World::new(3);
     let client = world.client();
     whole_file(&world, &client, "f");

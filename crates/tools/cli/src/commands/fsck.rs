@@ -90,8 +90,7 @@ pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fa
                 count += 1;
                 match out.json {
                     true => facts.push(serde_json::json!({ "path": name(file), "file": file.file.to_string(),
-                        "size_known": !file.size_in_objects })),
-                    false if file.size_in_objects => out.line(format!("{} (its size was not on record)", name(file))),
+                        "size_in_objects": file.size_in_objects })),
                     false => out.line(name(file)),
                 }
             }

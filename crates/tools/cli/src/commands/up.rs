@@ -7,6 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use braid_wire::message::types::IodState;
 use serde_json::json;
 
 use crate::{
@@ -174,7 +175,8 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         std::thread::sleep(POLL);
     }
     let settings = embedded::settings(&args.dir)?;
-    let iods = connect::client(&settings)?.cluster_map()?.iods.len();
+    let map = connect::client(&settings)?.cluster_map()?;
+    let iods = map.iods.iter().filter(|iod| iod.state != IodState::Removed).count();
     ready(args, &settings.mds.value.join(","), iods, out)?;
     out.hint(format!("       braid down {}    stop it (its log: {})", args.dir.display(), log_path.display()));
     Ok(())

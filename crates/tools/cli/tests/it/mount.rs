@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 const LONG: Duration = Duration::from_secs(60);
 
 /// Whether this machine mounts; says why not.
-fn can_mount() -> bool {
+pub(crate) fn can_mount() -> bool {
     let able = rustix::process::geteuid().is_root() && Path::new("/dev/fuse").exists();
     if !able {
         println!("skipped: mounting needs root and /dev/fuse");
@@ -33,10 +33,10 @@ fn mounted(point: &Path) -> Option<(String, String)> {
 }
 
 /// A mount in the foreground, so that its process is at hand.
-struct Foreground(Child);
+pub(crate) struct Foreground(Child);
 
 impl Foreground {
-    fn start(config: &str, point: &Path) -> Self {
+    pub(crate) fn start(config: &str, point: &Path) -> Self {
         Self::start_with(config, point, &[])
     }
 
