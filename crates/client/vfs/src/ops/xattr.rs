@@ -81,7 +81,7 @@ impl Vfs {
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
         let is_list = name.starts_with(ACCESS_LISTS);
-        let _late = is_list.then(|| self.holder.late.changing_rights(file));
+        let _late = is_list.then(|| self.holder.late.changing_rights(file)).transpose()?;
         if is_list {
             self.holder.gives_set_ids(file);
         }
