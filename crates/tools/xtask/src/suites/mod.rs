@@ -4,6 +4,7 @@
 //! by name it fails. As soon as the subject is there the suite runs, with no line to change here.
 //! A suite that ran no case at all fails: it has lost its subject.
 
+mod bounds;
 mod crash;
 mod doc;
 mod fuzz;
@@ -45,6 +46,7 @@ pub const SUITES: &[Suite] = &[
     Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
     Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },
     Suite { name: "mount", about: mount::ABOUT, subject: mount::subject, run: mount::run },
+    Suite { name: "bounds", about: bounds::ABOUT, subject: bounds::subject, run: bounds::run },
     Suite { name: "mpi", about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
     Suite { name: "python", about: python::ABOUT, subject: python::subject, run: python::run },
     Suite { name: "smoke", about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
