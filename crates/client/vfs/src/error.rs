@@ -37,6 +37,14 @@ impl Error {
         }
     }
 
+    /// Which server failed or refused, as a person would name it.
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            Self::Cluster(error) => error.server(),
+            _ => None,
+        }
+    }
+
     /// Whether a server was waited for in vain, for as long as a call may take.
     pub(crate) fn is_of_server_away(&self) -> bool {
         let Self::Cluster(error) = self else { return false };

@@ -7,10 +7,11 @@
 //! (5) a directory is *whole* when as many names are remembered as its attributes count: then what is not remembered is not
 //! there, and nobody is asked. While this mount is removing one of its names it is not, since the server may be ahead;
 //! (6) a listing is given, and taken in, only while this mount changes no entry of the directory: somebody else may have seen the change
-//! already.
+//! already; (7) for the same reason no name is said to be absent while this mount makes something under it.
 
 use std::{
     collections::{HashMap, HashSet},
+    hash::Hash,
     sync::{Arc, Mutex},
     time::Instant,
 };
@@ -56,6 +57,8 @@ struct State {
     removing: HashMap<FileIndex, u32>,
     /// Changes of entries that are under way, removals too, by directory.
     changing: HashMap<FileIndex, u32>,
+    /// Names under which something is being made: others may have seen it already (7).
+    making: HashMap<Entry, u32>,
     /// Entries of listings, of all directories together.
     listed: usize,
     /// Renames from one directory to another that this mount has made: a directory's own may have been moved.
@@ -85,19 +88,37 @@ impl Drop for Removing<'_> {
 pub(crate) struct Changing<'a> {
     cache: &'a Cache,
     directories: [FileIndex; 2],
+    /// Something is being made under this name, or moved to it.
+    making: Option<Entry>,
+}
+
+/// A name in a directory.
+type Entry = (FileIndex, Box<[u8]>);
+
+impl Changing<'_> {
+    /// Something is being made under this name, or moved to it: until that is done nobody is told that it is absent.
+    pub(crate) fn making(mut self, directory: FileIndex, name: &[u8]) -> Self {
+        let entry = (directory, Box::from(name));
+        *lock(&self.cache.0).making.entry(Clone::clone(&entry)).or_default() += 1;
+        self.making = Some(entry);
+        self
+    }
 }
 
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.cache.0);
         self.directories.iter().for_each(|directory| one_less(&mut state.changing, *directory));
+        if let Some(entry) = self.making.take() {
+            one_less(&mut state.making, entry);
+        }
     }
 }
 
-fn one_less(under_way: &mut HashMap<FileIndex, u32>, directory: FileIndex) {
-    match under_way.get_mut(&directory) {
+fn one_less<K: Eq + Hash>(under_way: &mut HashMap<K, u32>, key: K) {
+    match under_way.get_mut(&key) {
         Some(count) if *count > 1 => *count -= 1,
-        _ => _ = under_way.remove(&directory),
+        _ => _ = under_way.remove(&key),
     }
 }
 
@@ -129,6 +150,7 @@ impl Default for Cache {
             recalled: HashMap::new(),
             removing: HashMap::new(),
             changing: HashMap::new(),
+            making: HashMap::new(),
             listed: 0,
             moves: 0,
             changes: 0,
@@ -250,6 +272,7 @@ impl Cache {
             None => return None,
         };
         match leads {
+            None if state.is_being_made(directory, name) => None,
             None => Some(Looked::Absent(Keep { name: promise, attributes: None })),
             Some((file, FileKind::Directory)) => {
                 let below = state.directories.get(&file).filter(|below| holds(&below.promise))?;
@@ -455,7 +478,7 @@ impl Cache {
     pub(crate) fn changing(&self, directories: [FileIndex; 2]) -> Changing<'_> {
         let mut state = lock(&self.0);
         directories.iter().for_each(|directory| *state.changing.entry(*directory).or_default() += 1);
-        Changing { cache: self, directories }
+        Changing { cache: self, directories, making: None }
     }
 
     /// This mount has removed a name, and was told how the directory is `after` it. Who has the file open forgets its
@@ -578,6 +601,10 @@ impl State {
         if let Some(found) = self.directories.get_mut(&file) {
             self.listed -= std::mem::take(&mut found.listing).len();
         }
+    }
+
+    fn is_being_made(&self, directory: FileIndex, name: &[u8]) -> bool {
+        !self.making.is_empty() && self.making.contains_key(&(directory, Box::from(name)))
     }
 
     /// Whether all names of a directory are remembered (5).

@@ -39,7 +39,7 @@ mod users;
 mod vfs;
 
 pub use braid_client::{
-    AttributeChanges, Attributes, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, Pipe, RenameMode,
+    AttributeChanges, Attributes, Bound, DirectoryEntry, Error as ClusterError, FileIndex, FileKind, Pipe, RenameMode,
     SetTime, Status, Timestamp, XattrMode,
 };
 pub use consistency::Consistency;

@@ -181,7 +181,10 @@ impl Holder {
         for (directory, promise) in self.cache.too_many(wanted) {
             promise.ended.store(true, Ordering::Release);
             self.forget(directory);
-            self.late.open(directory);
+            // Returned before they are open, the lease would be no protection for them.
+            if self.late.open(directory).is_err() {
+                continue;
+            }
             // Not told, the server asks for it when it wants it.
             let _ = self.leases.give_back(LeaseOf::Names(directory));
         }
@@ -228,7 +231,7 @@ impl LeaseHolder for Holder {
     fn recall_names(&self, directory: FileIndex) {
         self.cache.recalled(directory);
         self.forget(directory);
-        self.late.open(directory);
+        self.late.recalled(directory);
     }
 
     fn recall_data(&self, file: FileIndex, keep: LeaseMode) -> LeaseMode {
@@ -241,9 +244,7 @@ impl LeaseHolder for Holder {
 
     fn lost_all(&self) {
         // Not by this thread: they are opened when there is a session again, and this thread makes way for it.
-        let late = Arc::clone(&self.late);
-        let opens = move || late.directories().into_iter().for_each(|directory| late.open(directory));
-        let _ = thread::Builder::new().name("vfs-late".into()).spawn(opens);
+        self.late.lost_all();
         self.lose_all();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_client::{Attributes, Client, FileIndex};
+use braid_client::{Attributes, Bound, Client, FileIndex};
 
 use crate::{
     consistency::Consistency,
@@ -96,6 +96,13 @@ impl Vfs {
         self.consistency
     }
 
+    /// The time of one call of a program: everything that this thread does on the mount until the result is dropped ends within
+    /// the time bound of its client (I8), whatever servers are away. To be taken by a gateway for each request, but for one that
+    /// may wait as long as it takes (a lock), and one by which nobody's call waits (pages that a kernel writes back).
+    pub fn bound(&self) -> Bound {
+        self.client().bound()
+    }
+
     pub(crate) fn client(&self) -> &Client {
         self.users.root()
     }
@@ -187,6 +194,12 @@ impl Vfs {
         if is_open_question(error) {
             self.holder.doubt(directory);
         }
+    }
+
+    /// The same, before something is made under a name.
+    pub(crate) fn before_making(&self, (directory, name): (FileIndex, &[u8])) -> Before<'_> {
+        let before = self.before(directory);
+        Before { changing: before.changing.making(directory, name), ..before }
     }
 
     /// Before the entries of a directory are changed: its promise, if it is held, and the moment.

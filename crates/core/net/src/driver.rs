@@ -47,6 +47,15 @@ impl Endpoint {
     }
 }
 
+/// How long a program's call may take, whatever servers it asks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CallBound {
+    /// Until when, in the driver's time.
+    pub until: Duration,
+    /// How long that was in the beginning.
+    pub time: Duration,
+}
+
 /// When a connection uses TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TlsPolicy {
@@ -220,8 +229,28 @@ pub trait Driver: Send + Sync + 'static {
         deadline: Duration,
     ) -> impl Future<Output = Result<Answer, NetError>> + Send;
 
-    /// Monotonic time since the driver was made.
+    /// Monotonic time since the driver was made; of the blocking driver with the time that the machine was suspended.
     fn now(&self) -> Duration;
+
+    /// The time of the program's call that is being served (I8). `None`: each call of the engine has its own time.
+    fn bound(&self) -> Option<CallBound> {
+        None
+    }
+
+    /// Servers have moved bytes: that call may take until then, if its bound was earlier.
+    fn extend_bound(&self, until: Duration) {
+        let _ = until;
+    }
+
+    /// Time of that call was spent on this server in vain.
+    fn blame(&self, server: &str) {
+        let _ = server;
+    }
+
+    /// The server on which time of that call was spent in vain last.
+    fn blamed(&self) -> Option<String> {
+        None
+    }
 
     /// Waits.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;

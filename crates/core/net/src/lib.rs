@@ -18,7 +18,7 @@ mod tls;
 mod transport;
 
 pub use asynchronous::{Tokio, TokioConnection, TokioShared};
-pub use blocking::{Blocking, Connection, Shared, block_on};
-pub use driver::{Answer, Driver, Endpoint, Exchange, NetError, TlsPolicy};
+pub use blocking::{Blocking, Bound, BoundUntil, Connection, Shared, block_on};
+pub use driver::{Answer, CallBound, Driver, Endpoint, Exchange, NetError, TlsPolicy};
 pub use pipe::Pipe;
 pub use random::random_bytes;

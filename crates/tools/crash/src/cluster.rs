@@ -103,6 +103,14 @@ impl Cluster {
         }
     }
 
+    /// The process, if it runs.
+    pub fn pid(&self, victim: Victim) -> Option<u32> {
+        match victim {
+            Victim::Mds => self.mds.as_ref().map(Daemon::pid),
+            Victim::Iod(iod) => self.iods[iod].as_ref().map(Daemon::pid),
+        }
+    }
+
     /// Starts a process that was killed, with the same command as before, and waits until it listens.
     pub fn restart(&mut self, victim: Victim) -> Result<()> {
         let daemon = match self.prepared.take() {

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    actor, append,
+    actor, append, bounds,
     cases::{self, Case, Counts, Ground},
     fsx, history, locks, mapped, programs, suite,
 };
@@ -30,6 +30,8 @@ enum Command {
     Programs(CasesArgs),
     /// Everything, on a cluster of its own that is mounted twice, also while its processes are killed
     Suite(suite::SuiteArgs),
+    /// How long each call takes while a server is gone, on a cluster and a mount of its own
+    Bounds(bounds::BoundsArgs),
     /// Plays a part in another test
     #[command(hide = true)]
     Actor,
@@ -85,6 +87,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Shared(args) => Ok(run_cases(&[locks::CASES, append::CASES, mapped::CASES], args)),
         Command::Programs(args) => Ok(run_cases(&[programs::CASES], args)),
         Command::Suite(args) => suite::run(&args),
+        Command::Bounds(args) => bounds::run(&args),
         Command::Actor => actor::play().map(|()| true),
     }
 }

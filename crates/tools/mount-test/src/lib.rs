@@ -5,6 +5,7 @@
 //!         ├── history   concurrent calls, against every order that coherence allows
 //!         ├── locks, append, mapped, in_use, consistency   several processes on several mounts
 //!         ├── programs, pjdfstest     those of others
+//!         ├── bounds    how long calls take while servers are gone
 //!         └── suite ─┬─ stage   a cluster of processes, mounted twice, of which any may be killed
 //!                    └─ space, power, crowd   each on a cluster of its own (yard): full disks, lost power, many names
 //! ```
@@ -12,6 +13,7 @@
 
 mod actor;
 mod append;
+mod bounds;
 mod cases;
 pub mod cli;
 mod consistency;

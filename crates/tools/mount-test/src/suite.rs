@@ -90,7 +90,7 @@ pub fn run(args: &SuiteArgs) -> Result<bool> {
 }
 
 /// Why nothing can be mounted here, if so.
-fn cannot_mount() -> Option<String> {
+pub(crate) fn cannot_mount() -> Option<String> {
     if !Path::new("/dev/fuse").exists() {
         return Some("there is no /dev/fuse; try: modprobe fuse".to_owned());
     }

@@ -1,6 +1,9 @@
 //! Leases, for async programs.
 
-use std::sync::{Arc, Weak};
+use std::{
+    collections::{HashMap, VecDeque, hash_map::Entry},
+    sync::{Arc, Mutex, Weak},
+};
 
 use braid_layout::Layout;
 use braid_net::{Driver, Tokio};
@@ -8,7 +11,7 @@ use braid_types::FileIndex;
 
 use super::Client;
 use crate::{
-    engine::{Engine, Notice},
+    engine::{Engine, Notice, gate::lock},
     error::Result,
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
@@ -111,6 +114,7 @@ impl Client<Tokio> {
     pub fn serve_leases(&self, holder: Weak<dyn LeaseHolder>) -> impl Future<Output = ()> + Send + 'static {
         let weak = Arc::downgrade(self.caller().engine());
         self.caller().engine().serve_recalls();
+        let turns = Arc::new(Turns::default());
         async move {
             while let Some(engine) = weak.upgrade() {
                 match engine.next_notice().await {
@@ -119,14 +123,65 @@ impl Client<Tokio> {
                         engine.all_dropped(lost);
                     }
                     Notice::Recalled(recalled) => {
-                        recalled.into_iter().for_each(|one| {
-                            drop(tokio::spawn(carry_out(Arc::clone(&engine), holder.clone(), one)));
-                        });
+                        for one in recalled {
+                            // Others of the same lease are carried out by the task that has the first.
+                            if turns.begin(one) {
+                                let turns = Arc::clone(&turns);
+                                drop(tokio::spawn(carry_out_all(Arc::clone(&engine), holder.clone(), turns, one)));
+                            }
+                        }
                     }
                     Notice::Quiet => {}
                     Notice::Ended => return,
                 }
             }
+        }
+    }
+}
+
+/// Recalls of one lease are carried out one after the other, in their order: of two at once the one that keeps something would
+/// let its holder use it while the other takes it away. Each lease is recalled once at a time, and has one more here
+/// only where the server has told a recall again (I9).
+#[derive(Debug, Default)]
+struct Turns(Mutex<HashMap<LeaseOf, VecDeque<Recalled>>>);
+
+impl Turns {
+    /// Whether the caller is to carry it out, and what comes after it; else somebody does when it is its turn.
+    fn begin(&self, recalled: Recalled) -> bool {
+        match lock(&self.0).entry(recalled.of) {
+            Entry::Occupied(mut waiting) => {
+                waiting.get_mut().push_back(recalled);
+                false
+            }
+            Entry::Vacant(free) => {
+                free.insert(VecDeque::new());
+                true
+            }
+        }
+    }
+
+    /// One was carried out: the next of its lease.
+    fn next(&self, of: LeaseOf) -> Option<Recalled> {
+        let mut leases = lock(&self.0);
+        let next = leases.get_mut(&of)?.pop_front();
+        if next.is_none() {
+            leases.remove(&of);
+        }
+        next
+    }
+}
+
+async fn carry_out_all(
+    engine: Arc<Engine<Tokio>>,
+    holder: Weak<dyn LeaseHolder>,
+    turns: Arc<Turns>,
+    mut recalled: Recalled,
+) {
+    loop {
+        carry_out(Arc::clone(&engine), holder.clone(), recalled).await;
+        match turns.next(recalled.of) {
+            Some(next) => recalled = next,
+            None => return,
         }
     }
 }
@@ -147,4 +202,26 @@ async fn blocking<T: Send + 'static>(
 ) -> Option<T> {
     let holder = holder.upgrade()?;
     tokio::task::spawn_blocking(move || work(holder)).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recall(file: u64, number: u64) -> Recalled {
+        Recalled { of: LeaseOf::Data(FileIndex(file)), number, keep: LeaseMode::None, held: true }
+    }
+
+    #[test]
+    fn recalls_of_one_lease_have_their_turns_and_others_do_not_wait() {
+        let turns = Turns::default();
+        assert!(turns.begin(recall(1, 1)));
+        assert!(!turns.begin(recall(1, 2)) && !turns.begin(recall(1, 3)), "the first is being carried out");
+        assert!(turns.begin(recall(2, 4)), "another lease");
+        let of = LeaseOf::Data(FileIndex(1));
+        assert_eq!(turns.next(of).map(|next| next.number), Some(2));
+        assert_eq!(turns.next(of).map(|next| next.number), Some(3));
+        assert_eq!(turns.next(of), None);
+        assert!(turns.begin(recall(1, 5)), "nobody is at it any more");
+    }
 }

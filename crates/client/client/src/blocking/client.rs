@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use braid_net::Blocking;
+use braid_net::{Blocking, Bound};
 use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatusReply, FileKind,
@@ -98,6 +98,13 @@ impl Client {
 
     pub(super) fn caller(&self) -> &Caller<Blocking> {
         &self.caller
+    }
+
+    /// One time bound, that of [`Config::timeout`], for all that this thread asks of any client until it is dropped: for a gateway
+    /// that makes several calls for one call of a program (I8). Where that is in vain, what is asked again in the next seconds
+    /// within another bound fails at once, unless the server is back.
+    pub fn bound(&self) -> Bound {
+        Bound::begin(self.caller.engine().timeout())
     }
 
     /// A client that shares this one's connections and acts as somebody else. Only the holder of a client key

@@ -2,8 +2,9 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
     thread,
+    time::Duration,
 };
 
 use braid_layout::Layout;
@@ -18,9 +19,13 @@ use crate::{
     lease::{LeaseHolder, LeaseMode, LeaseOf, LeaseTicket, Recalled},
 };
 
-/// Threads that carry out recalls of data and layouts at a time, started when there is something to do and gone when there is not: each
+/// Threads that carry out recalls of data and layouts at a time, started when there is something to do and gone when there was not: each
 /// may wait for I/O daemons to take what was gathered, and files on daemons that are away must not hold up every other's.
 const DATA_LANES_MAX: usize = 64;
+/// The same for names: each may wait for the metadata server to open what is open late, and for its answer to the return.
+const NAMES_LANES_MAX: usize = 16;
+/// A lane without work ends after this time: recalls come in bursts, and a new thread for each would cost more than the recall.
+const IDLE_TIME: Duration = Duration::from_secs(10);
 
 /// The leases of a client: what it may keep of what it was told, until the server wants it back.
 ///
@@ -67,7 +72,8 @@ impl Leases {
         if !engine.serve_recalls() {
             return Err(Error::new(Status::Exists, "the recalls of this client are carried out already"));
         }
-        let lanes = Arc::new(Lanes { engine: Arc::downgrade(engine), holder, queue: Mutex::default() });
+        let (state, names, data) = (Mutex::default(), Condvar::new(), Condvar::new());
+        let lanes = Arc::new(Lanes { engine: Arc::downgrade(engine), holder, state, names, data });
         let started = thread::Builder::new().name("braid-recall".into()).spawn(move || lanes.serve());
         started.map(drop).map_err(|error| Error::new(Status::LimitExceeded, format!("no thread for recalls: {error}")))
     }
@@ -144,30 +150,80 @@ impl Leases {
     }
 }
 
-/// Who carries recalls out: one thread for names and for hearing of them, and a few for data while there is something
-/// to do.
+/// Carries recalls out.
+///
+/// ```text
+///   notice thread: AwaitRecalls ──┬── names, and what is not held ──> lanes of names ──┐ recall_…, ReturnLeases
+///     drops all when it is lost   └── data, layouts ────────────────> lanes of data ───┘
+/// ```
+///
+/// Invariants: (1) the notice thread only waits for the server and drops everything when leases are lost: whatever a recall waits for,
+/// nothing is used for longer than leases are believed; (2) recalls of one lease are carried out one after the other, in their
+/// order: of two at once the one that keeps something would let its holder use it while the other takes it away; (3) a
+/// recall of names never waits behind one of data; (4) at most as many recalls wait as the server has out at a time:
+/// `RECALLS_MAX`, and each lease once (I9).
 struct Lanes {
     engine: Weak<Engine<Blocking>>,
     holder: Weak<dyn LeaseHolder>,
-    queue: Mutex<Queue>,
+    state: Mutex<State>,
+    names: Condvar,
+    data: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    names: Queue,
+    data: Queue,
+    /// Of these one is being carried out.
+    busy: HashSet<LeaseOf>,
 }
 
 #[derive(Default)]
 struct Queue {
-    /// As many as the server recalls at a time: `RECALLS_MAX`, and each lease once (I9).
-    data: VecDeque<Recalled>,
-    /// Of these one is being carried out. Of two at once the one that keeps something would let its holder use it while
-    /// the other takes it away.
-    busy: HashSet<LeaseOf>,
+    waiting: VecDeque<Recalled>,
     threads: usize,
+    /// Those of them that wait for work.
+    idle: usize,
 }
 
-impl Queue {
+/// Which of the two queues.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Names,
+    Data,
+}
+
+impl Kind {
+    fn of(recalled: &Recalled) -> Self {
+        match recalled.of {
+            LeaseOf::Data(_) | LeaseOf::Layout(_) if recalled.held => Self::Data,
+            _ => Self::Names,
+        }
+    }
+
+    const fn threads_max(self) -> usize {
+        match self {
+            Self::Names => NAMES_LANES_MAX,
+            Self::Data => DATA_LANES_MAX,
+        }
+    }
+}
+
+impl State {
+    fn queue(&mut self, kind: Kind) -> &mut Queue {
+        match kind {
+            Kind::Names => &mut self.names,
+            Kind::Data => &mut self.data,
+        }
+    }
+
     /// The next that may be carried out.
-    fn next(&mut self) -> Option<Recalled> {
-        let at = self.data.iter().position(|recalled| !self.busy.contains(&recalled.of))?;
-        let recalled = self.data.remove(at)?;
-        self.busy.insert(recalled.of);
+    fn next(&mut self, kind: Kind) -> Option<Recalled> {
+        let Self { names, data, busy } = self;
+        let queue = if kind == Kind::Names { names } else { data };
+        let at = queue.waiting.iter().position(|recalled| !busy.contains(&recalled.of))?;
+        let recalled = queue.waiting.remove(at)?;
+        busy.insert(recalled.of);
         Some(recalled)
     }
 }
@@ -182,47 +238,71 @@ impl Lanes {
                     }
                     engine.all_dropped(lost);
                 }
-                Notice::Recalled(recalled) => recalled.into_iter().for_each(|one| self.take(&engine, one)),
+                Notice::Recalled(recalled) => recalled.into_iter().for_each(|one| self.queue(one)),
                 Notice::Quiet => {}
                 Notice::Ended => return,
             }
         }
     }
 
-    fn take(self: &Arc<Self>, engine: &Arc<Engine<Blocking>>, recalled: Recalled) {
-        match recalled.of {
-            LeaseOf::Data(_) | LeaseOf::Layout(_) if recalled.held => self.queue(recalled),
-            _ => self.carry_out(engine, &recalled),
+    fn changed(&self, kind: Kind) -> &Condvar {
+        match kind {
+            Kind::Names => &self.names,
+            Kind::Data => &self.data,
         }
     }
 
     fn queue(self: &Arc<Self>, recalled: Recalled) {
+        let kind = Kind::of(&recalled);
         let more = {
-            let mut queue = lock(&self.queue);
-            queue.data.push_back(recalled);
-            let more = queue.threads < DATA_LANES_MAX;
+            let mut state = lock(&self.state);
+            let queue = state.queue(kind);
+            queue.waiting.push_back(recalled);
+            let more = queue.idle < queue.waiting.len() && queue.threads < kind.threads_max();
             queue.threads += usize::from(more);
             more
         };
+        self.changed(kind).notify_one();
         let lanes = Arc::clone(self);
-        if more && thread::Builder::new().name("braid-recall-data".into()).spawn(move || lanes.drain()).is_err() {
+        let name = if kind == Kind::Names { "braid-recall-names" } else { "braid-recall-data" };
+        if more && thread::Builder::new().name(name.into()).spawn(move || lanes.drain(kind, IDLE_TIME)).is_err() {
             // Late is better than never.
-            self.drain();
+            self.drain(kind, Duration::ZERO);
         }
     }
 
-    fn drain(&self) {
+    /// Carries recalls out until there was none for a while.
+    fn drain(&self, kind: Kind, idle_time: Duration) {
+        while let Some(recalled) = self.next(kind, idle_time) {
+            if let Some(engine) = self.engine.upgrade() {
+                self.carry_out(&engine, &recalled);
+            }
+            lock(&self.state).busy.remove(&recalled.of);
+            // Others of the same lease may be in either queue, and may be what a lane waits for.
+            self.names.notify_one();
+            self.data.notify_one();
+        }
+    }
+
+    /// The next recall, waited for; `None`, and the thread's place is free, when there was none for a while.
+    fn next(&self, kind: Kind, idle_time: Duration) -> Option<Recalled> {
+        let mut state = lock(&self.state);
+        let mut waited = false;
         loop {
-            let next = {
-                let mut queue = lock(&self.queue);
-                let next = queue.next();
-                queue.threads -= usize::from(next.is_none());
-                next
-            };
-            let (Some(recalled), Some(engine)) = (next, self.engine.upgrade()) else { return };
-            self.carry_out(&engine, &recalled);
-            // Others of the same lease, which no thread began, are this one's next.
-            lock(&self.queue).busy.remove(&recalled.of);
+            if let Some(recalled) = state.next(kind) {
+                return Some(recalled);
+            }
+            // One that waits behind another of its lease is carried out by whoever is left.
+            let others_left = state.queue(kind).waiting.is_empty() || state.queue(kind).idle > 0;
+            if waited && (others_left || idle_time.is_zero()) {
+                state.queue(kind).threads -= 1;
+                return None;
+            }
+            state.queue(kind).idle += 1;
+            let (woken, time) =
+                self.changed(kind).wait_timeout(state, idle_time).unwrap_or_else(PoisonError::into_inner);
+            (state, waited) = (woken, time.timed_out());
+            state.queue(kind).idle -= 1;
         }
     }
 

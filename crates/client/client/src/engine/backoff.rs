@@ -6,7 +6,8 @@ use std::time::Duration;
 use braid_net::Driver;
 
 const FIRST: Duration = Duration::from_millis(5);
-const LONGEST: Duration = Duration::from_millis(500);
+/// The longest wait between two attempts.
+pub(crate) const LONGEST: Duration = Duration::from_millis(500);
 
 pub(crate) struct Backoff {
     next: Duration,

@@ -13,7 +13,7 @@ use std::{
 
 use braid_layout::Layout;
 use braid_net::Driver;
-use braid_types::{FileIndex, limits::LEASES_RETURNED_MAX};
+use braid_types::{FileIndex, Status, limits::LEASES_RETURNED_MAX};
 use braid_wire::message::{
     lease::{LeaseGrant, LeaseMode, ReturnedLease},
     mds::{LayoutGrant, LeaseData, LeaseLayout, LeaseNames, NamesGrant, ReturnLeases},
@@ -22,7 +22,7 @@ use braid_wire::message::{
 
 use super::{Caller, Engine, Run, gate::lock, mds_call::Kind, recalls::Channel};
 use crate::{
-    error::Result,
+    error::{Error, Result},
     lease::{Ask, Duty, Holding, LeaseOf, LeaseTicket, Recalled},
 };
 
@@ -181,13 +181,30 @@ impl<D: Driver> Engine<D> {
         self.call(0, &ReturnLeases { leases }, Kind::Free, self.deadline()).await
     }
 
-    /// A recall has been carried out, and `keep` is kept.
+    /// A recall has been carried out, and `keep` is kept. The server is told of it for as long as leases are believed: after that
+    /// they are lost, and it learns so when it is heard again.
     ///
     /// # Errors
     /// The server is not reached: it recalls again, or ends the session.
     pub async fn carried_out(self: &Arc<Self>, recalled: &Recalled, keep: LeaseMode) -> Result<()> {
         let returned = self.leasing.holding().carried_out(recalled, keep);
-        self.return_leases(vec![returned]).await
+        let call = ReturnLeases { leases: vec![returned] };
+        let latest = self.deadline();
+        let believed_until = || latest.min(self.leasing.holding().believed_until());
+        let mut until = believed_until();
+        loop {
+            if self.driver.now() >= until {
+                let why = "the leases are lost: the server was not heard of in time";
+                return Err(Error::new(Status::Unreachable, why).at(self.mds_name()));
+            }
+            let told = self.call(0, &call, Kind::Free, until).await;
+            let now_until = believed_until();
+            // Where the server was heard of meanwhile, the lease is believed for longer.
+            if told.is_ok() || now_until <= until {
+                return told;
+            }
+            until = now_until;
+        }
     }
 }
 

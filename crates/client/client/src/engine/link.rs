@@ -65,7 +65,9 @@ impl<D: Driver> Engine<D> {
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
         }
+        self.check_time(deadline, || self.mds_name())?;
         let link = Arc::new(self.connect_link(deadline).await?);
+        self.mds_away.answered();
         *lock(&self.link) = Some(Arc::clone(&link));
         Ok(link)
     }
@@ -88,12 +90,16 @@ impl<D: Driver> Engine<D> {
     }
 
     pub(crate) fn crowded(&self, refused: Refused) -> Error {
-        let mds = self.config.mds.first().map_or("no address", String::as_str);
         let why = match refused {
             Refused::Late => format!("waited {:?} for other calls of this program to end", self.config.timeout),
             Refused::Crowded => "too many calls of this program wait already".to_owned(),
         };
-        Error::new(Status::Unreachable, why).at(format!("metadata server at {mds}"))
+        Error::new(Status::Unreachable, why).at(self.mds_name())
+    }
+
+    /// How errors name the metadata server.
+    pub(crate) fn mds_name(&self) -> String {
+        format!("metadata server at {}", self.config.mds.first().map_or("no address", String::as_str))
     }
 
     async fn connect_link(self: &Arc<Self>, deadline: Duration) -> Result<Link<D>> {
@@ -116,7 +122,9 @@ impl<D: Driver> Engine<D> {
                 return Err(error.given_up(waited_for));
             }
             if !backoff.wait(&self.driver).await {
-                return Err(error.given_up(self.driver.now().saturating_sub(started)));
+                let error = error.given_up(self.driver.now().saturating_sub(started));
+                self.waited_in_vain(Some(&self.mds_away), &error);
+                return Err(error);
             }
         }
     }

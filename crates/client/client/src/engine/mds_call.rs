@@ -82,7 +82,12 @@ impl<D: Driver> Caller<D> {
         let sized = at.path.is_empty() && [Stat::OP, SetAttributes::OP, Open::OP].contains(&C::OP);
         let told = if sized { engine.handles.tell(at.dir).into_iter().collect() } else { Vec::new() };
         let asker = Asker { identity: self.identity.number(), told };
-        let reply = engine.call_as(&asker, &call, kind, engine.deadline()).await;
+        let deadline = match kind {
+            Kind::Free => engine.cut_short([&engine.mds_away], engine.deadline()),
+            // What became of a change that is cut short would not be known.
+            Kind::Once => engine.deadline(),
+        };
+        let reply = engine.call_as(&asker, &call, kind, deadline).await;
         reply.map_err(|error| error.during(what, show(at)))
     }
 }
@@ -142,6 +147,7 @@ impl<D: Driver> Engine<D> {
         C::Reply: Send,
     {
         self.check_process()?;
+        self.check_time(deadline, || self.mds_name())?;
         match kind {
             Kind::Free => self.call_free(asker, call, None, deadline).await,
             Kind::Once => self.call_once(asker, call, deadline).await,
@@ -372,7 +378,9 @@ impl Attempts {
         }
         // An attempt that the deadline cut short says nothing of who is gone: what was said just before it does.
         let told = self.blamed.take().or(said.filter(|_| is_cut));
-        let error = told.map_or(error, Error::unreachable);
-        Err(error.given_up(self.time(engine)))
+        let is_silent = told.is_none();
+        let error = told.map_or(error, Error::unreachable).given_up(self.time(engine));
+        engine.waited_in_vain(is_silent.then_some(&engine.mds_away), &error);
+        Err(error)
     }
 }

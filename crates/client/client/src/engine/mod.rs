@@ -13,10 +13,13 @@
 //!    a daemon refuses the capability or a connection to it cannot be made.
 //! 4. Every call ends in bounded time when a server is gone (I8): its deadline is taken when it starts, and anew only when every I/O
 //!    daemon that it waits for has answered something (`transfer.rs`); within an attempt a daemon is waited for while its bytes move.
+//!    Calls that are parts of one program's call have one deadline ([`Driver::bound`]), and a server that was waited for in vain
+//!    is not waited for again a moment later (`away.rs`).
 
 mod admin;
 mod allocate;
 mod attributes;
+mod away;
 mod backoff;
 mod capability;
 mod close;
@@ -94,6 +97,7 @@ use crate::{
     error::{Error, Result},
     fork,
 };
+use away::Away;
 use gate::{Gate, lock};
 use given_up::GivenUp;
 use handles::Handles;
@@ -131,6 +135,8 @@ pub struct Engine<D: Driver> {
     next_handle: AtomicU32,
     service: Mutex<service::Schedule>,
     given_up: GivenUp,
+    /// Whether the metadata server was waited for in vain a moment ago.
+    mds_away: Away,
 }
 
 /// Who asks: every call of the namespace is made through one. Cheap to clone.
@@ -178,6 +184,7 @@ impl<D: Driver> Engine<D> {
             next_handle: AtomicU32::new(1),
             service: Mutex::new(service::Schedule::default()),
             given_up: GivenUp::default(),
+            mds_away: Away::default(),
         })
     }
 
@@ -196,8 +203,18 @@ impl<D: Driver> Engine<D> {
         self.config.timeout
     }
 
+    /// Until when a call that begins now may take, and no longer than the program's call that it is a part of.
     fn deadline(&self) -> Duration {
-        self.driver.now().saturating_add(self.config.timeout)
+        let own = self.driver.now().saturating_add(self.config.timeout);
+        self.driver.bound().map_or(own, |bound| bound.until.min(own))
+    }
+
+    /// The same of a transfer for which every server that it waited for has answered: its time begins anew, and with it that
+    /// of the program's call.
+    fn renewed_deadline(&self) -> Duration {
+        let until = self.driver.now().saturating_add(self.config.timeout);
+        self.driver.extend_bound(until);
+        until
     }
 
     fn handle_number(&self) -> u32 {

@@ -23,6 +23,7 @@ use braid_wire::{NodeKind, Role};
 
 use super::{
     Engine,
+    away::Away,
     gate::{Gate, Permit, Refused, lock},
     owed::Owed,
     room::PoolRoom,
@@ -44,6 +45,7 @@ pub(crate) struct Pool<D: Driver> {
     next_address: AtomicUsize,
     pub(crate) owed: Owed,
     pub(crate) room: Arc<PoolRoom>,
+    pub(crate) away: Away,
     /// The write verifier of an answer that was heard lately. Of two that come at the same time either may stay: who finds
     /// another one than it knows asks the daemon.
     verifier: AtomicU64,
@@ -82,6 +84,7 @@ impl<D: Driver> Pool<D> {
             next_address: AtomicUsize::new(0),
             owed: Owed::default(),
             room: Arc::default(),
+            away: Away::default(),
             verifier: AtomicU64::new(0),
             removed: AtomicBool::new(false),
         }

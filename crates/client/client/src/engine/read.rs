@@ -115,7 +115,7 @@ impl<D: Driver> OpenFile<D> {
             round.retain(|planned| planned.position < wanted);
             let mut job = ReadRound::new(&plan, &round, buffers, &mut end);
             let used = self.run(&grant, &mut job, deadline).await?;
-            *deadline = self.engine().deadline(); // every server has answered
+            *deadline = self.engine().renewed_deadline(); // every server has answered
             let got = job.got;
             if !Arc::ptr_eq(&used, &grant) && !std::mem::take(&mut is_first) {
                 return Err(Stop::Replan);

@@ -38,6 +38,8 @@ impl<D: Driver> OpenFile<D> {
         }
         let grant = self.grant();
         let Some(target) = grant.map.only_target(request)? else { return Ok(None) };
+        *deadline = self.engine().cut_short([&grant.pools[target].away], *deadline);
+        self.engine().check_time(*deadline, || grant.pools[target].server())?;
         let answer = match (pipe, &mut *buffers) {
             (Some(pipe), [buffer]) => {
                 self.pipe_strip(&grant, target, (view, request), (pipe, buffer), deadline).await?
@@ -108,10 +110,14 @@ impl<D: Driver> OpenFile<D> {
         };
         let outcome = outcome?;
         *deadline = match &outcome {
-            Ok(_) => self.engine().deadline(), // the server has answered
+            Ok(_) => {
+                grant.pools[target].away.answered();
+                self.engine().renewed_deadline() // the server has answered
+            }
             Err(NetError::TimedOut { unasked, .. }) => deadline.saturating_add(*unasked),
             Err(_) => deadline.saturating_add(self.engine().moved(begun, silence_max)),
         };
+        self.engine().driver().extend_bound(*deadline);
         let done = match outcome {
             Ok(answer) => success(&answer, request.bytes).map(|reply| (reply, answer.payload_bytes)),
             Err(NetError::NotAsked { .. }) => None,

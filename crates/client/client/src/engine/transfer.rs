@@ -87,8 +87,13 @@ impl<D: Driver> OpenFile<D> {
         deadline: &mut Duration,
     ) -> Result<Arc<Grant<D>>, Stop> {
         let mut grant = Arc::clone(grant);
-        let mut tries = Tries::new(self, *deadline);
         let mut pending: Vec<usize> = (0..job.len()).collect();
+        self.check_time(&grant, job, *deadline)?;
+        if job.is_one_view() {
+            let asked = pending.iter().map(|index| &grant.pools[job.target(*index)].away);
+            *deadline = self.engine().cut_short(asked, *deadline);
+        }
+        let mut tries = Tries::new(self, *deadline);
         loop {
             if self.is_stale() {
                 grant = self.renew(&grant, *deadline).await?;
@@ -112,12 +117,33 @@ impl<D: Driver> OpenFile<D> {
                 }
                 Err(remedy) => Some(remedy),
             };
-            let Some(remedy) = remedy else { return Ok(grant) };
-            let fresh = tries.mend(self, Arc::clone(&grant), remedy, *deadline).await?;
+            let Some(remedy) = remedy else {
+                (0..job.len()).for_each(|index| grant.pools[job.target(index)].away.answered());
+                return Ok(grant);
+            };
+            let mended = tries.mend(self, Arc::clone(&grant), remedy, *deadline).await;
+            if let Err(Stop::Failed(error)) = &mended {
+                self.gave_up(&grant, pending.iter().map(|index| job.target(*index)), error);
+            }
+            let fresh = mended?;
             if job.is_one_view() && pending.len() < job.len() && !Arc::ptr_eq(&fresh, &grant) {
                 return Err(Stop::Replan);
             }
             grant = fresh;
+        }
+    }
+
+    /// Fails when no time is left for any daemon of the job.
+    fn check_time<J: Job>(&self, grant: &Grant<D>, job: &J, deadline: Duration) -> Result<()> {
+        let first = || if job.len() == 0 { "the I/O daemons".to_owned() } else { grant.pools[job.target(0)].server() };
+        self.engine().check_time(deadline, first)
+    }
+
+    /// A call that still waited for these daemons failed.
+    fn gave_up(&self, grant: &Grant<D>, mut targets: impl Iterator<Item = usize>, error: &Error) {
+        if error.was_given_up() {
+            let blamed = targets.find(|target| error.server() == Some(&*grant.pools[*target].server()));
+            self.engine().waited_in_vain(blamed.map(|target| &grant.pools[target].away), error);
         }
     }
 
@@ -208,6 +234,9 @@ impl Tries {
             LeftDaemon { unasked, .. } => deadline.saturating_add(*unasked),
         });
         let until = until.min().unwrap_or(deadline).max(deadline);
+        if until > deadline {
+            file.engine().driver().extend_bound(until);
+        }
         if left.daemons.values().all(|daemon| daemon.answered) {
             (self.started, self.backoff) = (until.saturating_sub(timeout), Backoff::new(until));
         } else {

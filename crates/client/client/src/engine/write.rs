@@ -95,7 +95,7 @@ impl<D: Driver> OpenFile<D> {
         while let Some(round) = planner.next_round() {
             let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
             self.run(&grant, &mut job, deadline).await?;
-            *deadline = self.engine().deadline(); // every server has answered
+            *deadline = self.engine().renewed_deadline(); // every server has answered
         }
         Ok(())
     }

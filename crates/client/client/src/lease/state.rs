@@ -153,6 +153,11 @@ impl Holding {
         recalls.iter().filter_map(|recall| self.recall(recall)).collect()
     }
 
+    /// Until when leases are believed, as far as the server was heard.
+    pub fn believed_until(&self) -> Duration {
+        self.believed_until
+    }
+
     /// A recall has been carried out; what to tell the server.
     pub fn carried_out(&mut self, recalled: &Recalled, keep: LeaseMode) -> ReturnedLease {
         let keep = if keep == recalled.keep { keep } else { LeaseMode::None };

@@ -1,6 +1,7 @@
 //! The integration tests of this crate, one module a subject, in one binary: each binary more is
 //! compiled and linked by itself. `group_tcp` is one of its own, since it forks.
 
+mod bounds;
 mod calls;
 mod collective;
 mod copy;

@@ -15,6 +15,8 @@ use std::{
     time::Instant,
 };
 
+use braid_client::Bound;
+
 use super::{
     Data,
     gather::{Run, State},
@@ -67,8 +69,20 @@ impl Holder {
     /// # Errors
     /// It could not be written, and its handle knows it.
     pub(super) fn write_out(&self, data: &Data, state: &mut State) -> Result<()> {
-        let landed = self.land(state);
-        self.write_behind(data, state, landed)
+        if state.run.is_none() && state.flight.is_none() {
+            return self.write_behind(data, state, Ok(()));
+        }
+        let written = {
+            // Bytes of earlier calls have their own time: they are not lost since this call has waited for something else.
+            let _apart = Bound::apart();
+            let landed = self.land(state);
+            self.write_behind(data, state, landed)
+        };
+        match &written {
+            Ok(()) => Bound::renew(),
+            Err(error) => error.server().into_iter().for_each(Bound::blame),
+        }
+        written
     }
 
     /// The same, of what follows a flight that has landed so.

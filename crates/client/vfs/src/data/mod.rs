@@ -37,7 +37,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
+use braid_client::{Bound, FileIndex, LeaseMode, LeaseOf, LeaseTicket, Status};
 use braid_types::limits::TIMEOUT_SECONDS_DEFAULT;
 
 pub(crate) use self::table::Table;
@@ -56,7 +56,7 @@ use crate::{
     promise::{Holder, Promise},
 };
 
-/// How long one waits for a lease that others do not return.
+/// How long one waits for a lease that others do not return, unless the program's call may take less.
 const WAIT_MAX: Duration = Duration::from_secs(TIMEOUT_SECONDS_DEFAULT);
 
 /// What is under way with one file's bytes.
@@ -363,7 +363,10 @@ impl Holder {
         state: &mut State,
     ) -> Result<()> {
         let (holder, theirs) = (Arc::clone(self), Arc::clone(data));
+        let bound = Bound::current();
         let asks = move || {
+            // A part of the call that waits for the page.
+            let _bound = Bound::enter(bound);
             let asked = holder.leases().ask_data(theirs.file, mode, alone);
             if let Err(error) = &asked {
                 lock(&theirs.state).failed = Some(error.clone().into());
@@ -430,7 +433,8 @@ impl Holder {
 /// How long may still be waited; the time begins with the first question.
 fn time_left(until: &mut Option<Instant>) -> Result<Duration> {
     let now = Instant::now();
-    let left = until.get_or_insert(now + WAIT_MAX).saturating_duration_since(now);
+    let time = || Bound::left().map_or(WAIT_MAX, |left| left.min(WAIT_MAX));
+    let left = until.get_or_insert_with(|| now + time()).saturating_duration_since(now);
     if left.is_zero() {
         let why = "another client does not give back its lease of the file's bytes";
         return Err(braid_client::Error::new(Status::TryAgain, why).into());

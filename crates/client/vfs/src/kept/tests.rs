@@ -87,3 +87,20 @@ fn of_a_file_that_goes_to_another_directory_nothing_is_left_in_the_one_before() 
         assert_eq!(known.told(), (vec![1, 0], 1));
     }
 }
+
+#[test]
+fn no_name_is_said_to_be_absent_while_something_is_made_under_it() {
+    let known = Known::with(1);
+    let (directory, looks) = (FileIndex(0), |name| known.cache.look_up(FileIndex(0), name, |_| true));
+    let absent = |name: &[u8]| known.cache.keep_name(&known.promises[0], known.cache.mark(), name, None, |_| true);
+    assert!(absent(b"f") && absent(b"g"));
+    assert!(looks(b"f").is_some());
+    let making = known.cache.changing([directory; 2]).making(directory, b"f");
+    assert!(looks(b"f").is_none(), "others may have seen it: the server is asked");
+    assert!(looks(b"g").is_some());
+    let again = known.cache.changing([directory; 2]).making(directory, b"f");
+    drop(making);
+    assert!(looks(b"f").is_none(), "another call makes it, too");
+    drop(again);
+    assert!(looks(b"f").is_some());
+}

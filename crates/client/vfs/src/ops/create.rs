@@ -45,7 +45,7 @@ impl Vfs {
         let lease = if new.access.write { new.access.lease() } else { LeaseMode::None };
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
-            let before = self.before(directory);
+            let before = self.before_making(at);
             match self.users.creator(user)?.with_umask(new.umask).create_told(at, &options) {
                 Ok((file, after)) => {
                     let known = self.made(at, Ok(file.opened_attributes()), before, after)?;

@@ -11,7 +11,8 @@ impl Vfs {
     /// # Errors
     /// The name is taken; the file is a directory; the cluster refuses or is not reached.
     pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
-        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let at = (directory, name(wanted)?);
+        let before = self.before_making(at);
         let _ = self.holder.settle_file(file);
         let linked = self.client().hard_link(file, at);
         self.changed(file);

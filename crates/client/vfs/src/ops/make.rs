@@ -21,7 +21,8 @@ impl Vfs {
         mode: u32,
         umask: u32,
     ) -> Result<Known> {
-        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let at = (directory, name(wanted)?);
+        let before = self.before_making(at);
         let (made, after) = match self.users.creator(user)?.with_umask(umask).mkdir_told(at, mode) {
             Ok(Made { attributes, directory }) => (Ok(attributes), directory),
             Err(error) => (Err(error), None),
@@ -48,7 +49,7 @@ impl Vfs {
         device: u64,
     ) -> Result<Known> {
         let (at, client) = ((directory, name(wanted)?), self.users.creator(user)?.with_umask(umask));
-        let before = self.before(directory);
+        let before = self.before_making(at);
         let made = match kind {
             FileKind::File => client.touch(at, mode, true, LayoutWish::none()).map(|made| made.attributes),
             _ => client.mknod(at, kind, mode, device),
@@ -61,7 +62,8 @@ impl Vfs {
     /// # Errors
     /// The name is taken; the target is too long; the cluster refuses or is not reached.
     pub fn make_symlink(&self, user: User, directory: FileIndex, wanted: &[u8], target: &[u8]) -> Result<Known> {
-        let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let at = (directory, name(wanted)?);
+        let before = self.before_making(at);
         let made = self.users.creator(user)?.symlink(at, target);
         self.made(at, made, before, None)
     }

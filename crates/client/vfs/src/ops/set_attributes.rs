@@ -66,7 +66,7 @@ impl Vfs {
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();
         let changes_rights = changes.mode.is_some() || changes.uid.is_some() || changes.gid.is_some();
-        let _late = changes_rights.then(|| self.holder.late.changing_rights(file));
+        let _late = changes_rights.then(|| self.holder.late.changing_rights(file)).transpose()?;
         let attributes = self.set_now(client, file, handle, changes);
         if gives {
             self.holder.gives_set_ids(file);

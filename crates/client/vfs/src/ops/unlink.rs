@@ -17,7 +17,7 @@ impl Vfs {
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let _removing = self.holder.cache.removing([directory; 2]);
-        let _late = self.holder.late.removing(&[directory]);
+        let _late = self.holder.late.removing(&[directory])?;
         let done = self.client().unlink_told(at);
         self.removed(at, &before, done)
     }

@@ -85,7 +85,7 @@ impl Vfs {
     ) -> Result<()> {
         let is_list = name.starts_with(ACCESS_LISTS);
         let gives = is_list || name == CAPABILITIES;
-        let _late = is_list.then(|| self.holder.late.changing_rights(file));
+        let _late = is_list.then(|| self.holder.late.changing_rights(file)).transpose()?;
         if gives {
             self.holder.gives_set_ids(file);
         }

@@ -3,6 +3,7 @@
 
 mod acl;
 mod away;
+mod bounds;
 mod coherence;
 mod consistency;
 mod doubts;

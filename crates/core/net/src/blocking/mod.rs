@@ -3,6 +3,8 @@
 //! Its futures do their work when they are first polled and are ready then; [`block_on`] is all that is
 //! needed to run them.
 
+mod bound;
+mod clock;
 pub(crate) mod connect;
 mod exchange;
 mod lane;
@@ -21,12 +23,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+pub use bound::{Bound, BoundUntil};
 use braid_types::ConnectionId;
 pub use lane::Connection;
 pub use shared::Shared;
 
 use crate::{
-    driver::{Answer, Driver, Endpoint, Exchange, NetError},
+    driver::{Answer, CallBound, Driver, Endpoint, Exchange, NetError},
     intake::Intake,
     pipe::Pipe,
 };
@@ -34,7 +37,8 @@ use crate::{
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Blocking {
-    start: Instant,
+    /// In the time of [`clock::since_boot`].
+    start: Duration,
     /// Of all connections that this driver makes.
     intake: Arc<Intake>,
 }
@@ -42,11 +46,11 @@ pub struct Blocking {
 impl Blocking {
     /// A driver whose clock begins now.
     pub fn new() -> Self {
-        Self { start: Instant::now(), intake: Arc::new(Intake::new()) }
+        Self { start: clock::since_boot(), intake: Arc::new(Intake::new()) }
     }
 
     fn instant(&self, deadline: Duration) -> Instant {
-        self.start.checked_add(deadline).unwrap_or_else(|| Instant::now() + FAR_AWAY)
+        end_of(Instant::now(), deadline.saturating_sub(self.now()))
     }
 }
 
@@ -99,7 +103,24 @@ impl Driver for Blocking {
     }
 
     fn now(&self) -> Duration {
-        self.start.elapsed()
+        clock::since_boot().saturating_sub(self.start)
+    }
+
+    fn bound(&self) -> Option<CallBound> {
+        let of_driver = |bound: CallBound| CallBound { until: bound.until.saturating_sub(self.start), ..bound };
+        bound::current().map(of_driver)
+    }
+
+    fn extend_bound(&self, until: Duration) {
+        bound::extend(self.start.saturating_add(until));
+    }
+
+    fn blame(&self, server: &str) {
+        Bound::blame(server);
+    }
+
+    fn blamed(&self) -> Option<String> {
+        bound::blamed()
     }
 
     async fn sleep(&self, time: Duration) {

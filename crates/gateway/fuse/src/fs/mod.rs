@@ -14,6 +14,7 @@
 //!    every write that returned before it, on whichever mount. What is to be remembered is written to the kernel inside
 //!    [`Vfs::hand_out`], which orders it with its recall.
 //! 4. An answer with a handle that the kernel does not take gives the handle back.
+//! 5. All that is done for one request has one deadline (I8): [`Vfs::bound`].
 
 mod attributes;
 mod convert;
@@ -98,6 +99,7 @@ impl Handler for FileSystem {
 
     fn handle(&self, request: Request<'_>, reply: Reply, call: &mut Call<'_>) {
         let mut reply = Some(reply);
+        let _bound = has_a_bound(&request.operation).then(|| self.vfs.bound());
         let done = self.dispatch(&request, &mut reply, call);
         self.report.refuse(&request.header, done, reply);
     }
@@ -247,6 +249,12 @@ impl FileSystem {
             _ => Err(Errno::NOSYS.into()),
         }
     }
+}
+
+/// Whether a request is to end within the mount's time bound, whatever is done for it. A lock is waited for as long as it takes. No call
+/// waits for pages that the kernel writes back, and they would be lost: each step of that has a time of its own.
+fn has_a_bound(operation: &Operation<'_>) -> bool {
+    !matches!(operation, Operation::SetLock { wait: true, .. } | Operation::Write { from_cache: true, .. })
 }
 
 /// Who asks. What it may do the kernel has decided; what it makes is its own.

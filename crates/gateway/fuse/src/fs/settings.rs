@@ -2,13 +2,15 @@
 
 use braid_vfs::Consistency;
 
-use crate::kernel::{Features, KernelFeatures, Wanted};
+use crate::kernel::{Features, KernelFeatures, WORKERS_MAX, Wanted};
 
 /// How far the kernel reads ahead of a program that reads a file from its beginning on: several requests of 1 MiB, so
 /// several stripes, so several I/O daemons at a time.
 const READ_AHEAD_BYTES: u32 = 8 << 20;
-/// Requests that no program waits for (read-ahead, pages that are written back) at a time.
-const BACKGROUND_MAX: u16 = 1024;
+/// Requests that no program waits for (read-ahead, pages that are written back) at a time. Fewer than there are workers: while all of
+/// these wait for a daemon that is gone, others are there for the programs and for INTERRUPT.
+const BACKGROUND_MAX: u16 = 768;
+const _: () = assert!(BACKGROUND_MAX as usize <= WORKERS_MAX / 4 * 3, "a quarter of the workers is left");
 
 /// Features that this file system needs or gains by; what the kernel lacks is left out.
 ///
@@ -34,7 +36,7 @@ pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wante
         wanted.features |= F::EXPLICIT_INVAL_DATA;
     }
     wanted.read_ahead_bytes = READ_AHEAD_BYTES;
-    // Pages that wait for a lease must not keep those of other files from being asked for: one each worker.
+    // Pages that wait for a lease must not keep those of other files from being asked for.
     wanted.background_max = BACKGROUND_MAX;
     wanted.congestion_threshold = BACKGROUND_MAX;
     wanted

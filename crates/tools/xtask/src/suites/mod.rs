@@ -4,6 +4,7 @@
 //! by name it fails. As soon as the subject is there the suite runs, with no line to change here.
 //! A suite that ran no case at all fails: it has lost its subject.
 
+mod bounds;
 mod crash;
 mod doc;
 mod fuzz;
@@ -68,6 +69,7 @@ pub const SUITES: &[Suite] = &[
         run: powerloss::run,
     },
     Suite { name: "mount", lane: Lane::Clusters, about: mount::ABOUT, subject: mount::subject, run: mount::run },
+    Suite { name: "bounds", lane: Lane::Clusters, about: bounds::ABOUT, subject: bounds::subject, run: bounds::run },
     Suite { name: "mpi", lane: Lane::Clusters, about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
     Suite { name: "python", lane: Lane::Clusters, about: python::ABOUT, subject: python::subject, run: python::run },
     Suite { name: "smoke", lane: Lane::Clusters, about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },

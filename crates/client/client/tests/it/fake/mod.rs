@@ -14,7 +14,7 @@ use std::{
 
 use braid_client::{Config, Credential, asynchronous::Client};
 use braid_layout::{Distribution, Layout};
-use braid_net::{Answer, Driver, Endpoint, Exchange, NetError};
+use braid_net::{Answer, CallBound, Driver, Endpoint, Exchange, NetError};
 use braid_types::{
     ConnectionId, FileIndex, IodId, MapEpoch, MdsEpoch, PartIndex, SessionId, SizeGeneration, Status, WriteVerifier,
 };
@@ -117,6 +117,9 @@ pub struct Cluster {
     pub locks_told: Vec<LockRequest>,
     /// After so many sleeps time stands still.
     pub sleeps: Option<u32>,
+    /// The time of a program's call, and the server on which it was spent in vain.
+    pub bound: Option<CallBound>,
+    pub blamed: Option<String>,
 }
 
 #[derive(Clone)]
@@ -193,6 +196,8 @@ impl Fake {
             locks: Vec::new(),
             locks_told: Vec::new(),
             sleeps: None,
+            bound: None,
+            blamed: None,
         })))
     }
 
@@ -208,6 +213,14 @@ impl Fake {
     pub fn client(&self) -> Client<Self> {
         let secret = self.cluster().server_key.clone();
         Client::over(self.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)))
+    }
+
+    /// A program's call begins, that may take so long, or ends.
+    pub fn bound_by(&self, time: Option<Duration>) {
+        let mut cluster = self.cluster();
+        let now = cluster.now;
+        cluster.bound = time.map(|time| CallBound { until: now + time, time });
+        cluster.blamed = None;
     }
 
     /// The next call with this `op` meets a fault.
@@ -338,6 +351,24 @@ impl Driver for Fake {
 
     fn now(&self) -> Duration {
         self.cluster().now
+    }
+
+    fn bound(&self) -> Option<CallBound> {
+        self.cluster().bound
+    }
+
+    fn extend_bound(&self, until: Duration) {
+        if let Some(bound) = &mut self.cluster().bound {
+            bound.until = bound.until.max(until);
+        }
+    }
+
+    fn blame(&self, server: &str) {
+        self.cluster().blamed = Some(server.to_owned());
+    }
+
+    fn blamed(&self) -> Option<String> {
+        self.cluster().blamed.clone()
     }
 
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send {

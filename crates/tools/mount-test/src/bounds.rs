@@ -1,0 +1,420 @@
+//! How long the calls of programs take while a server is gone (I8): `braid-mount-test bounds`.
+//!
+//! ```text
+//!   maker's mount: files ── ended ── the measured mount: some opened ── a server is gone ── every call at once, each on its own file
+//!                                                                                            └── server back ── all is well
+//! ```
+//!
+//! Every call must end within the mount's bound, and what a machine under load needs beside it: [`Bound::limit`]. One that waits twice
+//! takes two bounds, and fails. What it ends with, an answer or an error, is shown; the table is that of `docs/consistency.md`.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Read, Write},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, ensure};
+use braid_crash_tests::{
+    arguments::scratch,
+    braid::Braid,
+    cluster::{Cluster, Places, Victim},
+};
+use clap::Args;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{
+    cases::{Counts, Outcome},
+    stage::{mount::Mount, until},
+    suite::cannot_mount,
+};
+
+/// The bound of the short form, as an option of the mount; the long one has the default.
+const SHORT: Bound = Bound { option: Some("timeout=5s"), time: Duration::from_secs(5) };
+const DEFAULT: Bound = Bound { option: None, time: Duration::from_secs(30) };
+
+/// Files are spread over both, so that each lies partly where a daemon is gone.
+const IODS: usize = 2;
+/// Two stripes on each daemon.
+const FILE_BYTES: usize = 4 << 20;
+/// Files that are open late in the directory of which one is removed.
+const LATE: usize = 8;
+/// How long the cluster may take until it is well again: a session that was lost is made anew, an I/O daemon is heard again.
+const WELL_MAX: Duration = Duration::from_secs(90);
+
+/// `braid-mount-test bounds`.
+#[derive(Args, Clone, Debug)]
+pub struct BoundsArgs {
+    /// The default bound of 30 s in place of one of 5 s
+    #[arg(long)]
+    full: bool,
+    /// Only what is gone and has this in its name
+    #[arg(long, value_name = "WORD")]
+    only: Vec<String>,
+    /// Where the cluster lies [default: memory, where it has attributes]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+/// The time bound of a mount.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    option: Option<&'static str>,
+    time: Duration,
+}
+
+impl Bound {
+    /// Half a bound more: a machine under load is late, and two bounds are more than that.
+    fn limit(self) -> Duration {
+        self.time * 3 / 2
+    }
+}
+
+/// What is gone.
+struct Gone {
+    name: &'static str,
+    /// In the table.
+    shown: &'static str,
+    victims: &'static [Victim],
+    /// It takes connections and answers nothing, else it refuses them.
+    silent: bool,
+}
+
+const BOTH: &[Victim] = &[Victim::Mds, Victim::Iod(0), Victim::Iod(1)];
+const GONE: &[Gone] = &[
+    Gone { name: "bounds::iod_killed", shown: "I/O daemon, killed", victims: &[Victim::Iod(1)], silent: false },
+    Gone { name: "bounds::iod_silent", shown: "I/O daemon, silent", victims: &[Victim::Iod(1)], silent: true },
+    Gone { name: "bounds::mds_killed", shown: "metadata server, killed", victims: &[Victim::Mds], silent: false },
+    Gone { name: "bounds::mds_silent", shown: "metadata server, silent", victims: &[Victim::Mds], silent: true },
+    Gone { name: "bounds::client_cut_off", shown: "all, silent", victims: BOTH, silent: true },
+];
+
+/// A directory on the measured mount, with what was opened there before.
+struct Place {
+    dir: PathBuf,
+    open: Option<File>,
+    /// Open late.
+    late: Vec<File>,
+}
+
+/// A call of a program.
+struct Measured {
+    name: &'static str,
+    /// What it needs, made by another mount.
+    make: fn(&Path) -> io::Result<()>,
+    /// What is opened before on the measured mount.
+    open: fn(&Path) -> io::Result<Option<File>>,
+    call: fn(&Place) -> io::Result<()>,
+}
+
+const fn nothing(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+const fn not_open(_: &Path) -> io::Result<Option<File>> {
+    Ok(None)
+}
+
+const CALLS: &[Measured] = &[
+    Measured { name: "`read` of an open file", make: file, open: to_read, call: read },
+    Measured { name: "`open` and `read`", make: file, open: not_open, call: |place| fs::read(f(&place.dir)).map(drop) },
+    Measured { name: "`stat`", make: file, open: not_open, call: |place| fs::metadata(f(&place.dir)).map(drop) },
+    Measured { name: "`readdir`", make: file, open: not_open, call: list },
+    Measured { name: "`write` of 4 MiB", make: file, open: to_write, call: write },
+    Measured { name: "`fsync` of 4 MiB", make: file, open: written, call: |place| opened(place)?.sync_all() },
+    Measured { name: "`write` of 100 bytes and `close`", make: file, open: to_write, call: write_and_close },
+    Measured {
+        name: "create, `write`, `close`",
+        make: nothing,
+        open: not_open,
+        call: |place| fs::write(f(&place.dir), "x"),
+    },
+    Measured { name: "`mkdir`", make: nothing, open: not_open, call: |place| fs::create_dir(place.dir.join("d")) },
+    Measured {
+        name: "`rename`",
+        make: file,
+        open: not_open,
+        call: |place| fs::rename(f(&place.dir), place.dir.join("g")),
+    },
+    Measured { name: "`unlink`", make: file, open: not_open, call: |place| fs::remove_file(f(&place.dir)) },
+    Measured { name: LATE_UNLINK, make: many, open: not_open, call: |place| fs::remove_file(late(&place.dir, 0)) },
+    Measured { name: "`chmod`", make: file, open: not_open, call: chmod },
+    Measured { name: "`truncate`", make: file, open: not_open, call: truncate },
+    Measured { name: "`statfs`", make: nothing, open: not_open, call: space },
+    Measured { name: "`flock`", make: file, open: to_write, call: flock },
+];
+const LATE_UNLINK: &str = "`unlink` beside 8 files that are open";
+
+fn f(dir: &Path) -> PathBuf {
+    dir.join("f")
+}
+
+fn late(dir: &Path, number: usize) -> PathBuf {
+    dir.join(format!("late{number}"))
+}
+
+fn file(dir: &Path) -> io::Result<()> {
+    fs::write(f(dir), vec![7; FILE_BYTES])
+}
+
+fn many(dir: &Path) -> io::Result<()> {
+    (0..LATE).try_for_each(|number| fs::write(late(dir, number), "what it was"))
+}
+
+fn to_read(dir: &Path) -> io::Result<Option<File>> {
+    File::open(f(dir)).map(Some)
+}
+
+fn to_write(dir: &Path) -> io::Result<Option<File>> {
+    OpenOptions::new().write(true).open(f(dir)).map(Some)
+}
+
+fn written(dir: &Path) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().write(true).open(f(dir))?;
+    file.write_all_at(&vec![8; FILE_BYTES], 0)?;
+    Ok(Some(file))
+}
+
+fn opened(place: &Place) -> io::Result<&File> {
+    place.open.as_ref().ok_or_else(|| io::Error::other("it was not opened"))
+}
+
+fn read(place: &Place) -> io::Result<()> {
+    let mut buffer = vec![0; FILE_BYTES];
+    opened(place)?.read_exact(&mut buffer)
+}
+
+fn list(place: &Place) -> io::Result<()> {
+    fs::read_dir(&place.dir)?.try_for_each(|entry| entry.map(drop))
+}
+
+/// One call: less may be written than is asked for, and what is asked for then is another call.
+fn write(place: &Place) -> io::Result<()> {
+    opened(place)?.write_at(&vec![8; FILE_BYTES], 0).map(drop)
+}
+
+fn write_and_close(place: &Place) -> io::Result<()> {
+    let mut file = opened(place)?.try_clone()?;
+    file.write_all(&[8; 100])?;
+    // `close` of one descriptor sends what its process wrote.
+    drop(file);
+    Ok(())
+}
+
+fn chmod(place: &Place) -> io::Result<()> {
+    rustix::fs::chmod(f(&place.dir), rustix::fs::Mode::from(0o600)).map_err(io::Error::from)
+}
+
+fn truncate(place: &Place) -> io::Result<()> {
+    OpenOptions::new().write(true).open(f(&place.dir))?.set_len(100)
+}
+
+fn space(place: &Place) -> io::Result<()> {
+    rustix::fs::statvfs(&place.dir).map(drop).map_err(io::Error::from)
+}
+
+fn flock(place: &Place) -> io::Result<()> {
+    rustix::fs::flock(opened(place)?, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from)
+}
+
+/// What became of each call with one thing gone: how long it took, and its error.
+type Column = Vec<(Duration, Option<io::Error>)>;
+
+/// Runs it; true when nothing failed.
+pub fn run(args: &BoundsArgs) -> Result<bool> {
+    let mut counts = Counts::default();
+    if let Some(why) = cannot_mount() {
+        counts.note("the mount", Ok(Outcome::Skipped(why)), Default::default());
+        println!("{}", counts.closing_line());
+        return Ok(true);
+    }
+    let bound = if args.full { DEFAULT } else { SHORT };
+    let dir = args.dir.clone().unwrap_or_else(scratch).join(format!("braid-mb-{}", std::process::id()));
+    let wanted = |gone: &&Gone| args.only.is_empty() || args.only.iter().any(|word| gone.name.contains(word.as_str()));
+    let gone: Vec<&Gone> = GONE.iter().filter(wanted).collect();
+    let columns = measure(&dir, bound, &gone, &mut counts)?;
+    println!("{}", table(&gone, &columns));
+    match counts.failed {
+        0 => fs::remove_dir_all(&dir)?,
+        _ => println!("kept in {}", dir.display()),
+    }
+    println!("{}", counts.closing_line());
+    Ok(counts.failed == 0)
+}
+
+fn measure(dir: &Path, bound: Bound, gone: &[&Gone], counts: &mut Counts) -> Result<Vec<Column>> {
+    fs::create_dir_all(dir)?;
+    let (braid, dir) = (Braid::find()?, dir.canonicalize()?);
+    let mut cluster = Cluster::start_at(&braid, &dir, Places::below(&dir, IODS))?;
+    let (mds, key) = cluster.contact();
+    let mut maker = Mount::start(&braid, dir.join("maker"), &mds, &key, &[])?;
+    for gone in gone {
+        for (number, measured) in CALLS.iter().enumerate() {
+            let dir = maker.point().join(below(gone, number));
+            fs::create_dir_all(&dir)?;
+            (measured.make)(&dir).with_context(|| format!("making what {} needs", measured.name))?;
+        }
+    }
+    maker.stop()?;
+    let mut mount = Mount::start(&braid, dir.join("measured"), &mds, &key, bound.option.as_slice())?;
+    let mut columns = Vec::new();
+    for gone in gone {
+        let started = Instant::now();
+        let column = match while_gone(&mut cluster, &mount, bound, gone) {
+            Ok(column) => column,
+            Err(error) => {
+                counts.note(gone.name, Err(error), started.elapsed());
+                // What comes next would find the mount as this one left it.
+                return Ok(columns);
+            }
+        };
+        counts.note(gone.name, judge(&column, bound).map(Outcome::Passed), started.elapsed());
+        columns.push(column);
+    }
+    // Whatever was gone, it ends as any other.
+    mount.stop()?;
+    Ok(columns)
+}
+
+fn below(gone: &Gone, number: usize) -> PathBuf {
+    PathBuf::from(gone.name.replace("::", "-")).join(number.to_string())
+}
+
+/// Every call at once, from the moment at which it is gone.
+fn while_gone(cluster: &mut Cluster, mount: &Mount, bound: Bound, gone: &Gone) -> Result<Column> {
+    let place = |number: usize| -> Result<Place> {
+        let dir = mount.point().join(below(gone, number));
+        let late = if CALLS[number].name == LATE_UNLINK { open_late(&dir)? } else { Vec::new() };
+        Ok(Place { open: (CALLS[number].open)(&dir)?, dir, late })
+    };
+    let places = (0..CALLS.len()).map(place).collect::<Result<Vec<_>>>()?;
+    gone.victims.iter().try_for_each(|victim| take_away(cluster, *victim, gone.silent))?;
+    let running: Vec<mpsc::Receiver<_>> =
+        CALLS.iter().zip(places).map(|(measured, place)| start(measured, place)).collect();
+    let latest = Instant::now() + bound.time * 4;
+    let ended = |ends: mpsc::Receiver<_>| ends.recv_timeout(latest.saturating_duration_since(Instant::now()));
+    let ended: Vec<Result<_, _>> = running.into_iter().map(ended).collect();
+    gone.victims.iter().try_for_each(|victim| bring_back(cluster, *victim, gone.silent))?;
+    let named =
+        |(measured, ended): (&Measured, Result<_, _>)| ended.with_context(|| format!("{} hangs", measured.name));
+    let column = CALLS.iter().zip(ended).map(named).collect::<Result<Column>>()?;
+    let file = mount.point().join(below(gone, 0)).join("f");
+    until("a file is read again", WELL_MAX, || Ok(fs::read(&file).is_ok_and(|bytes| bytes.len() == FILE_BYTES)))?;
+    Ok(column)
+}
+
+/// Files of which everything is known, so that the next open asks nobody.
+fn open_late(dir: &Path) -> Result<Vec<File>> {
+    let open = |number| -> Result<File> {
+        for _ in 0..3 {
+            fs::read(late(dir, number))?;
+        }
+        Ok(File::open(late(dir, number))?)
+    };
+    (0..LATE).map(open).collect()
+}
+
+/// A call by a thread of its own, which is left alone when it hangs.
+fn start(measured: &'static Measured, place: Place) -> mpsc::Receiver<(Duration, Option<io::Error>)> {
+    let (ends, ended) = mpsc::channel();
+    thread::spawn(move || {
+        let begun = Instant::now();
+        let error = (measured.call)(&place).err();
+        let _ = ends.send((begun.elapsed(), error));
+        drop(place.late);
+    });
+    ended
+}
+
+fn take_away(cluster: &mut Cluster, victim: Victim, silent: bool) -> Result<()> {
+    match silent {
+        true => signal(cluster, victim, Signal::STOP),
+        false => {
+            cluster.kill(victim);
+            Ok(())
+        }
+    }
+}
+
+fn bring_back(cluster: &mut Cluster, victim: Victim, silent: bool) -> Result<()> {
+    if silent { signal(cluster, victim, Signal::CONT) } else { cluster.restart(victim) }
+}
+
+fn signal(cluster: &Cluster, victim: Victim, signal: Signal) -> Result<()> {
+    let pid = cluster.pid(victim).and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+    Ok(kill_process(pid.context("it does not run")?, signal)?)
+}
+
+/// The longest call; an error with those that took longer than they may.
+fn judge(column: &Column, bound: Bound) -> Result<String> {
+    let late = CALLS.iter().zip(column).filter(|(_, (time, _))| *time > bound.limit());
+    let late: Vec<String> = late.map(|(measured, ended)| format!("{}: {}", measured.name, cell(ended))).collect();
+    ensure!(late.is_empty(), "longer than the bound of {} s: {}", bound.time.as_secs(), late.join(", "));
+    let longest = column.iter().map(|(time, _)| time.as_secs_f64()).fold(0.0, f64::max);
+    let failed = column.iter().filter(|(_, error)| error.is_some()).count();
+    Ok(format!("{} calls, {failed} failed, the longest {longest:.1} s", column.len()))
+}
+
+fn cell((time, error): &(Duration, Option<io::Error>)) -> String {
+    let seconds = time.as_secs_f64();
+    match error.as_ref().map(io::Error::raw_os_error) {
+        None => format!("{seconds:.1} s"),
+        Some(None) => format!("{seconds:.1} s, error"),
+        Some(Some(number)) => format!("{seconds:.1} s, {}", errno_name(number)),
+    }
+}
+
+fn errno_name(number: i32) -> String {
+    match number {
+        libc::EIO => "EIO".to_owned(),
+        libc::ETIMEDOUT => "ETIMEDOUT".to_owned(),
+        libc::EHOSTUNREACH => "EHOSTUNREACH".to_owned(),
+        libc::EAGAIN => "EAGAIN".to_owned(),
+        libc::ENOENT => "ENOENT".to_owned(),
+        other => format!("errno {other}"),
+    }
+}
+
+/// In the form of `docs/consistency.md`.
+fn table(gone: &[&Gone], columns: &[Column]) -> String {
+    let row = |first: &str, cells: &[String]| format!("| {first} | {} |\n", cells.join(" | "));
+    let names: Vec<String> = gone.iter().take(columns.len()).map(|gone| gone.shown.to_owned()).collect();
+    let mut table = row("call", &names) + &format!("|---|{}\n", "---|".repeat(names.len()));
+    for (number, measured) in CALLS.iter().enumerate() {
+        table += &row(measured.name, &columns.iter().map(|column| cell(&column[number])).collect::<Vec<_>>());
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(longest: Duration) -> Column {
+        (0..CALLS.len()).map(|number| (if number == 0 { longest } else { Duration::ZERO }, None)).collect()
+    }
+
+    #[test]
+    fn one_bound_passes_and_two_bounds_fail() {
+        for bound in [SHORT, DEFAULT] {
+            assert!(judge(&column(bound.time + Duration::from_secs(1)), bound).is_ok());
+            let why = judge(&column(bound.time * 2), bound).unwrap_err().to_string();
+            assert!(why.contains(CALLS[0].name), "{why}");
+        }
+    }
+
+    #[test]
+    fn the_table_has_a_row_for_each_call_and_a_column_for_each_server() {
+        let gone: Vec<&Gone> = GONE.iter().collect();
+        let mut columns: Vec<Column> = gone.iter().map(|_| column(Duration::from_secs(5))).collect();
+        columns[1][2].1 = Some(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+        let table = table(&gone, &columns);
+        assert_eq!(table.lines().count(), 2 + CALLS.len());
+        assert!(table.lines().all(|line| line.matches('|').count() == 2 + GONE.len()), "{table}");
+        assert!(table.contains("| 0.0 s, ETIMEDOUT |"), "{table}");
+    }
+}
