@@ -82,7 +82,11 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
 
 /// Warnings from commands, information from daemons, more with `-v`. A mount in the background has no terminal.
 fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
-    let daemon = matches!(command, Command::Mds(_) | Command::Iod(_) | Command::Agent(_) | Command::Mount(_));
+    let daemon = match command {
+        Command::Mds(args) => args.command.is_none(),
+        Command::Iod(_) | Command::Agent(_) | Command::Mount(_) => true,
+        _ => false,
+    };
     let level = match (global.verbose, daemon) {
         (0, false) => "warn",
         (0, true) | (1, _) => "info",

@@ -82,6 +82,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
         R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
+        R::FsckMark(mark) if !mark.clear => Needs::plain(USERS),
         R::LeaseNames(_) | R::LeaseData(_) | R::LeaseLayout(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => {
             Needs::session()
         }
@@ -153,6 +154,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
         R::FsckUsage(r) => core.fsck_usage(call, r),
+        R::FsckMark(r) => core.fsck_mark(call, r),
         R::ExtendWriteEnd(r) => core.extend_write_end(call, r),
         R::QuotaSet(r) => core.quota_set(call, r),
         R::QuotaGet(r) => core.quota_get(call, r),

@@ -10,6 +10,7 @@ pub mod init;
 pub mod key;
 pub mod layout;
 pub mod ls;
+pub mod mds;
 pub mod mount;
 pub mod names;
 pub mod quota;
