@@ -127,6 +127,8 @@ macro_rules! namespace_calls {
             fn fsck_mend[](file: FileIndex, mend: FsckMend) -> ();
             /// Which of these objects belong to no file and to no pending deletion.
             fn fsck_orphans[](objects: Vec<ObjectId>) -> Vec<ObjectId>;
+            /// Why the file system must be checked, where it must. `clear` takes the mark off.
+            fn fsck_mark[](clear: bool) -> Option<String>;
             /// Counts a shard's usage anew; with `mend`, records it.
             fn fsck_usage[](shard: ShardId, mend: bool) -> Vec<QuotaDifference>;
             /// Sets limits. When a directory is not counted completely after it, it is to be walked.

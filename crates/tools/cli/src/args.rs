@@ -414,8 +414,11 @@ pub struct InitArgs {
 /// `braid mds`.
 #[derive(Args, Debug, Clone, Default)]
 pub struct MdsArgs {
+    /// What else can be done with its directory
+    #[command(subcommand)]
+    pub command: Option<MdsCommand>,
     /// Its directory, made by `braid init`
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, global = true, value_name = "DIR")]
     pub dir: Option<PathBuf>,
     /// Where to listen, HOST:PORT (may be given several times)
     #[arg(long, value_delimiter = ',', value_name = "ADDR")]
@@ -461,6 +464,23 @@ pub struct HumanArgs {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     pub help: Option<bool>,
+}
+
+/// What else `braid mds` does.
+#[derive(Subcommand, Debug, Clone)]
+pub enum MdsCommand {
+    /// Make a damaged directory one that starts: take over what can be read, say what is lost, keep the damaged files
+    Salvage,
+    /// Write all metadata into a file, also while the server runs
+    Dump {
+        /// The file; - for standard output
+        file: PathBuf,
+    },
+    /// Make a directory that holds none of what `dump` wrote
+    Load {
+        /// The file; - for standard input
+        file: PathBuf,
+    },
 }
 
 /// `braid iod`.

@@ -87,8 +87,10 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
 /// Warnings from commands, information from daemons, more with `-v`. A mount in the background has no terminal.
 fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
     let daemon = match command {
+        Command::Mds(args) => args.command.is_none(),
         Command::Iod(args) => args.command.is_none(),
-        command => matches!(command, Command::Mds(_) | Command::Agent(_) | Command::Mount(_)),
+        Command::Agent(_) | Command::Mount(_) => true,
+        _ => false,
     };
     let level = match (global.verbose, daemon) {
         (0, false) => "warn",

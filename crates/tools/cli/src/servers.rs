@@ -9,6 +9,7 @@ use braid_wire::Secret;
 
 use crate::{
     args::{AgentArgs, IodArgs, MdsArgs},
+    commands,
     config::Settings,
     connect,
     output::{Exit, Fault, Printer, quoted},
@@ -23,8 +24,11 @@ const REFUSAL_POLL: Duration = Duration::from_millis(200);
 /// Runs the metadata server.
 pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.mds;
+    let dir = wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or --config FILE")?;
+    if let Some(command) = &args.command {
+        return commands::mds::run(command, &dir, settings, out);
+    }
     let stop = stop_signal()?;
-    let dir = wanted(&args.dir, &section.dir, "the metadata server's directory", "--dir, or braid init DIR")?;
     let listen = listen(&args.listen, &section.listen, &settings.mds.value.join(","));
     let mut config = MdsConfig::new(dir, listen, server_key(&args.server_key, &section.server_key)?);
     config.advertise = section.advertise.clone();

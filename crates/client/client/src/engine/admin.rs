@@ -5,9 +5,9 @@ use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
-        AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles, FsckMend, FsckMendFile,
-        FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards, GetClusterMap, IodRemove, KeyAdd, KeyAddReply,
-        KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, SetIodState,
+        AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles, FsckMark, FsckMend,
+        FsckMendFile, FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards, GetClusterMap, IodRemove, KeyAdd,
+        KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, SetIodState,
     },
     types::{At, ClusterMap, Identity, IodState},
 };
@@ -114,6 +114,11 @@ impl<D: Driver> Caller<D> {
     /// Which of these objects belong to no file and to no pending deletion.
     pub async fn fsck_orphans(&self, objects: Vec<ObjectId>) -> Result<Vec<ObjectId>> {
         self.ask("check", &cluster(), FsckOrphans { objects }).await
+    }
+
+    /// Why the file system must be checked, where it must. `clear` takes the mark off.
+    pub async fn fsck_mark(&self, clear: bool) -> Result<Option<String>> {
+        self.ask("check", &cluster(), FsckMark { clear }).await
     }
 }
 

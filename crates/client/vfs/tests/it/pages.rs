@@ -9,11 +9,11 @@ use std::{
     thread,
 };
 
-use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
 use crate::support::{
     Cluster, create,
     kernel::{Mount, PAGE, PAGES},
 };
+use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
 
 const TURNS: u64 = 150;
 

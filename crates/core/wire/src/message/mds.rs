@@ -564,6 +564,12 @@ calls! {
         /// Files after this one.
         after: FileIndex,
     } -> FsckAffectedReply;
+    /// Why the file system must be checked, where it must: its metadata was salvaged, or loaded from a dump. `clear`
+    /// takes the mark off: it was checked and found clean.
+    FsckMark = 0x01d0 {
+        /// Whether it is clean.
+        clear: bool,
+    } -> Option<String>;
 }
 
 wire_struct! {

@@ -133,6 +133,9 @@ impl Mds {
         let log = Arc::new(LogThread::start()?);
         let env = Environment { link: link.clone(), spawner: log.clone(), clock: Arc::new(SystemClock::new()) };
         let core = MdsCore::open(store, CoreConfig::new(config.server_key.clone()), env).map_err(explain)?;
+        if let Some(mark) = core.names.fsck_mark().map_err(explain)? {
+            tracing::warn!("the file system must be checked: {mark}; run: braid fsck --mend");
+        }
         link.set_cluster(core.cluster());
         let mut server = ServerConfig::new(NodeKind::Mds, 0, core.cluster());
         server.tls = config.tls;

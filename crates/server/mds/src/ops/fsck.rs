@@ -5,7 +5,7 @@ use braid_meta::{
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::{ByteCount, Failure, FileIndex, ObjectId, ShardId, Status};
-use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMendFile, FsckOrphans};
+use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMark, FsckMendFile, FsckOrphans};
 
 use crate::{
     call::{Call, Flow},
@@ -126,6 +126,14 @@ impl MdsCore {
         // What was heard of it is not what is on record now.
         self.state().collector.begin_again(r.file);
         Flow::from(call, mended)
+    }
+
+    pub(super) fn fsck_mark(&self, call: Call, r: &FsckMark) -> Flow {
+        let mark = self.names.fsck_mark().and_then(|mark| match (mark, r.clear) {
+            (Some(mark), true) => self.names.clear_fsck_mark().map(|()| Some(mark)),
+            (mark, _) => Ok(mark),
+        });
+        Flow::from(call, mark)
     }
 
     pub(super) fn fsck_orphans(&self, call: Call, r: &FsckOrphans) -> Flow {

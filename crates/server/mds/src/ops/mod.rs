@@ -89,6 +89,7 @@ pub(crate) fn needs(request: &MdsRequest) -> Needs {
         R::Open(_) | R::Close(_) | R::RenewCapability(_) => Needs::session(),
         R::ExtendWriteEnd(_) => Needs { change: true, ..Needs::session() },
         R::QuotaGet(_) => Needs::plain(USERS),
+        R::FsckMark(mark) if !mark.clear => Needs::plain(USERS),
         R::LeaseNames(_) | R::LeaseData(_) | R::LeaseLayout(_) | R::AwaitRecalls(_) | R::ReturnLeases(_) => {
             Needs::session()
         }
@@ -162,6 +163,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckShards(_) => core.fsck_shards(call),
         R::FsckAffected(r) => core.fsck_affected(call, r),
         R::FsckUsage(r) => core.fsck_usage(call, r),
+        R::FsckMark(r) => core.fsck_mark(call, r),
         R::ExtendWriteEnd(r) => core.extend_write_end(call, r),
         R::QuotaSet(r) => core.quota_set(call, r),
         R::QuotaGet(r) => core.quota_get(call, r),

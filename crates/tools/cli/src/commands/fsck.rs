@@ -126,6 +126,9 @@ pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, F
     }
     print(&report, mend, out);
     let unmended = report.problems.iter().any(|p| !p.mended) || !report.daemons_not_reached.is_empty();
+    if !unmended && client.fsck_mark(true)?.is_some() {
+        out.hint("the file system is clean: the mark of the salvage or the load is taken off");
+    }
     Ok(if unmended { ExitCode::from(Exit::Problems as u8) } else { ExitCode::SUCCESS })
 }
 

@@ -11,6 +11,7 @@ pub mod iod;
 pub mod key;
 pub mod layout;
 pub mod ls;
+pub mod mds;
 pub mod mount;
 pub mod names;
 pub mod people;

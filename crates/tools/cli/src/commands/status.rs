@@ -27,8 +27,9 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         }
     };
     let iods: Vec<_> = mds.map.iods.iter().map(|iod| (iod, ask(iod))).collect();
+    let mark = client.fsck_mark(false)?;
     if out.json {
-        print_json(&mds, &daemon, &iods, out);
+        print_json((&mds, mark), &daemon, &iods, out);
         return Ok(());
     }
     let mut rows =
@@ -59,6 +60,10 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         if mds.grace { "; in the grace period after a restart" } else { "" },
     ));
     fullest(&mds.map.iods).into_iter().for_each(|line| out.line(line));
+    if let Some(mark) = &mark {
+        out.line(format!("the file system must be checked: {}", mark.split("; try: ").next().unwrap_or(mark)));
+        out.next("braid fsck --mend    (when it finds nothing any more, this line goes)");
+    }
     if secret.is_none() {
         out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
     }
@@ -95,7 +100,7 @@ fn row(name: &str, address: String, state: String, free: String, counters: Optio
 }
 
 fn print_json(
-    mds: &MdsStatusReply,
+    (mds, mark): (&MdsStatusReply, Option<String>),
     daemon: &DaemonStatusReply,
     iods: &[(&IodInfo, Option<DaemonStatusReply>)],
     out: Printer,
@@ -117,7 +122,7 @@ fn print_json(
     out.value(&json!({
         "mds": { "epoch": mds.epoch.0, "sessions": mds.sessions, "open_files": mds.open_files,
             "sizes_in_objects": mds.sizes_in_objects, "deletions_pending": mds.deletions_pending,
-            "intents_pending": mds.intents_pending, "grace": mds.grace, "counters": counters(daemon) },
+            "intents_pending": mds.intents_pending, "grace": mds.grace, "must_be_checked": mark, "counters": counters(daemon) },
         "iods": rows,
     }));
 }

@@ -567,3 +567,88 @@ fn a_wrong_usage_is_found_by_fsck_and_mended_when_told() {
     assert!(cluster.ok(&["fsck", "--mend"]).contains("(mended)"));
     assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
 }
+
+fn segments(metadata: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(metadata).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> =
+        paths.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("log.")).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn damaged_metadata_stops_the_start_is_salvaged_and_checked() {
+    let cluster = Cluster::up(1);
+    let names: Vec<String> = (0..60).map(|n| format!("/d{n}")).collect();
+    let mkdir = ["mkdir"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>();
+    cluster.ok(&mkdir);
+    assert!(braid().arg("down").arg(cluster.path()).output().unwrap().status.success());
+    let metadata = cluster.path().join("mds");
+    let dir = metadata.to_str().unwrap();
+    let segment = segments(&metadata).pop().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&segment, &bytes).unwrap();
+    let up = || braid().arg("up").arg(cluster.path()).args(["--detach", "--no-mount"]).output().unwrap();
+    let refused = up();
+    let said = text(&refused);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains(segment.to_str().unwrap()) && said.contains(" at byte "), "{said}");
+    assert!(said.contains(&format!("try: braid mds salvage --dir {dir}")) && !said.contains("braid init"), "{said}");
+    assert!(fs::read(&segment).unwrap() == bytes, "nothing was changed");
+    let salvaged = cluster.ok(&["mds", "salvage", "--dir", dir]);
+    assert!(salvaged.contains("lost: batches ") && salvaged.contains("damaged-1, unchanged"), "{salvaged}");
+    let kept = metadata.join("damaged-1").join(segment.file_name().unwrap());
+    assert!(fs::read(kept).unwrap() == bytes);
+    let again = up();
+    assert!(again.status.success(), "{}", text(&again));
+    assert!(cluster.ok(&["ls", "/"]).lines().filter(|line| line.starts_with('d')).count() >= 59);
+    let marked = || {
+        let status: serde_json::Value = serde_json::from_str(&cluster.ok(&["--json", "status"])).unwrap();
+        status["mds"]["must_be_checked"].is_string()
+    };
+    assert!(marked() && cluster.ok(&["status"]).contains("the file system must be checked"));
+    while !cluster.run(&["fsck", "--mend"]).status.success() {}
+    assert!(!marked(), "found clean");
+    cluster.fails(&["mds", "salvage", "--dir", dir], 1, "is in use by another process");
+}
+
+#[test]
+fn metadata_is_dumped_while_the_server_works_and_loaded() {
+    let cluster = Cluster::up(1);
+    let file = cluster.file("f", b"content");
+    cluster.ok(&["put", &file, "/f"]);
+    let metadata = cluster.path().join("mds");
+    let to = |name: &str| cluster.dir.path().join(name).to_str().unwrap().to_owned();
+    let dump = |name: &str| cluster.ok(&["mds", "dump", &to(name), "--dir", metadata.to_str().unwrap()]);
+    std::thread::scope(|scope| {
+        let work = scope.spawn(|| {
+            for round in 0..5 {
+                let names: Vec<String> = (0..200).map(|n| format!("/d{round}-{n}")).collect();
+                cluster.ok(&["mkdir"].into_iter().chain(names.iter().map(String::as_str)).collect::<Vec<_>>());
+            }
+        });
+        let mut dumps = 0;
+        while !work.is_finished() {
+            dump("beside");
+            cluster.ok(&["mds", "load", &to("beside"), "--dir", &to(&format!("loaded-{dumps}"))]);
+            dumps += 1;
+        }
+        assert!(dumps > 0);
+    });
+    assert!(dump("last").contains(" keys, "));
+    let before = cluster.ok(&["ls", "/"]);
+    let refused = cluster.run(&["mds", "load", &to("last"), "--dir", metadata.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "over a store: {}", text(&refused));
+    cluster.restart_after(|| {
+        fs::rename(&metadata, to("old")).unwrap();
+        cluster.ok(&["mds", "load", &to("last"), "--dir", metadata.to_str().unwrap()]);
+    });
+    assert_eq!(cluster.ok(&["ls", "/"]), before);
+    assert_eq!(cluster.ok(&["cat", "/f"]), "content");
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+    let cut = fs::read(to("last")).unwrap();
+    fs::write(to("cut"), &cut[..cut.len() - 40]).unwrap();
+    cluster.fails(&["mds", "load", &to("cut"), "--dir", &to("none")], 1, "is cut or damaged");
+}

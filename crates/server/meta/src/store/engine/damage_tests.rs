@@ -373,6 +373,47 @@ fn after_a_loss_of_power_any_unsynced_sectors_may_be_missing() {
     assert!(opened_with_a_hole > 20, "{opened_with_a_hole}");
 }
 
+#[test]
+fn a_base_after_any_folds_checks_out() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
+    let (mut random, mut model) = (Random::new(24), Model::new());
+    for round in 0..30 {
+        // Rounds that grow, that shrink, and now and then everything goes: pages are split, merged and freed by the
+        // hundred, and the list of the free ones takes overflow pages.
+        let removed_of_ten = [1, 5, 9][round % 3];
+        let is_end = round % 10 == 9;
+        let keys: Vec<_> = if is_end { model.keys().cloned().collect() } else { Vec::new() };
+        for n in 0..if is_end { keys.len() as u64 } else { 2500 } {
+            let mut batch = Batch::new();
+            let number = random.below(6000).to_be_bytes();
+            let key = if is_end {
+                keys[n as usize].clone()
+            } else {
+                [&number[..], &[b'k'; 200][..(number[7] / 2).into()]].concat()
+            };
+            if is_end || random.below(10) < removed_of_ten {
+                model.remove(&key);
+                batch.remove(&key);
+            } else {
+                let longest = if random.below(50) == 0 { 40_000 } else { 400 };
+                let value = vec![number[7]; random.below(longest) as usize];
+                model.insert(key.clone(), value.clone());
+                batch.put(&key, value);
+            }
+            store.commit(batch, Fence(1)).unwrap();
+        }
+        store.checkpoint().unwrap();
+        let store_id = store.shared.store;
+        Base::check(directory.path(), store_id).unwrap_or_else(|error| panic!("round {round}: {error}"));
+        if round % 4 == 0 {
+            drop(store);
+            store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+        }
+        assert!(all(&store) == model, "round {round}");
+    }
+}
+
 /// A store with a history of batches, of which some were synced; the history and how far.
 struct History {
     image: tempfile::TempDir,

@@ -352,11 +352,11 @@ impl Walk<'_, '_> {
         end: Option<&[u8]>,
     ) -> Result<(), Bad> {
         let key = |n: usize| node_key(bytes, nodes[n]);
-        for n in 1..nodes.len() {
+        for (n, node) in nodes.iter().enumerate().skip(1) {
             let before = if n == 1 { from } else { key(n - 1) };
             let ascends = before.is_empty() || self.is_less(before, key(n));
             if !ascends || end.is_some_and(|end| !self.is_less(key(n), end)) {
-                let at = self.pages.offset(page) + nodes[n] as u64;
+                let at = self.pages.offset(page) + *node as u64;
                 let why = format!("the keys of page {page} are not in order");
                 return (self.on_bad)(Bad { offset: at, why }, from, end);
             }
