@@ -307,7 +307,14 @@ impl MdsCore {
                 tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
                 self.record(&mut state, inode, heard);
             }
-            Ok(found) if found.verifiers == heard.verifiers => self.record(&mut state, inode, found),
+            Ok(mut found) if found.verifiers == heard.verifiers => {
+                let change = found.fetch.change;
+                if found.fetch == (Fetch { change, ..heard.fetch.clone() }) {
+                    // What was told since is what is recorded.
+                    found.fetch.change = heard.fetch.change;
+                }
+                self.record(&mut state, inode, found);
+            }
             Ok(_) => {
                 state.collector.begin_again(inode.file);
                 drop(state);

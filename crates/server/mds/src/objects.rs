@@ -62,12 +62,12 @@ impl Found {
     }
 }
 
-/// Puts together what the daemons of a file said of its objects.
+/// Puts together what the daemons of a file said of its objects. `change` is drawn now: [`Fetch::change`].
 ///
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
-pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer]) -> Result<Found, Failure> {
+pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer], change: u64) -> Result<Found, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
     let (mut lengths, mut verifiers, mut empty) = (Vec::new(), Vec::new(), Vec::new());
@@ -91,6 +91,6 @@ pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer]) -> Res
     }
     let size = layout.file_size_from_objects(&lengths);
     let size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
-    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime };
+    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime, change };
     Ok(Found { fetch, bytes_used, verifiers, empty })
 }

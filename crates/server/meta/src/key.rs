@@ -17,6 +17,7 @@ pub(crate) enum Kind {
     Default = b'D',
     Entry = b'E',
     Iod = b'G',
+    Boot = b'H',
     Inode = b'I',
     ClientKey = b'K',
     Symlink = b'L',
@@ -82,6 +83,11 @@ fn key(shard: ShardId, kind: Kind, fields: &[&[u8]]) -> Key {
 
 fn of_file(kind: Kind, file: FileIndex, rest: &[u8]) -> Key {
     key(file.shard(), kind, &[&file.0.to_be_bytes(), rest])
+}
+
+/// The boot of the host on which the server ran last.
+pub(crate) fn boot() -> Key {
+    key(CLUSTER_SHARD, Kind::Boot, &[])
 }
 
 pub(crate) fn inode(file: FileIndex) -> Key {

@@ -126,7 +126,9 @@ impl Mds {
         let link = Arc::new(SocketLink::new(config.server_key.clone(), config.tls));
         let log = Arc::new(LogThread::start()?);
         let env = Environment { link: link.clone(), spawner: log.clone(), clock: Arc::new(SystemClock::new()) };
-        let core = MdsCore::open(store, CoreConfig::new(config.server_key.clone()), env).map_err(explain)?;
+        let mut made = CoreConfig::new(config.server_key.clone());
+        made.namespace.boot = boot();
+        let core = MdsCore::open(store, made, env).map_err(explain)?;
         link.set_cluster(core.cluster());
         let mut server = ServerConfig::new(NodeKind::Mds, 0, core.cluster());
         server.tls = config.tls;
@@ -191,6 +193,13 @@ impl Drop for Mds {
 
 fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
     if wanted.is_empty() { listening.iter().map(SocketAddr::to_string).collect() } else { wanted.to_vec() }
+}
+
+/// The boot of this host; `None` where the system does not say.
+fn boot() -> Option<u128> {
+    // random(4): a UUID that is drawn once for each boot.
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
 fn serve_metrics(address: &str, core: &Arc<MdsCore>) -> io::Result<MetricsServer> {

@@ -136,9 +136,10 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+        let change = change.max(now.change);
         let shared = self.is_shared(call, &inode, settled);
-        let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

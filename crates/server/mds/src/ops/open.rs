@@ -72,9 +72,10 @@ impl MdsCore {
             let recorded = if writes { self.recorded_mark(known.file) } else { None };
             let inode = self.names.open_file(&self.change(&call), known.file, args(session, rights, deny))?;
             let now = convert::attributes(&inode);
-            let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+            let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
             let shared = self.is_shared(&call, &inode, settled);
-            let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+            let change = change.max(now.change);
+            let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
             let opened = self.opened(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
                 self.note_maker(&inode, (session, opened.open_id), Since::Recorded, mark);

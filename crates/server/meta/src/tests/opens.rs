@@ -15,7 +15,7 @@ fn held(file: FileIndex, readers: u32, writers: u32) -> crate::OpenFile {
 
 fn fetch(ns: &Namespace, file: FileIndex, size: u64) -> Fetch {
     let generation = ns.getattr(file).unwrap().size_generation;
-    Fetch { generation, size, parts: Parts::first(2), mtime: Some(at(300)) }
+    Fetch { generation, size, parts: Parts::first(2), mtime: Some(at(300)), change: 0 }
 }
 
 /// A file that was written: 10 bytes in two parts.
