@@ -14,7 +14,9 @@
 //! open for writing takes the file out of `asked` and `heard` before its capability leaves the server; (2) the queue has
 //! each file once; (3) what is recorded was on disk when its daemons answered: size and parts alike, so that a part that
 //! is recorded and missing is a loss (I11); (4) only daemons that have registered with this run of the server are
-//! asked: others may still take writes of capabilities of the run before.
+//! asked: others may still take writes of capabilities of the run before; (5) the mark of a file that a user with a ticket has closed
+//! stays until the fence of its session holds, since it may go on showing its capability. Who holds a client key is believed
+//! when it closes a file: it may do anything as anybody.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -55,6 +57,8 @@ pub(crate) struct Collector {
     heard: HeardFiles,
     makers: Makers,
     settling: bool,
+    /// By how many sessions of tickets each file was written and closed.
+    withheld: HashMap<FileIndex, u32>,
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
@@ -64,6 +68,26 @@ impl Collector {
         if !self.asked.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
+    }
+
+    /// A session of a ticket has closed the file, and may write it all the same: its mark stays.
+    pub(crate) fn withhold(&mut self, file: FileIndex) {
+        *self.withheld.entry(file).or_default() += 1;
+    }
+
+    /// The session writes no more.
+    pub(crate) fn release(&mut self, file: FileIndex) {
+        let Some(sessions) = self.withheld.get_mut(&file) else { return };
+        *sessions -= 1;
+        if *sessions == 0 {
+            self.withheld.remove(&file);
+            self.add(file);
+        }
+    }
+
+    /// Whether somebody who closed the file may write it all the same.
+    pub(crate) fn is_withheld(&self, file: FileIndex) -> bool {
+        self.withheld.contains_key(&file)
     }
 
     /// A writer opened the file: what was asked of its daemons says nothing any more.
@@ -227,13 +251,18 @@ impl MdsCore {
         // Held for the record: no open for writing falls between the look at `asked` and it.
         let mut state = self.state();
         let undisturbed = state.collector.asked.remove(&inode.file);
+        let withheld = state.collector.is_withheld(inode.file);
         match found {
-            Ok(found) if undisturbed && is_recorded(inode, &found) => self.record(&mut state, inode, found),
+            Ok(found) if undisturbed && !withheld && is_recorded(inode, &found) => {
+                self.record(&mut state, inode, found)
+            }
             Ok(found) if undisturbed => {
                 if let Err(failure) = self.names.size_heard(inode.file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                state.collector.heard.insert(inode.file, found, now);
+                if !withheld {
+                    state.collector.heard.insert(inode.file, found, now);
+                }
             }
             // The last close of who came meanwhile adds it again.
             Ok(_) => {}

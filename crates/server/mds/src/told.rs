@@ -179,7 +179,9 @@ impl MdsCore {
                 if let Err(failure) = self.names.size_heard(file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                state.collector.hear_told(file, found, now);
+                if !state.collector.is_withheld(file) {
+                    state.collector.hear_told(file, found, now);
+                }
             }
             _ => state.collector.add(file),
         }

@@ -129,6 +129,12 @@ impl MdsCore {
             if to.rights.allow(Rights::WRITE) {
                 state.collector.disturb(to.file);
             }
+            if open.rights.allow(Rights::WRITE)
+                && !to.rights.allow(Rights::WRITE)
+                && call.connection.owner.user.is_some()
+            {
+                state.withhold(session, to.file);
+            }
             if ends {
                 state.collector.end_maker(to.file);
                 state.collector.add(to.file);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_meta::{Inode, OpenArgs, OpenMode, Want, lease::LeaseMode as StoredMode};
-use braid_types::{Failure, SessionId, Status};
+use braid_types::{Failure, FileIndex, SessionId, Status};
 use braid_wire::{
     Capability, Deny, Rights,
     message::{
@@ -16,7 +16,7 @@ use braid_wire::{
 use crate::{
     call::{Call, Flow},
     convert,
-    core::MdsCore,
+    core::{MdsCore, State},
     lease::claimed,
     session::OpenFile,
     told::Since,
@@ -213,6 +213,9 @@ impl MdsCore {
         let mut failed = None;
         for (open_id, open) in opens {
             let args = args(session, open.rights, open.deny);
+            if open.rights.allow(Rights::WRITE) && call.connection.owner.user.is_some() {
+                self.state().withhold(session, open.file);
+            }
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => self.state().collector.end_maker(open.file),
@@ -273,6 +276,18 @@ impl MdsCore {
                 Flow::from(call, opened)
             },
         )
+    }
+}
+
+impl State {
+    /// A session of a ticket closes a file that it may write, and keeps the capability: whatever size it makes of the file, it is
+    /// asked of the objects until the session's fence holds (I5).
+    pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
+        let Some(live) = self.sessions.live_mut(session) else { return };
+        if let Some(oldest) = live.withhold(file) {
+            self.collector.withhold(file);
+            oldest.into_iter().for_each(|oldest| self.collector.release(oldest));
+        }
     }
 }
 
