@@ -267,3 +267,13 @@ fn a_change_whose_answer_found_no_room_is_not_done_twice() {
     client.close(&again);
     assert_eq!(world.status().open_files, 0);
 }
+
+#[test]
+fn a_key_that_is_added_with_a_retry_is_one_key() {
+    let mut world = World::new(1);
+    let mut admin = world.admin();
+    admin.session = admin.call(OpenSession { session: None, client: "admin".into() }).unwrap().session;
+    let envelope = admin.next();
+    let add = || admin.call_as(envelope.clone(), KeyAdd { name: "host".into(), rights: KeyRights::full() }).unwrap();
+    assert_eq!(add().key, add().key);
+}
