@@ -62,6 +62,8 @@ pub(crate) struct Collector {
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
+    /// The sum of these.
+    withheld_count: usize,
 impl Collector {
     pub(crate) fn add(&mut self, file: FileIndex) {
         // One that is being asked, undisturbed, will be heard.
@@ -76,12 +78,19 @@ impl Collector {
     }
 
     /// The session writes no more.
+        self.withheld_count += 1;
+    }
+
+    /// Whether one more file may be kept from being collected.
+    pub(crate) fn may_withhold(&self) -> bool {
+        self.withheld_count < WITHHELD_MAX
     pub(crate) fn release(&mut self, file: FileIndex) {
         let Some(sessions) = self.withheld.get_mut(&file) else { return };
         *sessions -= 1;
         if *sessions == 0 {
             self.withheld.remove(&file);
             self.add(file);
+        self.withheld_count -= 1;
         }
     }
 

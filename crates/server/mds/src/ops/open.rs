@@ -283,6 +283,9 @@ impl State {
     /// A session of a ticket closes a file that it may write, and keeps the capability: whatever size it makes of the file, it is
     /// asked of the objects until the session's fence holds (I5).
     pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
+        if !self.collector.may_withhold() {
+            return;
+        }
         let Some(live) = self.sessions.live_mut(session) else { return };
         if let Some(oldest) = live.withhold(file) {
             self.collector.withhold(file);
