@@ -41,6 +41,9 @@ const COLLECT_FILES_MAX: usize = 1024;
 const COLLECT_OBJECTS_MAX: usize = 16_384;
 /// Files that are flushed in one call: each daemon syncs its file system once for all of them.
 const SETTLE_FILES_MAX: usize = 8192;
+/// Files, counted once for each session, that sessions of tickets have written and closed (I9), 60 bytes each. Past it a file is
+/// collected when it is closed, as that of any client.
+const WITHHELD_MAX: usize = 1 << 20;
 /// How far the clocks of an I/O daemon and of the server may be apart after correction, in nanoseconds: a write that
 /// came before a time was set must not count as later.
 const CLOCK_SLACK_NANOS: u32 = 50_000_000;
@@ -59,11 +62,11 @@ pub(crate) struct Collector {
     settling: bool,
     /// By how many sessions of tickets each file was written and closed.
     withheld: HashMap<FileIndex, u32>,
+    /// The sum of these.
+    withheld_count: usize,
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
-    /// The sum of these.
-    withheld_count: usize,
 impl Collector {
     pub(crate) fn add(&mut self, file: FileIndex) {
         // One that is being asked, undisturbed, will be heard.
@@ -75,22 +78,22 @@ impl Collector {
     /// A session of a ticket has closed the file, and may write it all the same: its mark stays.
     pub(crate) fn withhold(&mut self, file: FileIndex) {
         *self.withheld.entry(file).or_default() += 1;
-    }
-
-    /// The session writes no more.
         self.withheld_count += 1;
     }
 
     /// Whether one more file may be kept from being collected.
     pub(crate) fn may_withhold(&self) -> bool {
         self.withheld_count < WITHHELD_MAX
+    }
+
+    /// The session writes no more.
     pub(crate) fn release(&mut self, file: FileIndex) {
         let Some(sessions) = self.withheld.get_mut(&file) else { return };
         *sessions -= 1;
+        self.withheld_count -= 1;
         if *sessions == 0 {
             self.withheld.remove(&file);
             self.add(file);
-        self.withheld_count -= 1;
         }
     }
 

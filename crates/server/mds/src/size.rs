@@ -153,7 +153,7 @@ impl MdsCore {
         // A late answer changes nothing: no question needs waiting for longer than somebody waits for it.
         self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
             let said = Said::gather(&asked, replies);
-            let sizes = questions.into_iter().map(|(inode, _)| said.of(inode, core.names.next_change())).collect();
+            let sizes = questions.into_iter().map(|(inode, _)| said.of(core, inode)).collect();
             done(core, sizes);
         });
     }
@@ -224,11 +224,11 @@ impl Said {
         });
     }
 
-    fn of(&self, inode: Arc<Inode>, change: u64) -> (Arc<Inode>, Result<Found, Failure>) {
+    fn of(&self, core: &MdsCore, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
         let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(layout)) => objects::combine(&inode, layout, answers, change),
+            (None, Some(layout)) => objects::combine(&inode, layout, answers, core.number_of_look(inode.file, answers)),
             (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
         };
         (inode, found)

@@ -8,8 +8,9 @@
 //! 1. The counter of a file rises with every change of it, and is never again what it was for other bytes or attributes.
 //!    Numbers of one epoch only rise, those of a later epoch are higher: also than numbers that a server told and did
 //!    not live to write.
-//! 2. Bytes change without the server. So while somebody may write a file, each look at its objects draws a number, and
-//!    the last one, after the last writer, is what is recorded.
+//! 2. Bytes change without the server. So while somebody may write a file, each look at its objects draws a number, unless they
+//!    are as they were at a look by which their last write was long ago (`looks.rs` of the server). The last number,
+//!    after the last writer, is what is recorded.
 //! 3. A loss of power takes changes back that were told. After one, no counter is told that is below the *floor*, which is
 //!    the first number of the epoch that began with it: else a file that was overwritten in place while its mark was only
 //!    in memory would show the counter of its old bytes. It is seen by the boot of the host, which the store remembers.

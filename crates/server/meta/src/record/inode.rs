@@ -304,8 +304,8 @@ impl Inode {
             new.ctime = new.ctime.max(mtime);
         }
         // Writes do not pass the server, and one that leaves size and time as they were shows nowhere: the counter moves with
-        // each look at the objects.
-        new.change = found.change.max(self.change + 1);
+        // each look at objects that may have changed.
+        new.change = found.change.max(self.change);
         new
     }
 
