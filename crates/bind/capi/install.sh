@@ -2,7 +2,8 @@
 # Makes and installs the C library from the archive that cargo built:
 #   cargo build --release -p braid-capi && crates/bind/capi/install.sh target/release/libbraid.a PREFIX
 # PREFIX/lib: libbraid.so.0 with symbol versions, libbraid.a, pkgconfig/braid.pc; PREFIX/include/braid.h; PREFIX/share/man/man3.
-# DESTDIR is put before PREFIX where files are written, as usual; CC is the compiler that links.
+# DESTDIR is put before PREFIX where files are written, as usual; CC is the compiler that links. The shared library has names of functions
+# and no debug information, which is most of it; DEBUG_INFO=1 keeps it, and the archive has it.
 set -eu
 archive=${1:?archive}
 prefix=${2:?prefix}
@@ -12,10 +13,13 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$here/../../../Cargo.toml" | hea
 # What Rust's standard library needs of the system.
 private="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
 
+strip=-Wl,--strip-debug
+[ -z "${DEBUG_INFO:-}" ] || strip=
+
 mkdir -p "$to/lib/pkgconfig" "$to/include" "$to/share/man/man3"
 # The whole archive, then without what nothing exported needs.
 ${CC:-cc} -shared -o "$to/lib/libbraid.so.0" -Wl,-soname,libbraid.so.0 -Wl,--version-script="$here/libbraid.map" \
-    -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,--whole-archive "$archive" -Wl,--no-whole-archive $private
+    -Wl,--gc-sections $strip -Wl,-z,relro,-z,now -Wl,--whole-archive "$archive" -Wl,--no-whole-archive $private
 ln -sf libbraid.so.0 "$to/lib/libbraid.so"
 cp "$archive" "$to/lib/libbraid.a"
 cp "$here/include/braid.h" "$to/include/"

@@ -224,7 +224,7 @@ struct braid_layout {
    */
   uint32_t distribution;
   /**
-   * Over how many I/O daemons; 0 leaves it open.
+   * Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
    */
   uint32_t iod_count;
   /**
@@ -377,7 +377,7 @@ struct braid_metadata {
    */
   int32_t base;
   /**
-   * Over how many I/O daemons; 0 leaves it open.
+   * Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
    */
   uint32_t node_count;
 };
@@ -556,6 +556,18 @@ int braid_fcntl(int descriptor,
  * last descriptor of an open file its locks go, too.
  */
 int braid_close(int file);
+
+/**
+ * As copy_file_range(2): copies up to `bytes` bytes from `from` at `from_at` to `to` at `to_at`, within the I/O daemons where both files
+ * lie alike on them, else through this program. Positions are the files', whatever the views; cursors stay. Returns how many bytes were
+ * copied: fewer where the source ends, and where one call would take too long, 0 at the source's end; EINVAL when the ranges are of one
+ * file and overlap.
+ */
+ssize_t braid_copy_range(int from,
+                         int64_t from_at,
+                         int to,
+                         int64_t to_at,
+                         size_t bytes);
 
 /**
  * Locks bytes of the file, as fcntl(2) does for an open file description (F_OFD_SETLK): `bytes` from `offset`, to the end of
@@ -881,6 +893,41 @@ int braid_access(int cluster, const char *path, int mode);
  * Room in the file system of a cluster.
  */
 int braid_statfs(int cluster, struct braid_space *result);
+
+/**
+ * As getxattr(2): the value of an extended attribute of what `path` leads to; the name with its `user.` or other prefix. Returns how
+ * many bytes it has, without storing them when `bytes` is 0; ERANGE when they do not fit, ENODATA when there is none of the name.
+ */
+ssize_t braid_getxattr(int cluster,
+                       const char *path,
+                       const char *name,
+                       void *value,
+                       size_t bytes);
+
+/**
+ * As setxattr(2): sets an extended attribute; flags: 0, or XATTR_CREATE (EEXIST when it is there) or XATTR_REPLACE (ENODATA when it
+ * is not).
+ */
+int braid_setxattr(int cluster,
+                   const char *path,
+                   const char *name,
+                   const void *value,
+                   size_t bytes,
+                   int flags);
+
+/**
+ * As listxattr(2): the names of all extended attributes of what `path` leads to, each with the 0 that ends it, one after the other.
+ * Returns how many bytes they have, without storing them when `bytes` is 0; ERANGE when they do not fit.
+ */
+ssize_t braid_listxattr(int cluster,
+                        const char *path,
+                        char *list,
+                        size_t bytes);
+
+/**
+ * As removexattr(2): removes an extended attribute; ENODATA when there is none of the name.
+ */
+int braid_removexattr(int cluster, const char *path, const char *name);
 
 /**
  * The 1996 paper's partition: from `offset`, `group` bytes in every `stride`. NULL for a failure, as all that make views. A view

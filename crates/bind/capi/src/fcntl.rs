@@ -53,7 +53,7 @@ pub struct braid_metadata {
     pub stripe_bytes: u64,
     /// The I/O daemon with the first stripe, as an ordinal among those that are up; -1 leaves it open.
     pub base: i32,
-    /// Over how many I/O daemons; 0 leaves it open.
+    /// Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
     pub node_count: u32,
 }
 
@@ -131,6 +131,7 @@ fn set_metadata(descriptor: c_int, wanted: &braid_metadata) -> Outcome<()> {
     };
     // SAFETY: a value of our own, without pointers in it.
     let wish = unsafe { layout::wish(&raw const layout) }?;
+    open.cluster.client.check_iod_count(&wish)?;
     let index = open.file().index();
     open.while_closed(|| Ok(open.cluster.client.set_layout(index, wish.clone())?))
 }

@@ -49,7 +49,7 @@ pub struct braid_strip {
 pub struct braid_layout {
     /// How bytes are spread: one of BRAID_SIMPLE_STRIPE, BRAID_SINGLE, BRAID_VARSTRIP, BRAID_GROUPED.
     pub distribution: u32,
-    /// Over how many I/O daemons; 0 leaves it open.
+    /// Over how many I/O daemons, of those that the cluster has; 0 leaves it open.
     pub iod_count: u32,
     /// The I/O daemon that gets the first stripe, as an ordinal among those that are up, from 0; -1 leaves it open.
     pub first_iod: i32,
@@ -146,7 +146,9 @@ pub unsafe extern "C" fn braid_layout_set(cluster: c_int, path: *const c_char, l
     call(|| {
         // SAFETY: as above.
         let (path, wish) = unsafe { (text(path, "path")?, wish(layout)?) };
-        table::cluster(cluster)?.client.set_layout(path, wish)?;
+        let client = &table::cluster(cluster)?.client;
+        client.check_iod_count(&wish)?;
+        client.set_layout(path, wish)?;
         Ok(0)
     })
 }

@@ -1,4 +1,4 @@
-/* Which file names are ours: `braid:/path`, and paths under a mount of the cluster that this process reaches. */
+/* Which file names are ours: `braid:/path` or `braid:///path`, and paths under a mount of the cluster that this process reaches. */
 #define _GNU_SOURCE
 #include "shim.h"
 
@@ -104,9 +104,23 @@ static char *under_mount(const char *name) {
     return ours;
 }
 
+int names_server(const char *path) {
+    if (strncmp(path, "//", 2)) return 0;
+    const char *server = path + 2, *end = strchrnul(server, '/'), *colon = memrchr(server, ':', (size_t)(end - server));
+    if (!colon || colon == server || colon + 1 == end) return 0;
+    return (size_t)(end - colon - 1) == strspn(colon + 1, "0123456789");
+}
+
+/* As fsspec's braid:// has them: braid:/a/b, braid:///a/b and braid://a/b are all /a/b. A server stays with both slashes. */
+static char *path_in_url(const char *url) {
+    if (!names_server(url))
+        while (url[0] == '/' && url[1] == '/') url++;
+    return strdup(url);
+}
+
 char *path_of(const char *name) {
     if (!name) return NULL;
-    return strncmp(name, "braid:", 6) ? under_mount(name) : strdup(name + 6);
+    return strncmp(name, "braid:", 6) ? under_mount(name) : path_in_url(name + 6);
 }
 
 char *path_of_all(MPI_Comm comm, const char *name) {

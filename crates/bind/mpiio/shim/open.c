@@ -65,7 +65,13 @@ static int check_mode(struct file *file) {
     return MPI_SUCCESS;
 }
 
+/* A name of the form braid://HOST:PORT/path: which cluster it is is said elsewhere. */
+static int refused_server(const char *path) {
+    return error_of(MPI_ERR_BAD_FILE, path, "a server in the name; try: braid:/path, with BRAID_MDS=HOST:PORT in the environment");
+}
+
 static int open_one(struct file *file, MPI_Info info, int create) {
+    if (names_server(file->path)) return refused_server(file->path);
     int connected = cluster_of_process();
     if (connected < 0) return error_of_errno("connect");
     int flags = file->amode & MPI_MODE_RDONLY ? O_RDONLY : file->amode & MPI_MODE_WRONLY ? O_WRONLY : O_RDWR;
@@ -76,8 +82,13 @@ static int open_one(struct file *file, MPI_Info info, int create) {
     /* libbraid's own umask takes what the user's does not allow. */
     mode_t mode = permissions_hint(info);
     file->whole = braid_open_layout(connected, file->path, flags, mode, &layout);
-    if (file->whole < 0 && flags & O_CREAT && (errno == EINVAL || errno == ENOSPC) && (layout.iod_count || layout.first_iod >= 0))
-        file->whole = braid_open(connected, file->path, flags, mode);
+    /* Hints that the cluster cannot follow are ignored: first those about its daemons, then all. */
+    if (file->whole < 0 && flags & O_CREAT && (errno == EINVAL || errno == ENOSPC) && (layout.iod_count || layout.first_iod >= 0)) {
+        layout.iod_count = 0;
+        layout.first_iod = -1;
+        file->whole = braid_open_layout(connected, file->path, flags, mode, &layout);
+    }
+    if (file->whole < 0 && errno == EINVAL && layout.stripe_bytes) file->whole = braid_open(connected, file->path, flags, mode);
     return file->whole < 0 ? error_of_errno(file->path) : MPI_SUCCESS;
 }
 
@@ -209,8 +220,9 @@ DEFINE(close, MPI_File *handle) {
 DEFINE(delete, const char *name, MPI_Info info) {
     char *path = path_of(name);
     if (!path) return REAL(delete)(name, info);
-    int connected = cluster_of_process(), code = MPI_SUCCESS;
-    if (connected < 0) code = error_of_errno("connect");
+    int connected = names_server(path) ? -1 : cluster_of_process(), code = MPI_SUCCESS;
+    if (names_server(path)) code = refused_server(path);
+    else if (connected < 0) code = error_of_errno("connect");
     else if (braid_unlink(connected, path) < 0) code = error_of_errno(path);
     free(path);
     return code == MPI_SUCCESS ? code : failed_without_file(code);

@@ -100,6 +100,7 @@ int cluster_of_process(void);
 /* names.c: the path of a name that is ours, to be freed; NULL for others. */
 char *path_of(const char *name);
 char *path_of_all(MPI_Comm comm, const char *name);
+int names_server(const char *path);
 
 /* open.c: the memory of a file. */
 void hold_file(struct file *file);
@@ -123,6 +124,7 @@ int agreed_with(struct file *file, int code, int *any);
 /* types.c */
 int view_of(MPI_Offset displacement, MPI_Datatype filetype, int once, struct shown *shown);
 int is_contiguous(MPI_Datatype type);
+int is_named(MPI_Datatype type);
 
 /* listed.c: file types that show a byte twice, for reading only; positions in bytes of the view's stream. */
 int listed_of(MPI_Offset displacement, MPI_Datatype type, struct listed **listed);

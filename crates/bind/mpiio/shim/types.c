@@ -29,6 +29,11 @@ static struct braid_pattern *pattern_of(const struct shape *shape) {
 /* The class that ROMIO has for them, and that its tests ask for. */
 static int refused(const char *why) { return error_of(MPI_ERR_IO, "file type", why); }
 static int too_large(void) { return refused("it is larger than a file can be"); }
+static int no_memory(void) { return error_of(MPI_ERR_NO_MEM, "file type", "no memory to look at it"); }
+
+static int product(int64_t a, int64_t b, int64_t *result) {
+    return __builtin_mul_overflow(a, b, result) ? too_large() : MPI_SUCCESS;
+}
 
 /* `count` copies, `stride` apart, in place. */
 static int repeat(struct shape *shape, int64_t count, int64_t stride) {
@@ -93,25 +98,28 @@ static int join(struct shape *shapes, int64_t count, struct shape *joined) {
     }
     if (only_runs) {
         struct braid_extent *extents = malloc((size_t)kept * sizeof *extents);
-        if (!extents) abort();
-        for (int64_t at = 0; at < kept; at++)
+        for (int64_t at = 0; extents && at < kept; at++)
             extents[at] = (struct braid_extent){shapes[at].first - joined->first, shapes[at].bytes};
-        joined->pattern = braid_pattern_extents(extents, (size_t)kept);
+        if (extents) joined->pattern = braid_pattern_extents(extents, (size_t)kept);
+        else code = no_memory();
         free(extents);
     } else {
         uint64_t *offsets = malloc((size_t)kept * sizeof *offsets);
         struct braid_pattern **patterns = malloc((size_t)kept * sizeof *patterns);
-        if (!offsets || !patterns) abort();
-        for (int64_t at = 0; at < kept; at++) {
-            offsets[at] = (uint64_t)(shapes[at].first - joined->first);
-            patterns[at] = pattern_of(&shapes[at]);
+        if (offsets && patterns) {
+            for (int64_t at = 0; at < kept; at++) {
+                offsets[at] = (uint64_t)(shapes[at].first - joined->first);
+                patterns[at] = pattern_of(&shapes[at]);
+            }
+            joined->pattern = braid_pattern_struct(offsets, (const struct braid_pattern *const *)patterns, (size_t)kept);
+            for (int64_t at = 0; at < kept; at++) braid_pattern_free(patterns[at]);
+        } else {
+            code = no_memory();
         }
-        joined->pattern = braid_pattern_struct(offsets, (const struct braid_pattern *const *)patterns, (size_t)kept);
-        for (int64_t at = 0; at < kept; at++) braid_pattern_free(patterns[at]);
         free(offsets);
         free(patterns);
     }
-    if (!joined->pattern) code = error_of_errno("file type");
+    if (!joined->pattern && code == MPI_SUCCESS) code = error_of_errno("file type");
 done:
     for (int64_t at = 0; at < kept; at++) drop(&shapes[at]);
     return code;
@@ -139,7 +147,7 @@ static int blocks(const struct shape *child, int64_t extent, int64_t count, cons
         return code == MPI_SUCCESS ? repeat(result, count, offsets[1] - offsets[0]) : code;
     }
     struct shape *shapes = calloc(count ? (size_t)count : 1, sizeof *shapes);
-    if (!shapes) abort();
+    if (!shapes) return no_memory();
     int code = MPI_SUCCESS;
     for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
         code = copy_at(child, offsets[at], &shapes[at]);
@@ -174,32 +182,45 @@ static int shift(struct shape *shape, int64_t skipped, int64_t row) {
     return MPI_SUCCESS;
 }
 
+/* The arguments that a type was constructed with, 64 bits wide: integers and addresses in the order in which MPI_Type_get_contents gives
+ * them, also of a large-count constructor (MPI_Type_vector_c), whose are in one list of counts. MPI-4.1 5.1.13. */
+struct arguments {
+    int combiner;
+    const int64_t *integers, *addresses;
+    const MPI_Datatype *types;
+    int64_t type_count;
+};
+
 /* MPI-4.1 5.1.3. `i`: dimensions, sizes, block, starts, order. */
-static int subarray(const int *i, int64_t extent, struct shape *shape) {
-    int dimensions = i[0];
-    const int *sizes = i + 1, *block = sizes + dimensions, *starts = block + dimensions;
+static int subarray(const int64_t *i, int64_t extent, struct shape *shape) {
+    int64_t dimensions = i[0];
+    const int64_t *sizes = i + 1, *block = sizes + dimensions, *starts = block + dimensions;
     int fortran = starts[dimensions] == MPI_ORDER_FORTRAN, code = MPI_SUCCESS;
     int64_t row = extent;
-    for (int n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
-        int at = fortran ? n : dimensions - 1 - n;
+    for (int64_t n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
+        int64_t at = fortran ? n : dimensions - 1 - n;
         code = repeat(shape, block[at], row);
         if (code == MPI_SUCCESS) code = shift(shape, starts[at], row);
-        if (__builtin_mul_overflow(row, (int64_t)sizes[at], &row)) return too_large();
+        if (code == MPI_SUCCESS) code = product(row, sizes[at], &row);
     }
     return code;
 }
 
 /* Blocks of `k` of `size` rows, dealt to `tasks` in turn: those of one. */
 static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, int64_t mine, int64_t row) {
-    int64_t round = k * tasks, whole = size / round, rest = size % round - mine * k, tail = 0;
+    int64_t round, stride;
+    int code = product(k, tasks, &round);
+    if (code == MPI_SUCCESS) code = product(round, row, &stride);
+    if (code != MPI_SUCCESS) return code;
+    int64_t whole = size / round, rest = size % round - mine * k, tail = 0;
     if (rest >= k) whole++;
     else if (rest > 0) tail = rest;
     struct shape parts[2];
-    int code = copy_at(shape, 0, &parts[1]);
+    code = copy_at(shape, 0, &parts[1]);
     parts[0] = *shape;
     shape->pattern = NULL;
     if (code == MPI_SUCCESS) code = repeat(&parts[0], k, row);
-    if (code == MPI_SUCCESS) code = repeat(&parts[0], whole, round * row);
+    if (code == MPI_SUCCESS) code = repeat(&parts[0], whole, stride);
     if (code == MPI_SUCCESS) code = repeat(&parts[1], tail, row);
     if (code == MPI_SUCCESS && tail) code = shift(&parts[1], whole * round, row);
     if (code == MPI_SUCCESS) code = join(parts, 2, shape);
@@ -209,122 +230,213 @@ static int cyclic(struct shape *shape, int64_t size, int64_t k, int64_t tasks, i
 }
 
 /* MPI-4.1 5.1.4. `i`: tasks, rank, dimensions, sizes, distributions, arguments, grid, order. */
-static int darray(const int *i, int64_t extent, struct shape *shape) {
-    int rank = i[1], dimensions = i[2];
-    const int *sizes = i + 3, *how = sizes + dimensions, *arguments = how + dimensions, *grid = arguments + dimensions;
+static int darray(const int64_t *i, int64_t extent, struct shape *shape) {
+    int64_t rank = i[1], dimensions = i[2];
+    const int64_t *sizes = i + 3, *how = sizes + dimensions, *arguments = how + dimensions, *grid = arguments + dimensions;
     int fortran = grid[dimensions] == MPI_ORDER_FORTRAN, code = MPI_SUCCESS;
     int64_t row = extent;
-    for (int n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
-        int at = fortran ? n : dimensions - 1 - n;
+    for (int64_t n = 0; n < dimensions && code == MPI_SUCCESS; n++) {
+        int64_t at = fortran ? n : dimensions - 1 - n;
         /* Ranks are in C's order in the grid, whatever the array's. */
-        int below = 1;
-        for (int d = at + 1; d < dimensions; d++) below *= grid[d];
+        int64_t below = 1;
+        for (int64_t d = at + 1; d < dimensions; d++) below *= grid[d];
         int64_t mine = rank / below % grid[at], size = sizes[at], k = arguments[at], tasks = grid[at];
         if (how[at] == MPI_DISTRIBUTE_NONE) {
             code = repeat(shape, size, row);
         } else {
             /* A block distribution is a cyclic one whose blocks go round once. */
-            if (k == MPI_DISTRIBUTE_DFLT_DARG) k = how[at] == MPI_DISTRIBUTE_BLOCK ? (size + tasks - 1) / tasks : 1;
+            if (k == MPI_DISTRIBUTE_DFLT_DARG) k = how[at] == MPI_DISTRIBUTE_BLOCK ? size / tasks + (size % tasks != 0) : 1;
             code = cyclic(shape, size, k, tasks, mine, row);
         }
-        if (__builtin_mul_overflow(row, size, &row)) return too_large();
+        if (code == MPI_SUCCESS) code = product(row, size, &row);
     }
     return code;
 }
 
-static int composed(int combiner, const int *i, const MPI_Aint *a, const MPI_Datatype *d, int types, struct shape *shape) {
+/* MPI-4.1 5.1.2: a list of blocks, with a length of its own for each or one for all, at bytes or at multiples of the extent. */
+static int indexed(const struct arguments *given, const struct shape *child, int64_t extent, struct shape *shape) {
+    const int64_t *i = given->integers;
+    int64_t count = i[0], *lengths = malloc((size_t)(count + 1) * sizeof *lengths);
+    int64_t *offsets = malloc((size_t)(count + 1) * sizeof *offsets);
+    int code = lengths && offsets ? MPI_SUCCESS : no_memory();
+    int same_length = given->combiner == MPI_COMBINER_INDEXED_BLOCK || given->combiner == MPI_COMBINER_HINDEXED_BLOCK;
+    int in_extents = given->combiner == MPI_COMBINER_INDEXED || given->combiner == MPI_COMBINER_INDEXED_BLOCK;
+    for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
+        lengths[at] = same_length ? i[1] : i[1 + at];
+        if (in_extents) code = product(i[(same_length ? 2 : 1 + count) + at], extent, &offsets[at]);
+        else offsets[at] = given->addresses[at];
+    }
+    if (code == MPI_SUCCESS) code = blocks(child, extent, count, lengths, offsets, shape);
+    free(lengths);
+    free(offsets);
+    return code;
+}
+
+static int structure(const struct arguments *given, struct shape *shape) {
+    int64_t count = given->integers[0];
+    struct shape *shapes = calloc((size_t)count + 1, sizeof *shapes);
+    int code = shapes ? MPI_SUCCESS : no_memory();
+    for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
+        MPI_Count first, extent;
+        MPI_Type_get_extent_x(given->types[at], &first, &extent);
+        code = shape_of(given->types[at], &shapes[at]);
+        if (code == MPI_SUCCESS) code = repeat(&shapes[at], given->integers[1 + at], extent);
+        if (code == MPI_SUCCESS) code = shift(&shapes[at], given->addresses[at], 1);
+    }
+    if (code == MPI_SUCCESS) code = join(shapes, count, shape);
+    for (int64_t at = 0; shapes && at < count; at++) drop(&shapes[at]);
+    free(shapes);
+    return code;
+}
+
+/* What is constructed of one other type. */
+static int derived(const struct arguments *given, struct shape *shape) {
     struct shape child = {0};
-    MPI_Count first = 0, extent = 0;
-    int code = types ? shape_of(d[0], &child) : MPI_SUCCESS;
+    MPI_Count first, extent;
+    int64_t stride = 0;
+    const int64_t *i = given->integers;
+    int code = shape_of(given->types[0], &child);
     if (code != MPI_SUCCESS) return code;
-    if (types) MPI_Type_get_extent_x(d[0], &first, &extent);
-    int64_t count = i ? i[0] : 0;
-    int64_t *lengths = NULL, *offsets = NULL;
-    switch (combiner) {
+    MPI_Type_get_extent_x(given->types[0], &first, &extent);
+    switch (given->combiner) {
     case MPI_COMBINER_DUP:
-    case MPI_COMBINER_RESIZED:
-        *shape = child;
-        return MPI_SUCCESS;
-    case MPI_COMBINER_CONTIGUOUS:
-        *shape = child;
-        return repeat(shape, count, extent);
+    case MPI_COMBINER_RESIZED: *shape = child; return MPI_SUCCESS;
+    case MPI_COMBINER_CONTIGUOUS: *shape = child; return repeat(shape, i[0], extent);
     case MPI_COMBINER_VECTOR:
     case MPI_COMBINER_HVECTOR:
         *shape = child;
         code = repeat(shape, i[1], extent);
-        return code == MPI_SUCCESS ? repeat(shape, count, combiner == MPI_COMBINER_VECTOR ? i[2] * extent : a[0]) : code;
-    case MPI_COMBINER_SUBARRAY:
-        *shape = child;
-        return subarray(i, extent, shape);
-    case MPI_COMBINER_DARRAY:
-        *shape = child;
-        return darray(i, extent, shape);
+        if (given->combiner == MPI_COMBINER_HVECTOR) stride = given->addresses[0];
+        else if (code == MPI_SUCCESS) code = product(i[2], extent, &stride);
+        return code == MPI_SUCCESS ? repeat(shape, i[0], stride) : code;
+    case MPI_COMBINER_SUBARRAY: *shape = child; return subarray(i, extent, shape);
+    case MPI_COMBINER_DARRAY: *shape = child; return darray(i, extent, shape);
     case MPI_COMBINER_INDEXED:
     case MPI_COMBINER_HINDEXED:
     case MPI_COMBINER_INDEXED_BLOCK:
-    case MPI_COMBINER_HINDEXED_BLOCK:
-        lengths = malloc((size_t)(count + 1) * sizeof *lengths);
-        offsets = malloc((size_t)(count + 1) * sizeof *offsets);
-        if (!lengths || !offsets) abort();
-        for (int64_t at = 0; at < count; at++) {
-            int same_length = combiner == MPI_COMBINER_INDEXED_BLOCK || combiner == MPI_COMBINER_HINDEXED_BLOCK;
-            lengths[at] = same_length ? i[1] : i[1 + at];
-            if (combiner == MPI_COMBINER_INDEXED) offsets[at] = i[1 + count + at] * extent;
-            else if (combiner == MPI_COMBINER_INDEXED_BLOCK) offsets[at] = i[2 + at] * extent;
-            else offsets[at] = a[at];
-        }
-        code = blocks(&child, extent, count, lengths, offsets, shape);
-        free(lengths);
-        free(offsets);
-        break;
-    case MPI_COMBINER_STRUCT: {
-        struct shape *shapes = calloc((size_t)(count + 1), sizeof *shapes);
-        if (!shapes) abort();
-        for (int64_t at = 0; at < count && code == MPI_SUCCESS; at++) {
-            MPI_Type_get_extent_x(d[at], &first, &extent);
-            code = shape_of(d[at], &shapes[at]);
-            if (code == MPI_SUCCESS) code = repeat(&shapes[at], i[1 + at], extent);
-            if (code == MPI_SUCCESS) code = shift(&shapes[at], a[at], 1);
-        }
-        if (code == MPI_SUCCESS) code = join(shapes, count, shape);
-        for (int64_t at = 0; at < count; at++) drop(&shapes[at]);
-        free(shapes);
-        break;
-    }
+    case MPI_COMBINER_HINDEXED_BLOCK: code = indexed(given, &child, extent, shape); break;
     default: code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is not known");
     }
     drop(&child);
     return code;
 }
 
+/* How many arguments of each kind a type was constructed with. */
+struct envelope {
+    MPI_Count integers, addresses, counts, types;
+    int combiner;
+};
+
+/* MPI_Type_get_envelope raises an error, which ends the job, for a type of a large-count constructor. */
+static int envelope_of(MPI_Datatype type, struct envelope *found) {
+#if MPI_VERSION >= 4
+    return MPI_Type_get_envelope_c(type, &found->integers, &found->addresses, &found->counts, &found->types, &found->combiner);
+#else
+    int integers, addresses, types, code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &found->combiner);
+    found->integers = integers;
+    found->addresses = addresses;
+    found->counts = 0;
+    found->types = types;
+    return code;
+#endif
+}
+
 /* Also types by precision and range: to free one is an error (MPI-4.1 19.1.5), which Open MPI raises on MPI_COMM_WORLD. */
-static int is_predefined(int combiner) {
-    return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_INTEGER || combiner == MPI_COMBINER_F90_REAL ||
-           combiner == MPI_COMBINER_F90_COMPLEX;
+static int is_predefined(const struct envelope *envelope) {
+    return envelope->combiner == MPI_COMBINER_NAMED || envelope->combiner == MPI_COMBINER_F90_INTEGER ||
+           envelope->combiner == MPI_COMBINER_F90_REAL || envelope->combiner == MPI_COMBINER_F90_COMPLEX;
+}
+
+int is_named(MPI_Datatype type) {
+    struct envelope envelope;
+    return envelope_of(type, &envelope) == MPI_SUCCESS && envelope.combiner == MPI_COMBINER_NAMED;
+}
+
+/* What MPI_Type_get_contents gives; `counts` only of large-count constructors. */
+struct contents {
+    int *integers;
+    MPI_Aint *addresses;
+    MPI_Count *counts;
+    MPI_Datatype *types;
+};
+
+static int contents_of(MPI_Datatype type, const struct envelope *envelope, const struct contents *room) {
+#if MPI_VERSION >= 4
+    return MPI_Type_get_contents_c(type, envelope->integers, envelope->addresses, envelope->counts, envelope->types, room->integers,
+                                   room->addresses, room->counts, room->types);
+#else
+    return MPI_Type_get_contents(type, (int)envelope->integers, (int)envelope->addresses, (int)envelope->types, room->integers,
+                                 room->addresses, room->types);
+#endif
+}
+
+/* Of the counts of a large-count constructor, how many stand for integers of the other; those after them stand for addresses. */
+static int64_t integers_among(int combiner, const MPI_Count *counts, int64_t count) {
+    switch (combiner) {
+    case MPI_COMBINER_RESIZED: return 0;
+    case MPI_COMBINER_HVECTOR:
+    case MPI_COMBINER_HINDEXED_BLOCK: return 2;
+    case MPI_COMBINER_HINDEXED:
+    case MPI_COMBINER_STRUCT: return 1 + counts[0];
+    default: return count;
+    }
+}
+
+/* Widens contents into `wide`, which has room for all of them, and shows `given` where they are. */
+static void widen(const struct envelope *envelope, const struct contents *found, int64_t *wide, struct arguments *given) {
+    int64_t at = 0, next = 0, integers = envelope->integers;
+    /* Arrays have few integers in front of their sizes, also where the sizes are counts. */
+    int64_t leading = envelope->combiner == MPI_COMBINER_SUBARRAY ? 1 : envelope->combiner == MPI_COMBINER_DARRAY ? 3 : 0;
+    while (next < leading && next < integers) wide[at++] = found->integers[next++];
+    for (int64_t count = 0; count < envelope->counts; count++) wide[at++] = found->counts[count];
+    while (next < integers) wide[at++] = found->integers[next++];
+    for (int64_t address = 0; address < envelope->addresses; address++) wide[at++] = found->addresses[address];
+    int64_t before_addresses = integers;
+    if (envelope->counts > 0) before_addresses += integers_among(envelope->combiner, found->counts, envelope->counts);
+    *given = (struct arguments){envelope->combiner, wide, wide + before_addresses, found->types, envelope->types};
+}
+
+static void free_contents(struct contents *contents, int64_t types) {
+    for (int64_t at = 0; at < types; at++) {
+        struct envelope envelope;
+        /* Contents that are not predefined are ours to free. */
+        if (envelope_of(contents->types[at], &envelope) == MPI_SUCCESS && !is_predefined(&envelope))
+            MPI_Type_free(&contents->types[at]);
+    }
+    free(contents->integers);
+    free(contents->addresses);
+    free(contents->counts);
+    free(contents->types);
 }
 
 static int shape_of(MPI_Datatype type, struct shape *shape) {
-    int integers, addresses, types, combiner;
-    int code = MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
+    struct envelope envelope;
+    struct arguments given;
+    int code = envelope_of(type, &envelope);
     if (code != MPI_SUCCESS) return code;
-    if (is_predefined(combiner)) return named(type, shape);
-    int *i = calloc((size_t)integers + 1, sizeof *i);
-    MPI_Aint *a = calloc((size_t)addresses + 1, sizeof *a);
-    MPI_Datatype *d = calloc((size_t)types + 1, sizeof *d);
-    if (!i || !a || !d) abort();
-    code = MPI_Type_get_contents(type, integers, addresses, types, i, a, d);
-    if (code == MPI_SUCCESS) {
-        code = composed(combiner, i, a, d, types, shape);
-        for (int at = 0; at < types; at++) {
-            int n[4];
-            /* Contents that are not predefined are ours to free. */
-            MPI_Type_get_envelope(d[at], &n[0], &n[1], &n[2], &n[3]);
-            if (!is_predefined(n[3])) MPI_Type_free(&d[at]);
-        }
+    if (is_predefined(&envelope)) return named(type, shape);
+    struct contents contents = {
+        .integers = calloc((size_t)envelope.integers + 1, sizeof *contents.integers),
+        .addresses = calloc((size_t)envelope.addresses + 1, sizeof *contents.addresses),
+        .counts = calloc((size_t)envelope.counts + 1, sizeof *contents.counts),
+        .types = calloc((size_t)envelope.types + 1, sizeof *contents.types),
+    };
+    int64_t *wide = calloc((size_t)(envelope.integers + envelope.addresses + envelope.counts) + 1, sizeof *wide), types = 0;
+    if (contents.integers && contents.addresses && contents.counts && contents.types && wide) {
+        code = contents_of(type, &envelope, &contents);
+    } else {
+        code = no_memory();
     }
-    free(i);
-    free(a);
-    free(d);
+    if (code == MPI_SUCCESS) {
+        types = envelope.types;
+        widen(&envelope, &contents, wide, &given);
+        if (given.combiner == MPI_COMBINER_STRUCT) code = structure(&given, shape);
+        else if (given.type_count == 1) code = derived(&given, shape);
+        else code = error_of(MPI_ERR_UNSUPPORTED_OPERATION, "file type", "its constructor is not known");
+    }
+    free_contents(&contents, types);
+    free(wide);
+    if (code != MPI_SUCCESS) drop(shape);
     return code;
 }
 

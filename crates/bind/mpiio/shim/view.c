@@ -4,12 +4,6 @@
 #include <stdlib.h>
 #include <strings.h>
 
-static int is_named(MPI_Datatype type) {
-    int integers, addresses, types, combiner;
-    MPI_Type_get_envelope(type, &integers, &addresses, &types, &combiner);
-    return combiner == MPI_COMBINER_NAMED;
-}
-
 /* Predefined types are handed on as they are: they cannot be freed. */
 static MPI_Datatype kept(MPI_Datatype type) {
     MPI_Datatype copy = type;

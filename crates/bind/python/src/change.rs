@@ -73,7 +73,10 @@ impl Client {
     #[pyo3(signature = (path, **layout))]
     fn set_layout(&self, py: Python<'_>, path: PathArg, layout: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
         let wish = options::wish(layout)?;
-        self.run(py, |client| client.set_layout(&path, wish))
+        self.run(py, |client| {
+            client.check_iod_count(&wish)?;
+            client.set_layout(&path, wish)
+        })
     }
 
     /// Room where a path is: total, available (bytes) and files.

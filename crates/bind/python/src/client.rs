@@ -72,8 +72,13 @@ impl Client {
         mode: u32,
         layout: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Handle> {
-        let options = options::open(flags, mode, layout)?;
-        self.run(py, |client| client.open(&path, &options)).map(Handle::new)
+        let wish = options::wish(layout)?;
+        let options = options::open(flags, mode, wish.clone())?;
+        let opened = self.run(py, |client| {
+            client.check_iod_count(&wish)?;
+            client.open(&path, &options)
+        });
+        opened.map(Handle::new)
     }
 
     /// The entries of a directory, fetched as they are asked for; with their attributes, if wished.

@@ -12,8 +12,8 @@ const LAYOUT_HINT: &str =
     "stripe_size, iod_count, first_iod, distribution, strips, group_width, group_depth, placement, labels";
 
 /// The options of `open` from its flags: any of `r` (read), `w` (write), `c` (create), `x` (create, exclusively), `t` (truncate).
-pub(crate) fn open(flags: &str, mode: u32, layout: Option<&Bound<'_, PyDict>>) -> PyResult<OpenOptions> {
-    let mut options = OpenOptions::new().mode(mode).layout(wish(layout)?);
+pub(crate) fn open(flags: &str, mode: u32, layout: LayoutWish) -> PyResult<OpenOptions> {
+    let mut options = OpenOptions::new().mode(mode).layout(layout);
     for flag in flags.chars() {
         options = match flag {
             'r' => options.read(true),
@@ -31,7 +31,8 @@ pub(crate) fn open(flags: &str, mode: u32, layout: Option<&Bound<'_, PyDict>>) -
 pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
     let mut wish = LayoutWish::none();
     for (name, value) in layout.into_iter().flatten() {
-        match name.cast::<PyString>()?.to_cow()?.as_ref() {
+        let name = name.cast::<PyString>()?.to_cow()?;
+        match name.as_ref() {
             "stripe_size" => wish.stripe_bytes = value.extract()?,
             "iod_count" => wish.parts = value.extract()?,
             "first_iod" => wish.first_iod = value.extract()?,
@@ -41,7 +42,7 @@ pub(crate) fn wish(layout: Option<&Bound<'_, PyDict>>) -> PyResult<LayoutWish> {
             "group_depth" => wish.group_depth = value.extract()?,
             "placement" => wish.placement = value.extract::<Option<String>>()?.map(placement).transpose()?,
             "labels" => wish.labels = value.extract()?,
-            _ => return Err(invalid("a word about the layout is not known", LAYOUT_HINT)),
+            _ => return Err(invalid(&format!("'{name}' is no word about the layout"), LAYOUT_HINT)),
         }
     }
     Ok(wish)

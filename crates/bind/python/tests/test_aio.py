@@ -84,6 +84,24 @@ async def test_more_tasks_than_a_client_has_threads_write_and_read_together(conf
 
 
 @awaited
+async def test_directories_are_listed_and_walked(config, place):
+    async with await braid.aio.connect(config=config) as client:
+        count = braid.aio.ENTRIES_AT_ONCE + 10
+        for name in ("a/deep", "b"):
+            await client.makedirs(f"{place}/{name}")
+        await asyncio.gather(*(client.make_file(f"{place}/b/{number}") for number in range(count)))
+        entries = [entry async for entry in client.scandir(f"{place}/b", attributes=True)]
+        assert sorted(int(entry.name) for entry in entries) == list(range(count))
+        assert all(entry.is_file() and entry.attributes.st_size == 0 for entry in entries)
+        walked = {top: (sorted(directories), len(files)) async for top, directories, files in client.walk(place)}
+        expected = {place: (["a", "b"], 0), f"{place}/a": (["deep"], 0), f"{place}/a/deep": ([], 0)}
+        assert walked == expected | {f"{place}/b": ([], count)}
+        with pytest.raises(FileNotFoundError):
+            async for _ in client.scandir(f"{place}/none"):
+                pass
+
+
+@awaited
 async def test_files_are_used_and_closed_after_their_client(config, place):
     client = await braid.aio.connect(config=config)
     file, gone = await client.open(f"{place}/f", "w+b"), await client.open(f"{place}/f", "rb")

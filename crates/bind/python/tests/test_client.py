@@ -1,5 +1,6 @@
 """The namespace, as Python programs call it."""
 
+import errno
 import os
 import pickle
 import socket
@@ -83,6 +84,16 @@ def test_layouts_are_chosen_and_shown(client, place):
     client.set_layout(place, distribution="single")
     client.open(f"{place}/g", "wb").close()
     assert client.layout(f"{place}/g")["distribution"] == "single"
+    for path in ("f", "new"):
+        with pytest.raises(OSError, match="99 I/O daemons: the cluster has 4; try: at most 4") as refused:
+            client.open(f"{place}/{path}", "wb", iod_count=99)
+        assert refused.value.errno == errno.EINVAL
+        with pytest.raises(OSError, match="a stripe of 777 bytes; try: from 4096") as refused:
+            client.open(f"{place}/{path}", "wb", stripe_size=777)
+        assert refused.value.errno == errno.EINVAL
+    with pytest.raises(OSError, match="the cluster has 4"):
+        client.set_layout(place, iod_count=5)
+    assert not client.exists(f"{place}/new")
     with pytest.raises(ValueError, match="stripe_size, iod_count"):
         client.open(f"{place}/h", "wb", stripesize=1)
 

@@ -1,5 +1,6 @@
 """``braid://`` of fsspec: its own abstract test-suite, and what that does not ask."""
 
+import asyncio
 import datetime
 import os
 import pickle
@@ -8,6 +9,8 @@ import random
 import fsspec
 import fsspec.tests.abstract as abstract
 import pytest
+from braid._client import LAYOUT_WORDS
+from braid.fs import BraidFileSystem
 
 
 class Fixtures(abstract.AbstractFixtures):
@@ -58,8 +61,27 @@ def test_a_server_in_the_url_is_the_one_that_is_asked(config, place):
     key = str(config.parent / "keys/client.key")
     fs, path = fsspec.url_to_fs(f"braid://{address}{place}", key=key)
     assert fs.storage_options["mds"] == address and fs.isdir(path)
-    with pytest.raises(ValueError, match="no HOST:PORT; try: braid:///data/f for a path"):
-        fsspec.url_to_fs("braid://data/f", key=key)
+    assert fs.unstrip_protocol(path) == f"braid://{address}{place}"
+    again = fsspec.url_to_fs(fs.unstrip_protocol(path), key=key)
+    assert again == (fs, path)
+    with fs.open(f"{place}/f", "wb") as file:
+        assert file.full_name == f"braid://{address}{place}/f"
+
+
+def test_without_a_port_it_is_a_path(config):
+    """Libraries that take URLs for paths collapse slashes; MPI programs write one."""
+    strip = BraidFileSystem._strip_protocol
+    for url in ("braid:///lib/a.csv", "braid://lib/a.csv", "braid:/lib/a.csv", "braid:lib/a.csv", "/lib/a.csv"):
+        assert strip(url) == "/lib/a.csv", url
+        assert BraidFileSystem._get_kwargs_from_urls(url) == {}
+    for servers in ("h:7700", "10.0.0.1:7700", "[fe80::1]:7700", "a:1,[::1]:2,b.c:3"):
+        assert strip(f"braid://{servers}/lib/a:1.csv") == "/lib/a:1.csv"
+        assert BraidFileSystem._get_kwargs_from_urls(f"braid://{servers}/lib") == {"mds": servers}
+        made = BraidFileSystem(servers.split(","), skip_instance_cache=True)
+        assert made.unstrip_protocol("/lib") == f"braid://{servers}/lib"
+    assert strip("braid://lib") == "/lib" and strip("braid://a:b/c") == "/a:b/c" and strip("braid://") == "/"
+    fs, path = fsspec.url_to_fs("braid://lib/a.csv", config=str(config))
+    assert path == "/lib/a.csv" and fs.unstrip_protocol(path) == "braid:///lib/a.csv"
 
 
 def test_ranges_of_many_files_come_in_the_order_asked_for(fs, place):
@@ -148,6 +170,122 @@ def test_what_a_transaction_writes_appears_at_its_end_or_never(fs, place):
         fs.open(f"{place}/c", "wb").close()
         raise RuntimeError("meanwhile")
     assert fs.ls(place, detail=False) == [f"{place}/a", f"{place}/b"]
+
+
+def test_whole_files_of_a_transaction_appear_at_its_end_or_never(fs, place, tmp_path):
+    (tmp_path / "local").write_bytes(b"put")
+    fs.pipe_file(f"{place}/old", b"before")
+    names = [f"{place}/{name}" for name in ("a", "b", "c", "old", "put")]
+
+    def write():
+        fs.pipe_file(names[0], b"a", stripe_size=65536)
+        fs.pipe({names[1]: b"b", names[2]: b"c"})
+        fs.pipe_file(names[3], b"after")
+        fs.put_file(str(tmp_path / "local"), names[4])
+
+    with pytest.raises(RuntimeError, match="meanwhile"), fs.transaction:
+        write()
+        raise RuntimeError("meanwhile")
+    assert fs.find(place) == [f"{place}/old"] and fs.cat_file(f"{place}/old") == b"before"
+    with fs.transaction:
+        write()
+        assert fs.glob(f"{place}/[a-z]*") == [f"{place}/old"] and fs.cat_file(f"{place}/old") == b"before"
+    assert fs.cat(names) == dict(zip(names, (b"a", b"b", b"c", b"after", b"put"), strict=True))
+    assert fs.find(place) == names and fs.client.layout(names[0])["stripe_size"] == 65536
+    with fs.transaction:
+        with pytest.raises(TypeError):
+            fs.pipe_file(f"{place}/half", object())
+        fs.pipe_file(f"{place}/whole", b"")
+    assert fs.find(place) == [*names, f"{place}/whole"], "what failed leaves nothing, and the rest appears"
+    with pytest.raises(FileExistsError), fs.transaction:
+        fs.pipe_file(names[0], b"x", mode="create")
+    assert fs.cat_file(names[0]) == b"a" and len(fs.find(place)) == 6
+
+
+def test_words_for_other_file_systems_are_taken_and_ours_are_checked(fs, client, place, tmp_path):
+    others = {"version_id": "7", "max_concurrency": 4, "content_type": "text/plain", "default_cache": "readahead"}
+    with fs.open(f"{place}/f", "wb", stripe_size=65536, cache_type="none", size=None, **others) as file:
+        file.write(b"1")
+    with fs.open(f"{place}/f", **others) as file:
+        assert file.read() == b"1"
+    fs.pipe_file(f"{place}/g", b"2", stripe_size=65536, **others)
+    fs.pipe({f"{place}/h": b"3"}, **others)
+    (tmp_path / "i").write_bytes(b"4")
+    fs.put_file(str(tmp_path / "i"), f"{place}/i", stripe_size=65536, **others)
+    assert b"".join(fs.cat([f"{place}/{name}" for name in "fghi"]).values()) == b"1234"
+    assert [client.layout(f"{place}/{name}")["stripe_size"] for name in "fgi"] == [65536] * 3
+    for word in LAYOUT_WORDS:
+        client.open(f"{place}/f", "wb", 0, **{word: [] if word in ("strips", "labels") else None}).close()
+    with pytest.raises(ValueError, match="'stripe_sise' is no word about the layout; try: ") as refused:
+        client.open(f"{place}/f", "wb", 0, stripe_sise=65536)
+    assert set(str(refused.value).partition("try: ")[2].split(", ")) == LAYOUT_WORDS
+
+
+@pytest.mark.parametrize("protocol", ["blockcache", "cached", "filecache", "simplecache"])
+def test_it_is_read_through_the_caches_of_fsspec(fs, place, config, tmp_path, protocol):
+    data = random.Random(5).randbytes(300_000)
+    fs.pipe_file(f"{place}/f", data)
+    options = {"braid": {"config": str(config)}, protocol: {"cache_storage": str(tmp_path / "kept")}}
+    for _ in range(2):
+        with fsspec.open(f"{protocol}::braid://{place}/f", block_size=10_000, **options) as file:
+            assert file.seek(250_000) == 250_000 and file.read(60_000) == data[250_000:]
+            assert file.seek(-5, os.SEEK_END) == len(data) - 5 and file.read() == data[-5:]
+            file.seek(9_995)
+            assert file.read(10) == data[9_995:10_005] and file.tell() == 10_005
+        assert file.closed
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "kept").iterdir())
+    assert data[250_000:] in kept, "what was read once is on this host"
+
+
+def test_open_files_have_what_fsspecs_own_have(fs, place):
+    lines = [b"%05d\n" % line for line in range(10_000)]
+    with fs.open(f"{place}/f", "wb", block_size=1000) as file:
+        file.write(b"".join(lines))
+        assert (file.blocksize, file.loc) == (1000, 60_000)
+    with fs.open(f"{place}/f", block_size=100) as file:
+        assert file.blocksize == 100 and file.details["size"] == 60_000 and file.cache is None
+        assert file.readuntil() == lines[0] and file.loc == 6
+        assert file.readuntil(b"00100\n0", blocks=7) == b"".join(lines[1:101]) + b"0"
+        assert file.tell() == 607 and file.readuntil(b"none") == b"".join(lines)[607:]
+        assert file.readuntil() == b"" and file.read_block(7, 10, b"\n") == b"".join(lines[2:3])
+    assert fs.read_block(f"{place}/f", 7, 10, b"\n") == lines[2]
+
+
+def test_finding_by_a_prefix(fs, place):
+    names = ["a1", "a2/x", "a2/deep/y", "b/a1", "b/a2/z", "c"]
+    fs.pipe({f"{place}/{name}": b"1" for name in names})
+
+    def found(prefix, **options):
+        return [name.removeprefix(f"{place}/") for name in fs.find(place, prefix=prefix, **options)]
+
+    assert found("") == sorted(names)
+    assert found("a") == ["a1", "a2/deep/y", "a2/x"] and found("a", maxdepth=1) == ["a1"]
+    assert found("a", maxdepth=2) == ["a1", "a2/x"]
+    assert found("a", withdirs=True) == ["a1", "a2", "a2/deep", "a2/deep/y", "a2/x"]
+    assert found("b/a") == ["b/a1", "b/a2/z"] and found("b/a", maxdepth=2) == ["b/a1"] and found("b/a", maxdepth=1) == []
+    assert found("b/") == ["b/a1", "b/a2/z"] and found("d") == found("none/x") == found("c/x") == []
+    assert fs.find(place, prefix="a2", detail=True)[f"{place}/a2/x"]["size"] == 1
+    with pytest.raises(ValueError, match="at least 1"):
+        fs.find(place, prefix="a", maxdepth=0)
+
+
+def test_a_file_whose_calls_are_awaited(fs, place):
+    async def write_and_read():
+        async with await fs.open_async(f"{place}/d/f", "wb", content_type="x") as file:
+            assert await file.write(b"12345") == 5 and file.tell() == 5
+            await file.flush()
+        assert file.closed
+        file = await fs.open_async(f"{place}/d/f")
+        assert await file.size() == 5 and await file.read(2) == b"12"
+        assert sorted(await asyncio.gather(*(file.read(1) for _ in range(3)))) == [b"3", b"4", b"5"]
+        assert await file.seek(-1, os.SEEK_END) == 4 and await file.read() == b"5"
+        await file.close()
+        with pytest.raises(ValueError, match="only bytes"):
+            await fs.open_async(f"{place}/d/f", "r")
+        with pytest.raises(FileNotFoundError):
+            await fs.open_async(f"{place}/none")
+
+    asyncio.run(write_and_read())
 
 
 def test_moving_and_removing(fs, place):

@@ -85,6 +85,10 @@ macro_rules! namespace_calls {
             fn layout[at]() -> LayoutShowReply;
             /// Sets the default layout of a directory, or that of a file that was never written.
             fn set_layout[at](wish: LayoutWish) -> ();
+            /// Fails with [`crate::Status::Invalid`] where a layout has more parts than the cluster has I/O daemons. The servers
+            /// take such a layout, whose daemons have several parts each; a program that counts daemons did not mean it. Asks
+            /// the metadata server only where the number of parts is given.
+            fn check_iod_count[](wish: &LayoutWish) -> ();
             /// Who the metadata server takes this program for.
             fn whoami[]() -> Identity;
             /// Whether this client may name other identities: the holder of a client key, not of a ticket.
@@ -108,6 +112,11 @@ macro_rules! namespace_calls {
             fn key_revoke[](key: KeyId) -> ();
             /// Sets an I/O daemon draining, or up again.
             fn set_iod_state[](iod: IodId, state: IodState) -> ();
+            /// Takes an I/O daemon out of the cluster for good. Refused while it is up or while files have parts on it, unless
+            /// `lost`: then what lies on it is given up.
+            fn remove_iod[](iod: IodId, lost: bool) -> ();
+            /// Files of a shard after `after` of which an I/O daemon has a part, or may have one.
+            fn fsck_affected[](iod: IodId, shard: ShardId, after: FileIndex) -> FsckAffectedReply;
             /// Shards in use.
             fn fsck_shards[]() -> Vec<ShardId>;
             /// Files of a shard after `after`, in the order of their index.

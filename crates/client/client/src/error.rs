@@ -99,6 +99,12 @@ impl Error {
         self.0.hint.as_deref().unwrap_or_else(|| hint(self.0.status))
     }
 
+    /// Whether nobody nearer to the cause said what to try, so that [`Error::hint`] is advice for any error of this status: a face
+    /// with words of its own, such as options of a command, may give those instead.
+    pub fn has_general_hint(&self) -> bool {
+        self.0.hint.is_none() && !self.0.why.contains("; try: ")
+    }
+
     /// Names the operation and the file, unless that was done nearer to the cause.
     #[must_use]
     pub fn during(mut self, what: &'static str, subject: impl fmt::Display) -> Self {
@@ -189,9 +195,9 @@ fn hint(status: Status) -> &'static str {
         Status::NotFound => "braid ls on the directory above it",
         Status::PermissionDenied | Status::NotPermitted => "braid stat to see its owner and mode",
         Status::AuthenticationFailed => "braid key list, or start braid agent on this host",
-        Status::WrongRole => "the same with an administrator's key",
+        Status::WrongRole => "an administrator's key",
         Status::NoSpace => "braid df",
-        Status::QuotaExceeded => "braid quota get with --user, --group or --dir",
+        Status::QuotaExceeded => "braid quota get",
         Status::ObjectLost | Status::Corrupted => "braid fsck",
         Status::DiskError | Status::ReadOnly => "braid status, then the log of that daemon",
         Status::Fenced | Status::NoSession => "open the file again",
@@ -200,13 +206,13 @@ fn hint(status: Status) -> &'static str {
         Status::NoIods => "braid status; start an I/O daemon with braid iod",
         Status::TryAgain | Status::Busy => "the same again in a moment",
         Status::SharingViolation => "the same again when the other program has closed it",
-        Status::NotEmpty => "braid rm -r",
-        Status::IsDirectory => "braid ls, or the same with -r",
+        Status::NotEmpty => "removing what is in it first",
+        Status::IsDirectory => "the path of a file in it",
         Status::NotDirectory => "braid stat on each part of the path",
         Status::NameTooLong => "names of at most 255 bytes, paths of at most 4096",
-        Status::Invalid => "the same with --help",
+        Status::Invalid => "arguments within the limits of docs/defaults.md",
         Status::WouldLoop => "a destination that is not below it",
-        Status::Exists => "another name, or braid rm first",
+        Status::Exists => "another name, or removing it first",
         Status::UnknownMessage | Status::Malformed | Status::Unsupported => "the same version of braid on both sides",
         _ => "braid status",
     }
@@ -311,6 +317,16 @@ mod tests {
             refused.to_string(),
             "stat /x: no such file or directory (metadata server at h:2); try: braid ls on the directory above it"
         );
+    }
+
+    #[test]
+    fn advice_of_the_library_names_no_option_of_a_command() {
+        for status in Status::ALL {
+            let error = Error::new(*status, "no");
+            assert!(error.has_general_hint() && !error.hint().contains(" -"), "{status:?}: {}", error.hint());
+        }
+        assert!(!Error::new(Status::Invalid, "no; try: less").has_general_hint());
+        assert!(!Error::new(Status::Invalid, "no").with_hint("less").has_general_hint());
     }
 
     #[test]

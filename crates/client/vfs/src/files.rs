@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
@@ -132,6 +133,24 @@ impl Bytes {
         open.bytes.holder.put(open, under, what, how)
     }
 
+    /// Writes pages of a mapping; see [`Data::write_pages`]. They were stored into after what is gathered was written.
+    pub(crate) fn put_pages(open: &OpenFile, offset: u64, bytes: &[u8]) -> Result<()> {
+        let write = |parts: &[Range<u64>]| {
+            open.bytes.settle()?;
+            let file = open.file.get()?;
+            parts.iter().try_for_each(|part| {
+                // Within `bytes`, whose length is a usize.
+                let of = (part.start - offset) as usize..(part.end - offset) as usize;
+                Ok(file.write_at(&bytes[of], part.start).map(drop)?)
+            })
+        };
+        let all = offset..offset.saturating_add(bytes.len() as u64);
+        match &open.bytes.data {
+            Some(data) => data.write_pages(all, write),
+            None => write(&[all]),
+        }
+    }
+
     /// What programs of this mount have stored in mappings is at the daemons when this returns.
     pub(crate) fn drop_stored(&self) {
         if let Some(data) = &self.data {
@@ -163,6 +182,11 @@ impl Bytes {
             // A page that comes after the dropping is not cut at the end that was known before.
             self.holder.cache.change(&[data.file()]);
         }
+        self.holder.drop_written(under, offset, bytes);
+    }
+
+    /// Bytes were changed at the daemons, or some of them: what a kernel has of them is of before.
+    pub(crate) fn drop_changed(&self, under: Option<&Under>, offset: u64, bytes: u64) {
         self.holder.drop_written(under, offset, bytes);
     }
 

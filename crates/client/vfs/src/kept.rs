@@ -15,7 +15,7 @@ use std::{
     time::Instant,
 };
 
-use braid_client::{Attributes, DirectoryEntry, FileIndex, FileKind};
+use braid_client::{Attributes, FileIndex, FileKind, message::mds::ReadDirectoryReply};
 
 use crate::{
     arrivals::{Arrival, Arrivals},
@@ -289,19 +289,21 @@ impl Cache {
         state.names < FILES_MAX / 2 && found.is_some_and(|found| !state.is_whole(directory, found))
     }
 
-    /// At most `count` entries of a directory after a cookie, and whether it ends with them, where nobody has to be asked and
+    /// At most `count` entries of a directory after a cookie, as the server would tell them, where nobody has to be asked and
     /// nothing is gained by asking.
     pub(crate) fn listed(
         &self,
         directory: FileIndex,
         (cookie, count): (u64, usize),
         holds: impl Fn(&Promise) -> bool,
-    ) -> Option<(Vec<DirectoryEntry>, bool)> {
+    ) -> Option<ReadDirectoryReply> {
         let state = lock(&self.0);
         let found = state.directories.get(&directory).filter(|found| holds(&found.promise))?;
         let is_quiet = !state.changing.contains_key(&directory);
         let gains = state.names < FILES_MAX / 2 && !state.is_whole(directory, found);
-        if is_quiet && !gains { found.listing.after(cookie, count) } else { None }
+        let last = found.listing.last();
+        let after = if is_quiet && !gains { found.listing.after(cookie, count) } else { None };
+        after.map(|(entries, end)| ReadDirectoryReply { entries, end, last })
     }
 
     /// Remembers what was told to come after a cookie.
@@ -310,14 +312,16 @@ impl Cache {
         promise: &Arc<Promise>,
         mark: Mark,
         cookie: u64,
-        (told, end): (&[DirectoryEntry], bool),
+        told: &ReadDirectoryReply,
         holds: impl Fn(&Promise) -> bool,
     ) {
         let mut state = lock(&self.0);
         let directory = promise.directory();
         let fresh = holds(promise) && state.is_unchanged(directory, mark) && !state.changing.contains_key(&directory);
-        if fresh && state.listed + told.len() <= FILES_MAX {
-            let more = state.under(promise).map_or(0, |found| found.listing.extend(cookie, told, end));
+        if fresh && state.listed + told.entries.len() <= FILES_MAX {
+            let more = state
+                .under(promise)
+                .map_or(0, |found| found.listing.extend(cookie, &told.entries, (told.end, told.last)));
             state.listed += more;
         }
     }

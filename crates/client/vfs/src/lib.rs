@@ -34,6 +34,7 @@ mod late;
 mod listed;
 mod ops;
 mod promise;
+mod removed;
 mod users;
 mod vfs;
 

@@ -12,6 +12,8 @@ pub(crate) struct Listing {
     entries: Vec<Entry>,
     /// There are no more.
     whole: bool,
+    /// The last cookie that there was at its beginning.
+    last: u64,
 }
 
 #[derive(Debug)]
@@ -28,8 +30,12 @@ impl Listing {
         self.entries.len()
     }
 
-    /// Takes in what was told to come after `cookie`, if that is where this ends; how many entries more it has.
-    pub(crate) fn extend(&mut self, cookie: u64, told: &[DirectoryEntry], end: bool) -> usize {
+    /// Takes in what was told to come after `cookie`, if that is where this ends, whether it ends there, and the last cookie that there
+    /// was; how many entries more it has.
+    pub(crate) fn extend(&mut self, cookie: u64, told: &[DirectoryEntry], (end, last): (bool, u64)) -> usize {
+        if self.entries.is_empty() {
+            self.last = last;
+        }
         let last = self.entries.last().map_or(0, |entry| entry.cookie);
         if cookie != last || self.whole || self.entries.len() + told.len() > LISTED_MAX {
             return 0;
@@ -37,6 +43,11 @@ impl Listing {
         self.entries.extend(told.iter().map(Entry::of));
         self.whole = end;
         told.len()
+    }
+
+    /// The last cookie that there was when it began.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// At most `count` entries after a cookie, and whether the listing ends with them; `None` where that is not remembered.
@@ -79,32 +90,32 @@ mod tests {
     fn what_was_told_without_a_gap_is_given_from_any_cookie_on() {
         let mut listing = Listing::default();
         assert_eq!(listing.after(0, 10), None, "nothing was told");
-        assert_eq!(listing.extend(9, &entries(&[12]), true), 0, "a gap");
-        assert_eq!(listing.extend(0, &entries(&[3, 5, 9]), false), 3);
-        assert_eq!(listing.extend(5, &entries(&[9]), false), 0, "it was told");
+        assert_eq!(listing.extend(9, &entries(&[12]), (true, 99)), 0, "a gap");
+        assert_eq!(listing.extend(0, &entries(&[3, 5, 9]), (false, 99)), 3);
+        assert_eq!(listing.extend(5, &entries(&[9]), (false, 99)), 0, "it was told");
         assert_eq!(listing.after(0, 2), Some((entries(&[3, 5]), false)));
         assert_eq!(listing.after(4, 10), Some((entries(&[5, 9]), false)), "of an entry that went");
         assert_eq!(listing.after(9, 10), None, "there may be more");
-        assert_eq!(listing.extend(9, &entries(&[12]), true), 1);
+        assert_eq!(listing.extend(9, &entries(&[12]), (true, 99)), 1);
         assert_eq!(listing.after(9, 10), Some((entries(&[12]), true)));
         assert_eq!(listing.after(12, 10), Some((vec![], true)));
-        assert_eq!(listing.extend(12, &entries(&[13]), true), 0, "it has ended");
+        assert_eq!(listing.extend(12, &entries(&[13]), (true, 99)), 0, "it has ended");
     }
 
     #[test]
     fn of_a_large_directory_the_beginning_is_remembered() {
         let mut listing = Listing::default();
         let cookies: Vec<u64> = (3..3 + LISTED_MAX as u64).collect();
-        assert_eq!(listing.extend(0, &entries(&cookies), false), LISTED_MAX);
+        assert_eq!(listing.extend(0, &entries(&cookies), (false, 99)), LISTED_MAX);
         let last = cookies[LISTED_MAX - 1];
-        assert_eq!(listing.extend(last, &entries(&[last + 1]), true), 0);
+        assert_eq!(listing.extend(last, &entries(&[last + 1]), (true, 99)), 0);
         assert_eq!((listing.len(), listing.after(last, 1)), (LISTED_MAX, None));
     }
 
     #[test]
     fn an_empty_directory_has_ended_at_its_beginning() {
         let mut listing = Listing::default();
-        assert_eq!(listing.extend(0, &[], true), 0);
+        assert_eq!(listing.extend(0, &[], (true, 99)), 0);
         assert_eq!(listing.after(0, 10), Some((vec![], true)));
     }
 }

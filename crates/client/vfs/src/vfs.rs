@@ -14,6 +14,7 @@ use crate::{
     known::{Keep, Known},
     ops::{directory::OpenDirectory, is_open_question},
     promise::{Holder, Promise},
+    removed::RemovedDirectories,
     users::Users,
 };
 
@@ -50,6 +51,7 @@ pub struct Vfs {
     pub(crate) open_directories: Handles<OpenDirectory>,
     pub(crate) files: Arc<Files>,
     pub(crate) holder: Arc<Holder>,
+    pub(crate) removed: RemovedDirectories,
     consistency: Consistency,
 }
 
@@ -85,6 +87,7 @@ impl Vfs {
             open_files: Handles::default(),
             open_directories: Handles::default(),
             files: Arc::default(),
+            removed: RemovedDirectories::default(),
         })
     }
 

@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use braid_types::{
-    ClusterUuid, Failure, IodId, MdsEpoch, Status, Timestamp, WriteVerifier,
+    ByteCount, ClusterUuid, Failure, IodId, MdsEpoch, Status, Timestamp, WriteVerifier,
     limits::{HEARTBEAT_MS, HEARTBEAT_STOP_MS},
 };
 use braid_wire::message::{
@@ -39,6 +39,8 @@ pub struct Introduction {
     pub addresses: Vec<String>,
     /// `key=value`.
     pub labels: Vec<String>,
+    /// The longest that an object can be on its disk, in bytes.
+    pub object_bytes_max: u64,
 }
 
 /// What changes from one heartbeat to the next.
@@ -113,8 +115,9 @@ impl Registration {
         if self.joined {
             return Step::Heartbeat(Heartbeat { space, verifier, fence_applied: self.fence_applied });
         }
-        let Introduction { cluster, directory, addresses, labels } = self.introduction.clone();
-        Step::Register(RegisterIod { id: self.id, cluster, directory, addresses, labels, space, verifier })
+        let Introduction { cluster, directory, addresses, labels, object_bytes_max } = self.introduction.clone();
+        let (id, object_bytes_max) = (self.id, ByteCount(object_bytes_max));
+        Step::Register(RegisterIod { id, cluster, directory, addresses, labels, space, verifier, object_bytes_max })
     }
 
     /// The metadata server took the daemon in.
@@ -154,19 +157,25 @@ impl Registration {
 
 #[cfg(test)]
 mod tests {
-    use braid_types::{ByteCount, ConnectionId, MapEpoch, SessionId};
+    use braid_types::{ConnectionId, MapEpoch, SessionId};
 
     use super::*;
     use crate::{callers::Callers, gate::Gate};
 
     fn new() -> Registration {
-        let introduction =
-            Introduction { cluster: ClusterUuid([1; 16]), directory: [2; 16], addresses: vec![], labels: vec![] };
+        let introduction = Introduction {
+            cluster: ClusterUuid([1; 16]),
+            directory: [2; 16],
+            addresses: vec![],
+            labels: vec![],
+            object_bytes_max: 1 << 44,
+        };
         Registration::new(introduction, IodId(0))
     }
 
     fn vitals() -> Vitals {
-        let space = Space { device: 1, total: ByteCount(10), available: ByteCount(5), files_free: 3 };
+        let space =
+            Space { device: 1, total: ByteCount(10), free: ByteCount(6), available: ByteCount(5), files_free: 3 };
         Vitals { space, verifier: WriteVerifier(9) }
     }
 
@@ -207,7 +216,7 @@ mod tests {
         for round in 0..50 {
             let now = at(round * HEARTBEAT_MS);
             let Step::Register(message) = registration.next(now, vitals) else { panic!("round {round}") };
-            assert_eq!(message.id, IodId(0));
+            assert_eq!((message.id, message.object_bytes_max), (IodId(0), ByteCount(1 << 44)));
             registration.failed();
             assert!(matches!(registration.next(now, vitals), Step::Wait(_)), "not in a busy loop");
         }

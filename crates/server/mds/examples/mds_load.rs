@@ -46,7 +46,8 @@ impl Line {
 }
 
 fn space() -> Space {
-    Space { device: 1, total: ByteCount(1 << 40), available: ByteCount(1 << 40), files_free: 1 << 30 }
+    let room = ByteCount(1 << 40);
+    Space { device: 1, total: room, free: room, available: room, files_free: 1 << 30 }
 }
 
 fn main() {
@@ -66,8 +67,9 @@ fn main() {
     for n in 0..4u8 {
         let (addresses, labels) = (vec!["127.0.0.1:9".to_owned()], Vec::new());
         let (id, verifier) = (IodId(0), WriteVerifier(1));
-        let call =
-            RegisterIod { id, cluster: UUID, directory: [n + 1; 16], addresses, labels, space: space(), verifier };
+        let (directory, object_bytes_max) = ([n + 1; 16], ByteCount(1 << 40));
+        let space = space();
+        let call = RegisterIod { id, cluster: UUID, directory, addresses, labels, space, verifier, object_bytes_max };
         daemon.call(0, 0, &call);
     }
     let admin = Line::connect(&address, Role::Admin, Credential::Server, key);

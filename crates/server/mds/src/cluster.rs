@@ -3,18 +3,25 @@
 //! ```text
 //!   register ──> up ──silent HEARTBEAT_DOWN_MS──> down ──heartbeat──> up
 //!                 └──── SetIodState ──> draining ──── SetIodState ──> up
+//!   any ── IodRemove ──> removed, for good: refused when it registers, asked nothing, waited for by nobody
 //! ```
 //!
 //! Invariants: (1) an id belongs to one directory for ever, named by 16 random bytes; (2) the map's
 //! epoch rises with each change that a client could see, and over restarts: it is
 //! `server epoch << 32 | counter`; (3) nothing here asks for the time, so that a test can set it.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
+use braid_layout::Layout;
 use braid_meta::{IodRecord, IodState as Decided};
 use braid_types::{
     ByteCount, ClusterUuid, Failure, IodId, MapEpoch, MdsEpoch, Status, WriteVerifier,
-    limits::{HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
+    limits::{FILE_BYTES_MAX, HEARTBEAT_DOWN_MS, HEARTBEAT_FENCED_MS},
 };
 use braid_wire::message::{
     mds::RegisterIod,
@@ -47,6 +54,8 @@ pub struct Iod {
     pub fence_applied: u64,
     /// Set by an administrator.
     pub draining: bool,
+    /// The longest that an object can be on its disk; no limit is known of one that has not registered yet.
+    pub object_bytes_max: u64,
 }
 
 /// The cluster map and what lies behind it.
@@ -57,13 +66,15 @@ pub struct Cluster {
     mds: Vec<String>,
     iods: BTreeMap<IodId, Iod>,
     candidates: Arc<Candidates>,
+    removed: Arc<BTreeSet<IodId>>,
 }
 
 impl Cluster {
     /// The cluster as it was recorded. A recorded daemon counts as heard `now`: it has had no chance yet.
     pub fn new(uuid: ClusterUuid, server: MdsEpoch, mds: Vec<String>, records: Vec<IodRecord>, now: Duration) -> Self {
         let iods = records.into_iter().map(|record| (record.id, Iod::recorded(record, NO_SPACE, now))).collect();
-        let mut cluster = Self { uuid, epoch: MapEpoch(server.0 << 32), mds, iods, candidates: Arc::default() };
+        let epoch = MapEpoch(server.0 << 32);
+        let mut cluster = Self { uuid, epoch, mds, iods, candidates: Arc::default(), removed: Arc::default() };
         cluster.changed();
         cluster
     }
@@ -113,12 +124,69 @@ impl Cluster {
 
     /// Whether the daemon can be asked now.
     pub fn is_heard(&self, id: IodId) -> bool {
-        self.iods.get(&id).is_some_and(|iod| iod.info.state != IodState::Down)
+        self.iods.get(&id).is_some_and(|iod| !matches!(iod.info.state, IodState::Down | IodState::Removed))
+    }
+
+    /// Whether the daemon is out of the cluster for good.
+    pub fn is_removed(&self, id: IodId) -> bool {
+        self.removed.contains(&id)
+    }
+
+    /// The daemons that are out of the cluster for good. Cheap.
+    pub fn removed(&self) -> Arc<BTreeSet<IodId>> {
+        self.removed.clone()
     }
 
     /// The write verifier that a daemon last said; `None` while it has not registered with this run of the server.
     pub fn verifier(&self, id: IodId) -> Option<WriteVerifier> {
         self.iods.get(&id)?.verifier
+    }
+
+    /// The longest that every object of a layout can be, in bytes. A file of that size fits, whatever its stripes.
+    pub fn object_bytes_max(&self, layout: &Layout) -> u64 {
+        let daemons = layout.placements().flat_map(|(_, placement)| &placement.iods);
+        daemons.map(|iod| self.object_bytes_max_of(*iod)).min().unwrap_or(FILE_BYTES_MAX)
+    }
+
+    /// The largest file of a layout that fits its daemons' disks, in bytes.
+    ///
+    /// # Errors
+    /// [`Status::TooLarge`] when that is less than `size`; [`Status::Corrupted`] for a layout that makes no sense.
+    pub fn file_bytes_max(&self, layout: &Layout, size: u64) -> Result<u64, Failure> {
+        let all = self.object_bytes_max(layout);
+        if all >= FILE_BYTES_MAX {
+            return Ok(FILE_BYTES_MAX);
+        }
+        let corrupted = |error| Failure::new(Status::Corrupted, format!("a layout: {error}"));
+        let map = layout.map().map_err(corrupted)?;
+        let too_long = |size| -> Result<Option<IodId>, Failure> {
+            for (part, placement) in layout.placements() {
+                let bytes = map.object_bytes(size, part).map_err(corrupted)?;
+                let shorter = |iod: &&IodId| self.object_bytes_max_of(**iod) < bytes;
+                if let Some(iod) = placement.iods.iter().find(shorter) {
+                    return Ok(Some(*iod));
+                }
+            }
+            Ok(None)
+        };
+        if size > all
+            && let Some(iod) = too_long(size)?
+        {
+            let most = self.object_bytes_max_of(iod);
+            let why =
+                format!("{size} bytes: the disk's file system has no files over {most}; try: more daemons per file");
+            return Err(Failure::blaming(Status::TooLarge, &self.name(iod), why));
+        }
+        let (mut fits, mut past) = (size.max(all), FILE_BYTES_MAX.saturating_add(1));
+        while past - fits > 1 {
+            let middle = fits + (past - fits) / 2;
+            if too_long(middle)?.is_none() { fits = middle } else { past = middle }
+        }
+        Ok(fits)
+    }
+
+    fn object_bytes_max_of(&self, id: IodId) -> u64 {
+        self.iods.get(&id).map_or(FILE_BYTES_MAX, |iod| iod.object_bytes_max)
     }
 
     /// Whether each of these daemons still says the write verifier that it said then: what it told of its objects
@@ -141,6 +209,9 @@ impl Cluster {
             ));
         }
         let owner = self.iods.values().find(|iod| iod.directory == call.directory).map(|iod| iod.info.id);
+        if let Some(removed) = owner.filter(|owner| self.is_removed(*owner)) {
+            return Err(is_removed(removed));
+        }
         match (call.id, owner) {
             (IodId(0), Some(_)) => Ok(()),
             (IodId(0), None) if self.iods.len() >= IODS_MAX => {
@@ -154,10 +225,43 @@ impl Cluster {
         }
     }
 
+    /// Checks that a daemon on another host is reached at its addresses: loopback leads each client to itself. `peer` is where it
+    /// connects from, `host:port`.
+    ///
+    /// # Errors
+    /// [`Status::NotPermitted`].
+    pub fn check_reachable(&self, call: &RegisterIod, peer: &str, is_loopback: bool) -> Result<(), Failure> {
+        let host = |address: &str| address.rsplit_once(':').map_or("", |(host, _)| host).to_owned();
+        let here = is_loopback || self.mds.iter().any(|own| host(own) == host(peer));
+        let wrong = call.addresses.iter().find(|address| is_host_itself(&host(address)));
+        match wrong {
+            Some(address) if !here => {
+                let (name, from) = (
+                    if call.id.0 == 0 { "an I/O daemon".into() } else { format!("I/O daemon {}", call.id) },
+                    host(peer),
+                );
+                let why = format!(
+                    "{name} on {from} is refused: {address} is reached on its own host only; \
+                     try: braid iod --listen {from}:{port}",
+                    port = address.rsplit_once(':').map_or("7701", |(_, port)| port),
+                );
+                Err(Failure::new(Status::NotPermitted, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Takes in a daemon whose record is kept.
-    pub fn register(&mut self, record: IodRecord, space: Space, verifier: WriteVerifier, now: Duration) {
+    pub fn register(
+        &mut self,
+        record: IodRecord,
+        space: Space,
+        verifier: WriteVerifier,
+        object_bytes_max: u64,
+        now: Duration,
+    ) {
         let mut iod = Iod::recorded(record, space, now);
-        iod.verifier = Some(verifier);
+        (iod.verifier, iod.object_bytes_max) = (Some(verifier), object_bytes_max);
         let id = iod.info.id;
         let seen = |info: &IodInfo| (info.addresses.clone(), info.labels.clone(), info.state);
         let visible = self.iods.get(&id).is_none_or(|old| seen(&old.info) != seen(&iod.info));
@@ -178,6 +282,9 @@ impl Cluster {
         now: Duration,
     ) -> Result<(), Failure> {
         let iod = self.iods.get_mut(&id).ok_or_else(|| Failure::new(Status::NoSession, "register first"))?;
+        if iod.info.state == IodState::Removed {
+            return Err(is_removed(id));
+        }
         let was_down = iod.info.state == IodState::Down;
         let space_changed = iod.info.space != space;
         iod.heard = now;
@@ -205,7 +312,8 @@ impl Cluster {
         let limit = Duration::from_millis(HEARTBEAT_DOWN_MS);
         let mut changed = false;
         for iod in self.iods.values_mut() {
-            if iod.info.state != IodState::Down && now.saturating_sub(iod.heard) > limit {
+            let is_shown = !matches!(iod.info.state, IodState::Down | IodState::Removed);
+            if is_shown && now.saturating_sub(iod.heard) > limit {
                 iod.info.state = IodState::Down;
                 changed = true;
             }
@@ -224,10 +332,40 @@ impl Cluster {
         if !self.iods.contains_key(&id) {
             return Err(Failure::new(Status::NotFound, format!("I/O daemon {id}")));
         }
-        if state == IodState::Down {
-            return Err(Failure::new(Status::Invalid, "down is what is seen, not what is set; try: draining"));
+        if self.is_removed(id) {
+            return Err(Failure::new(Status::Invalid, format!("I/O daemon {id} was removed, which is for good")));
         }
-        Ok(())
+        match state {
+            IodState::Down => {
+                Err(Failure::new(Status::Invalid, "down is what is seen, not what is set; try: draining"))
+            }
+            IodState::Removed => Err(Failure::new(Status::Invalid, "try: braid iod remove")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks whether a daemon may be taken out. When it was last heard: one that is heard again meanwhile may have new files.
+    ///
+    /// # Errors
+    /// [`Status::NotFound`]; [`Status::Busy`] for one that is up, unless it is given up.
+    pub fn check_removal(&self, id: IodId, lost: bool) -> Result<Duration, Failure> {
+        let iod = self
+            .iods
+            .get(&id)
+            .ok_or_else(|| Failure::new(Status::NotFound, format!("there is no I/O daemon {id}; try: braid status")))?;
+        if !lost && self.is_heard(id) {
+            let why = format!("{} is up; try: stop it and wait until braid status shows it as down", self.name(id));
+            return Err(Failure::new(Status::Busy, why));
+        }
+        Ok(iod.heard)
+    }
+
+    /// The daemon is out for good, once that is on record.
+    pub fn remove(&mut self, id: IodId) {
+        if let Some(iod) = self.iods.get_mut(&id) {
+            iod.info.state = IodState::Removed;
+            self.changed();
+        }
     }
 
     /// Draining or up again, by an administrator, once the record is kept.
@@ -259,22 +397,40 @@ impl Cluster {
             state: iod.info.state,
             labels: iod.info.labels.clone(),
             available: iod.info.space.available.0,
+            nearly_full: iod.info.space.is_nearly_full(),
         };
         let iods = self.iods.values().map(candidate).collect();
         self.candidates = Arc::new(Candidates::new(iods, &self.candidates));
+        let out = self.iods.values().filter(|iod| iod.info.state == IodState::Removed).map(|iod| iod.info.id);
+        if out.clone().count() != self.removed.len() {
+            self.removed = Arc::new(out.collect());
+        }
     }
 }
 
 /// Nothing is known of the disk of a daemon that has not spoken.
-const NO_SPACE: Space = Space { device: 0, total: ByteCount(0), available: ByteCount(0), files_free: 0 };
+const NO_SPACE: Space =
+    Space { device: 0, total: ByteCount(0), free: ByteCount(0), available: ByteCount(0), files_free: 0 };
 
 impl Iod {
     fn recorded(record: IodRecord, space: Space, now: Duration) -> Self {
-        let draining = record.state != Decided::Active;
-        let state = if draining { IodState::Draining } else { IodState::Up };
+        let draining = record.state == Decided::Draining;
+        let state = match record.state {
+            Decided::Active => IodState::Up,
+            Decided::Removed => IodState::Removed,
+            _ => IodState::Draining,
+        };
         let info = IodInfo { id: record.id, addresses: record.addresses, labels: record.labels, state, space };
-        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining }
+        let object_bytes_max = FILE_BYTES_MAX;
+        Self { info, directory: record.uuid, verifier: None, heard: now, fence_applied: 0, draining, object_bytes_max }
     }
+}
+
+/// Whether a host's name or address means the very host that uses it.
+fn is_host_itself(host: &str) -> bool {
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    let address = bare.parse::<IpAddr>().map(|address| address.to_canonical());
+    address.map_or(bare == "localhost", |address| address.is_loopback() || address.is_unspecified())
 }
 
 fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
@@ -291,6 +447,13 @@ fn check_texts(call: &RegisterIod) -> Result<(), Failure> {
     Ok(())
 }
 
+/// To a daemon that comes back. Nothing of its directory is of use: what it had was given up.
+fn is_removed(id: IodId) -> Failure {
+    let why = "it was removed from the cluster, and what lies in its directory belongs to no file any more; \
+               try: braid iod --init with an empty directory, which joins as a new I/O daemon";
+    refused(id, why)
+}
+
 fn refused(id: IodId, why: &str) -> Failure {
     Failure::new(Status::NotPermitted, format!("I/O daemon {id} is refused: {why}"))
 }
@@ -302,7 +465,8 @@ mod tests {
     const UUID: ClusterUuid = ClusterUuid(*b"0123456789abcdef");
 
     fn space(available: u64) -> Space {
-        Space { device: 1, total: ByteCount(1000), available: ByteCount(available), files_free: 10 }
+        let room = ByteCount(available);
+        Space { device: 1, total: ByteCount(1000), free: room, available: room, files_free: 10 }
     }
 
     fn call(id: u32, directory: u8) -> RegisterIod {
@@ -314,6 +478,7 @@ mod tests {
             labels: Vec::new(),
             space: space(500),
             verifier: WriteVerifier(1),
+            object_bytes_max: ByteCount(FILE_BYTES_MAX),
         }
     }
 
@@ -328,7 +493,7 @@ mod tests {
         let id = known.unwrap_or(IodId(cluster.iods().count() as u32 + 1));
         let (uuid, addresses, labels) = (call.directory, call.addresses.clone(), call.labels.clone());
         let record = IodRecord { id, uuid, addresses, labels, state: Decided::Active };
-        cluster.register(record, call.space.clone(), call.verifier, now);
+        cluster.register(record, call.space.clone(), call.verifier, call.object_bytes_max.0, now);
         id
     }
 
@@ -349,6 +514,41 @@ mod tests {
     fn a_foreign_cluster_is_refused() {
         let foreign = RegisterIod { cluster: ClusterUuid([9; 16]), ..call(0, 1) };
         assert_eq!(empty().check_registration(&foreign).unwrap_err().status, Status::NotPermitted);
+    }
+
+    #[test]
+    fn a_loopback_address_is_refused_from_another_host() {
+        let mut cluster = empty();
+        cluster.set_addresses(vec!["10.0.0.1:7700".into()]);
+        let at = |address: &str| RegisterIod { addresses: vec![address.into()], ..call(0, 1) };
+        for address in ["127.0.0.1:7701", "[::1]:7701", "localhost:7701", "[::ffff:127.0.0.1]:7701", "0.0.0.0:7701"] {
+            let refused = cluster.check_reachable(&at(address), "10.0.0.2:4711", false).unwrap_err();
+            assert_eq!(refused.status, Status::NotPermitted);
+            assert!(refused.detail.ends_with("; try: braid iod --listen 10.0.0.2:7701"), "{}", refused.detail);
+            assert!(cluster.check_reachable(&at(address), "127.0.0.1:4711", true).is_ok(), "one host");
+            assert!(cluster.check_reachable(&at(address), "10.0.0.1:4711", false).is_ok(), "the server's own host");
+        }
+        assert!(cluster.check_reachable(&at("10.0.0.2:7701"), "10.0.0.2:4711", false).is_ok());
+    }
+
+    #[test]
+    fn a_removed_daemon_stays_out_whatever_it_says() {
+        let mut cluster = empty();
+        let id = join(&mut cluster, &call(0, 1), Duration::ZERO);
+        assert_eq!(cluster.check_removal(id, false).unwrap_err().status, Status::Busy, "it is up");
+        assert_eq!(cluster.check_removal(IodId(9), true).unwrap_err().status, Status::NotFound);
+        cluster.check_removal(id, true).unwrap();
+        cluster.remove(id);
+        assert!(cluster.is_removed(id) && !cluster.is_heard(id));
+        let beat = cluster.heartbeat(id, space(1), WriteVerifier(1), 0, Duration::ZERO).unwrap_err();
+        assert!(beat.detail.contains("was removed from the cluster"), "{}", beat.detail);
+        for id in [0, 1] {
+            let refused = cluster.check_registration(&call(id, 1)).unwrap_err();
+            assert!(refused.status == Status::NotPermitted && refused.detail.contains("try: "), "{refused}");
+        }
+        assert_eq!(cluster.check_state(id, IodState::Up).unwrap_err().status, Status::Invalid);
+        cluster.age(Duration::from_secs(60));
+        assert_eq!(cluster.iod(id).unwrap().info.state, IodState::Removed, "not down");
     }
 
     #[test]

@@ -265,6 +265,8 @@ impl MdsCore {
         let undisturbed = state.collector.asked.remove(&inode.file);
         let withheld = state.collector.is_withheld(inode.file);
         match found {
+            // Its true size went with a daemon that was removed: the mark stays, and keeps it from being opened.
+            Ok(found) if found.lost => {}
             Ok(found) if undisturbed && !withheld && is_recorded(inode, &found) => {
                 self.record(&mut state, inode, found)
             }
@@ -343,6 +345,8 @@ impl MdsCore {
         let told = state.collector.heard.is_told(inode.file);
         let Some(heard) = state.collector.heard.settled(inode.file) else { return };
         match found {
+            // A daemon was removed meanwhile. What was heard before is the whole file (I11).
+            Ok(found) if found.lost => self.record(&mut state, inode, heard),
             Ok(found) if !told && found.misses(&heard) => {
                 // A disk took it, or a hand. Whoever reads it is told (I11).
                 tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
@@ -360,6 +364,12 @@ impl MdsCore {
                 state.collector.begin_again(inode.file);
                 drop(state);
                 self.forget_kept(std::slice::from_ref(inode));
+            }
+            // A daemon that has no object of it need not be there for its size to be known.
+            Err(failure) if state.collector.has_room() => {
+                report(&format!("flushing file {}", inode.file), &failure);
+                let now = self.now();
+                state.collector.heard.insert_again(inode.file, heard, told, now);
             }
             Err(failure) => state.ask_later(inode.file, &failure),
         }
@@ -397,7 +407,7 @@ impl State {
     /// Whether every daemon of a file has registered with this run of the server.
     fn knows_daemons(&self, inode: &Inode) -> bool {
         let iods = inode.layout.iter().flat_map(|layout| objects::daemons(layout));
-        iods.into_iter().all(|iod| self.cluster.verifier(iod).is_some())
+        iods.into_iter().all(|iod| self.cluster.verifier(iod).is_some() || self.cluster.is_removed(iod))
     }
 
     fn ask_later(&mut self, file: FileIndex, failure: &Failure) {

@@ -44,6 +44,8 @@ pub struct MdsCore {
     pub(crate) gated: AtomicUsize,
     /// See `reclaim.rs`.
     pub(crate) in_doubt: AtomicBool,
+    /// Whether any I/O daemon was removed for good: lets every other cluster's opens pass without the lock.
+    pub(crate) any_removed: AtomicBool,
     /// See `fan_out.rs`; taken after `state`, and nothing is called under it.
     pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
@@ -82,6 +84,8 @@ pub(crate) struct State {
     pub(crate) ticks: u64,
     /// A daemon came back since the last tick: what it held up is tried at once.
     pub(crate) daemon_back: bool,
+    /// I/O daemons that are being taken out of the cluster.
+    pub(crate) removing: BTreeSet<IodId>,
     /// The end of the grace period, while it lasts.
     pub(crate) grace_until: Option<Duration>,
 }
@@ -98,6 +102,7 @@ impl MdsCore {
     ) -> Arc<Self> {
         let epoch = names.epoch();
         let started = env.clock.monotonic();
+        let any_removed = AtomicBool::new(!state.cluster.removed().is_empty());
         Arc::new_cyclic(|me| Self {
             env,
             key,
@@ -108,6 +113,7 @@ impl MdsCore {
             started,
             gated: AtomicUsize::new(0),
             in_doubt: AtomicBool::new(in_doubt),
+            any_removed,
             asked: Mutex::default(),
             leases,
             registering: Mutex::default(),

@@ -10,7 +10,9 @@
 //! back, which nobody would ever delete; until then a crash, here or there, or a daemon that is down only delays it;
 //! (2) one pass at a time; files whose daemons are down are passed over and looked at again in the next pass; (3) no object is
 //! deleted before the log that unlinks its file is on the disk: a loss of power must not bring back a name whose bytes are
-//! gone (I6, I11); (4) what is asked durably is asked for all of a while at once: each time costs the daemons a sync.
+//! gone (I6, I11); (4) what is asked durably is asked for all of a while at once: each time costs the daemons a sync; (5) what
+//! waits for nothing but daemons that are down is asked of the others once, and again when one came back; (6) a daemon that was
+//! removed from the cluster is neither asked nor waited for.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -37,6 +39,10 @@ const DELETE_OBJECTS_MAX: usize = 16_384;
 /// they are made so without waiting.
 const UNSURE_FILES_MAX: usize = 8192;
 
+/// Files that wait for a daemon that is down, in memory (I9): 8 B each. Those beyond are asked of the other daemons again in
+/// each pass, which does no harm.
+const HELD_UP_FILES_MAX: usize = 65_536;
+
 /// The state of the deleter.
 #[derive(Debug, Default)]
 pub(crate) struct Deleter {
@@ -44,6 +50,8 @@ pub(crate) struct Deleter {
     /// Something was queued since the pass began.
     more: bool,
     unsure: Unsure,
+    /// Deleted by every daemon that is there.
+    held_up: BTreeSet<FileIndex>,
 }
 
 /// Files whose objects every daemon has deleted, and whose deletions a loss of power may undo.
@@ -60,6 +68,11 @@ impl Deleter {
     /// Something may have been queued.
     pub(crate) fn queued(&mut self) {
         self.more = true;
+    }
+
+    /// A daemon came back, or is waited for no longer.
+    pub(crate) fn let_go(&mut self) {
+        self.held_up.clear();
     }
 }
 
@@ -138,7 +151,9 @@ impl MdsCore {
                 return None;
             }
             // A truncate that is on its way to a daemon would make an object again that is deleted there.
-            let free = |file: FileIndex| !deleter.unsure.contains(file) && !intents.is_running(file);
+            let free = |file: FileIndex| {
+                !deleter.unsure.contains(file) && !deleter.held_up.contains(&file) && !intents.is_running(file)
+            };
             let batch: Vec<Deletion> = page.into_iter().filter(|deletion| free(deletion.file)).collect();
             if !batch.is_empty() {
                 return Some((batch, last));
@@ -149,9 +164,20 @@ impl MdsCore {
 
     fn delete_batch(self: &Arc<Self>, batch: Vec<Deletion>, last: FileIndex) {
         self.forget_layouts(batch.iter().map(|deletion| deletion.file));
-        self.ask_all(calls(&batch, false), move |core, replies| {
+        let removed = self.state().cluster.removed();
+        self.ask_all(calls(&batch, false, &removed), move |core, replies| {
             let now = core.now();
-            core.state().deleter.unsure.insert(done_by_all(batch, &replies), now);
+            let failed = failed(&replies);
+            let (waits, done): (Vec<_>, Vec<_>) = batch.into_iter().partition(|deletion| touches(deletion, &failed));
+            {
+                let State { deleter, cluster, .. } = &mut *core.state();
+                deleter.unsure.insert(done, now);
+                // Asked under the lock: one that has come back by now is asked in the next pass.
+                let is_down = |iod: &IodId| !failed.contains(iod) || !cluster.is_heard(*iod);
+                let held_up = waits.iter().filter(|wait| objects::daemons(&wait.layout).iter().all(is_down));
+                let room = HELD_UP_FILES_MAX.saturating_sub(deleter.held_up.len());
+                deleter.held_up.extend(held_up.take(room).map(|wait| wait.file));
+            }
             core.delete_after(Some(last));
         });
     }
@@ -163,8 +189,11 @@ impl MdsCore {
         if batch.is_empty() {
             return;
         }
-        self.ask_all(calls(&batch, true), move |core, replies| {
-            let files: Vec<FileIndex> = done_by_all(batch, &replies).map(|deletion| deletion.file).collect();
+        let removed = self.state().cluster.removed();
+        self.ask_all(calls(&batch, true, &removed), move |core, replies| {
+            let failed = failed(&replies);
+            let done = batch.iter().filter(|deletion| !touches(deletion, &failed));
+            let files: Vec<FileIndex> = done.map(|deletion| deletion.file).collect();
             match core.names.deletions_done(&files) {
                 Ok(()) => drop(core.counters.deleted.fetch_add(files.len() as u64, Ordering::Relaxed)),
                 Err(failure) => report("taking deletions out of the queue", &failure),
@@ -175,18 +204,22 @@ impl MdsCore {
     }
 }
 
-/// What the daemons are to be asked.
-fn calls(batch: &[Deletion], durable: bool) -> Vec<(IodId, Delete)> {
-    let wanted = by_daemon(batch);
+/// What the daemons are to be asked, but for those that are out of the cluster.
+fn calls(batch: &[Deletion], durable: bool, removed: &BTreeSet<IodId>) -> Vec<(IodId, Delete)> {
+    let mut wanted = by_daemon(batch);
+    wanted.retain(|iod, _| !removed.contains(iod));
     let call = |iod: IodId, objects: &[ObjectId]| (iod, Delete { objects: objects.to_vec(), durable });
     wanted.iter().flat_map(|(iod, objects)| objects.chunks(DELETE_OBJECTS_MAX).map(|some| call(*iod, some))).collect()
 }
 
-/// Files that every daemon of theirs has deleted.
-fn done_by_all(batch: Vec<Deletion>, replies: &Replies<()>) -> impl Iterator<Item = Deletion> {
-    let failed: BTreeSet<IodId> = replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect();
-    let done = move |deletion: &Deletion| objects::daemons(&deletion.layout).iter().all(|iod| !failed.contains(iod));
-    batch.into_iter().filter(done)
+/// Daemons that did not do what they were asked.
+fn failed(replies: &Replies<()>) -> BTreeSet<IodId> {
+    replies.iter().filter(|(_, reply)| reply.is_err()).map(|(iod, _)| *iod).collect()
+}
+
+/// Whether one of these daemons may have an object of the file.
+fn touches(deletion: &Deletion, iods: &BTreeSet<IodId>) -> bool {
+    objects::daemons(&deletion.layout).iter().any(|iod| iods.contains(iod))
 }
 
 /// Every object that may exist: while the mark stood, parts may have come that nobody recorded.

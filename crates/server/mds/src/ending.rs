@@ -171,7 +171,7 @@ impl MdsCore {
         {
             let mut state = self.state();
             let State { fences, cluster, pushing, .. } = &mut *state;
-            for iod in cluster.iods() {
+            for iod in cluster.iods().filter(|iod| !cluster.is_removed(iod.info.id)) {
                 let id = iod.info.id;
                 let sessions = fences.recent(iod.fence_applied).filter(|sessions| !sessions.is_empty());
                 if let Some(sessions) = sessions.filter(|_| cluster.is_heard(id) && pushing.insert(id)) {

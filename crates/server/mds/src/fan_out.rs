@@ -136,8 +136,11 @@ impl MdsCore {
 
     fn down(&self, iod: IodId) -> Option<Failure> {
         let state = self.state();
-        let heard = state.cluster.is_heard(iod);
-        (!heard).then(|| Failure::blaming(Status::TryAgain, &state.cluster.name(iod), "it is down"))
+        let name = || state.cluster.name(iod);
+        if state.cluster.is_removed(iod) {
+            return Some(Failure::blaming(Status::ObjectLost, &name(), "it was removed from the cluster"));
+        }
+        (!state.cluster.is_heard(iod)).then(|| Failure::blaming(Status::TryAgain, &name(), "it is down"))
     }
 
     fn name(&self, iod: IodId) -> String {

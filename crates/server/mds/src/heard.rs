@@ -58,6 +58,11 @@ impl HeardFiles {
         self.files.insert(file, heard);
     }
 
+    /// A daemon could not be asked to flush a file: what was heard of it is as good as before, and it is tried again.
+    pub(crate) fn insert_again(&mut self, file: FileIndex, found: Found, told: bool, now: Duration) {
+        self.put(file, Heard { found, told, since: now, settling: false });
+    }
+
     /// Forgets a file.
     pub(crate) fn remove(&mut self, file: FileIndex) {
         if let Some(heard) = self.files.remove(&file) {
@@ -119,7 +124,7 @@ mod tests {
 
     fn found() -> Found {
         let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None, change: 0 };
-        Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new() }
+        Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new(), lost: false }
     }
 
     #[test]

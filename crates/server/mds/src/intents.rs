@@ -3,8 +3,12 @@
 //! ```text
 //!   close the gate ─> begin (batch) ─> each daemon ─> finish (batch) ─> open the gate ─> answer
 //!                                       | one is down: the call is told, the gate stays closed
-//!                                       `──────── again with the next tick
+//!                                       |──────── again with the next tick
+//!                                       | one refuses for good: another intent in its place that undoes it
+//!                                       `──────── each daemon ─> finish ─> open the gate ─> the refusal
 //! ```
+//!
+//! A daemon that was removed from the cluster is not asked: nothing of the file is left there to be cut.
 //!
 //! Invariants: (1) a gate is closed before the intent is begun and opened after it is finished; (2) no capability of
 //! the new generation is given out in between; (3) doing a step twice is doing it once: the generation is the same.
@@ -132,10 +136,11 @@ impl MdsCore {
             Err(failure) => return self.stall(intent, failure, done),
         };
         let capability = self.own_capability(&inode, intent);
+        let removed = self.state().cluster.removed();
         match intent.kind {
             IntentKind::Truncate { size } => {
                 let calls = match truncates(&inode, &layout, size, intent, &capability) {
-                    Ok(calls) => calls,
+                    Ok(calls) => calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect(),
                     Err(failure) => return self.stall(intent, failure, done),
                 };
                 self.ask_within(calls, PATIENCE, move |core, replies| {
@@ -146,7 +151,8 @@ impl MdsCore {
             IntentKind::Punch { offset, bytes } => {
                 let (offset, bytes, size_generation) = (FileOffset(offset), ByteCount(bytes), intent.generation);
                 let call = Punch { capability, offset, bytes, size_generation };
-                let calls = objects::daemons(&layout).into_iter().map(|iod| (iod, call.clone())).collect();
+                let asked = objects::daemons(&layout).into_iter().filter(|iod| !removed.contains(iod));
+                let calls = asked.map(|iod| (iod, call.clone())).collect();
                 self.ask_within(calls, PATIENCE, move |core, replies| {
                     let done_all = replies.into_iter().try_for_each(|(_, reply)| reply);
                     core.carried_out(intent, done_all.map(|()| Parts::none()), done);
@@ -175,7 +181,26 @@ impl MdsCore {
                 self.collect();
             }
             Err(failure) if failure.status == Status::StaleHandle => self.give_up(intent, failure, done),
-            Err(failure) => self.stall(intent, failure, done),
+            Err(failure) => self.undo_or_stall(intent, failure, done),
+        }
+    }
+
+    /// A file must not stay closed for what no daemon will ever do: an intent that one refuses for good is undone.
+    fn undo_or_stall(self: &Arc<Self>, intent: Intent, failure: Failure, done: IntentDone) {
+        let inode = self.names.getattr(intent.file);
+        let Some(kind) = inode.ok().and_then(|inode| undone_by(&inode, intent.kind, failure.status)) else {
+            return self.stall(intent, failure, done);
+        };
+        let who = Identity::root();
+        let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+        match self.names.replace_intent(&change, &intent, kind) {
+            Ok(next) => {
+                tracing::warn!(file = %intent.file, %failure, "a daemon refuses a truncate or punch: it is undone");
+                // Whoever asked is told of the refusal, also when a daemon holds up the undoing: that is tried again.
+                self.carry_out(next, Box::new(move |core, _| done(core, Err(failure))));
+            }
+            Err(gone) if gone.status == Status::StaleHandle => self.give_up(intent, gone, done),
+            Err(_) => self.stall(intent, failure, done),
         }
     }
 
@@ -211,6 +236,33 @@ impl MdsCore {
             existing_parts: inode.parts.as_bytes().to_vec(),
         }
         .sign(&self.key)
+    }
+}
+
+/// A size generation that changes nothing else.
+const NEXT_GENERATION: IntentKind = IntentKind::Punch { offset: 0, bytes: 0 };
+
+/// The intent that undoes one which a daemon refused with this status; `None` when the same is to be tried again.
+///
+/// Growing is undone by the size before. Where writers may have written past the recorded size that is not known: then the
+/// objects stay as they are, which loses no byte of theirs. Of a hole each daemon has made its share or not; both read
+/// as the program's call allows. Cutting takes nothing that could be refused but space, and space comes back.
+fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentKind> {
+    use Status::{Corrupted, Invalid, NoSpace, ObjectLost, TooLarge, Unsupported};
+    match kind {
+        IntentKind::Truncate { .. } if inode.size_in_objects => {
+            // An object would have been longer than its disk's longest file: this truncate grows the file.
+            (refused == TooLarge).then_some(NEXT_GENERATION)
+        }
+        IntentKind::Truncate { size } if size > inode.size => {
+            let undone = IntentKind::Truncate { size: inode.size };
+            matches!(refused, TooLarge | Invalid | Unsupported | NoSpace).then_some(undone)
+        }
+        IntentKind::Truncate { .. } | IntentKind::Punch { bytes: 0, .. } => None,
+        IntentKind::Punch { .. } => {
+            let for_good = matches!(refused, TooLarge | Invalid | Unsupported | NoSpace | ObjectLost | Corrupted);
+            for_good.then_some(NEXT_GENERATION)
+        }
     }
 }
 

@@ -57,7 +57,8 @@ impl MdsCore {
             metric(&mut page, name, "counter", help, value);
         }
         let Ok(status) = self.status() else { return page };
-        let up = status.map.iods.iter().filter(|iod| iod.state != IodState::Down).count() as u64;
+        let up = status.map.iods.iter().filter(|iod| !matches!(iod.state, IodState::Down | IodState::Removed)).count()
+            as u64;
         let locked = self.state().locks.count() as u64;
         for (name, help, value) in [
             ("connections", "Connections open.", u64::from(counters.connections.load(Ordering::Relaxed))),

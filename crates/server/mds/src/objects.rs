@@ -1,6 +1,6 @@
 //! The objects of a file: which daemon has which, and what their lengths make of the file. Pure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use braid_layout::Layout;
 use braid_meta::{Fetch, Inode, Parts};
@@ -35,6 +35,14 @@ pub(crate) fn parts(layout: &Layout) -> impl Iterator<Item = (PartIndex, &braid_
         .map(|(at, placement)| (PartIndex(at as u16), placement))
 }
 
+/// The parts that are on no other daemons than these.
+pub(crate) fn parts_on_only(layout: &Layout, iods: &BTreeSet<IodId>) -> Parts {
+    let mut found = Parts::none();
+    let gone = parts(layout).filter(|(_, at)| !at.iods.is_empty() && at.iods.iter().all(|iod| iods.contains(iod)));
+    gone.for_each(|(part, _)| found.insert(part));
+    found
+}
+
 /// What one daemon said of a file's objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
@@ -52,6 +60,8 @@ pub(crate) struct Found {
     pub(crate) verifiers: Vec<(IodId, WriteVerifier)>,
     /// The same of each daemon that was asked and has none.
     pub(crate) empty: Vec<(IodId, WriteVerifier)>,
+    /// A part that is recorded went with its daemon: the size is at least this, and nobody knows more.
+    pub(crate) lost: bool,
 }
 
 impl Found {
@@ -62,12 +72,19 @@ impl Found {
     }
 }
 
-/// Puts together what the daemons of a file said of its objects. `change` is drawn now: [`Fetch::change`].
+/// Puts together what the daemons of a file said of its objects; `removed` are out of the cluster and were not asked. `change` is
+/// drawn now: [`Fetch::change`].
 ///
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
 /// [`Status::Corrupted`] for lengths that the layout cannot have.
-pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer], change: u64) -> Result<Found, Failure> {
+pub(crate) fn combine(
+    inode: &Inode,
+    layout: &Layout,
+    answers: &[Answer],
+    removed: &BTreeSet<IodId>,
+    change: u64,
+) -> Result<Found, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
     let (mut lengths, mut verifiers, mut empty) = (Vec::new(), Vec::new(), Vec::new());
@@ -90,7 +107,16 @@ pub(crate) fn combine(inode: &Inode, layout: &Layout, answers: &[Answer], change
         of.push((answer.iod, answer.verifier));
     }
     let size = layout.file_size_from_objects(&lengths);
-    let size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
+    let mut size = size.map_err(|error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file)))?;
+    let lost = !removed.is_empty() && has_lost(inode, layout, removed);
+    if lost {
+        size = size.max(inode.size);
+    }
     let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime, change };
-    Ok(Found { fetch, bytes_used, verifiers, empty })
+    Ok(Found { fetch, bytes_used, verifiers, empty, lost })
+}
+
+/// Whether a part of a file that is recorded as existing went with its daemon (I11).
+pub(crate) fn has_lost(inode: &Inode, layout: &Layout, removed: &BTreeSet<IodId>) -> bool {
+    parts_on_only(layout, removed).iter().any(|part| inode.parts.contains(part))
 }

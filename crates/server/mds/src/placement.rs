@@ -34,6 +34,18 @@ pub struct Candidate {
     pub labels: Vec<String>,
     /// Bytes that may still be written to its disk.
     pub available: u64,
+    /// New files are better placed elsewhere, where others have room.
+    pub nearly_full: bool,
+}
+
+/// The daemons that get new files, of those that have what is wished for: the ones that are up, without those that are nearly
+/// full, unless all are. A stripe over a full disk fails the whole file.
+fn usable<'c>(fits: impl Iterator<Item = &'c Candidate>) -> Vec<&'c Candidate> {
+    let mut found: Vec<&Candidate> = fits.filter(|iod| iod.state == IodState::Up).collect();
+    if found.iter().any(|iod| !iod.nearly_full) {
+        found.retain(|iod| !iod.nearly_full);
+    }
+    found
 }
 
 /// What placement chooses from.
@@ -53,7 +65,7 @@ struct Unwished {
 impl Candidates {
     /// Every daemon of the cluster, in the order of their ids. What those before made is kept while the same are usable.
     pub fn new(iods: Vec<Candidate>, before: &Self) -> Self {
-        let usable: Vec<IodId> = iods.iter().filter(|iod| iod.state == IodState::Up).map(|iod| iod.id).collect();
+        let usable: Vec<IodId> = usable(iods.iter()).into_iter().map(|iod| iod.id).collect();
         let unwished = if usable == before.unwished.usable {
             Arc::clone(&before.unwished)
         } else {
@@ -130,8 +142,13 @@ impl Choice<'_> {
     /// The usable daemons, the one of the first part first.
     fn order(&self) -> Result<Vec<IodId>, Failure> {
         let labels = if self.wish.labels.is_empty() { &self.inherited.labels } else { &self.wish.labels };
-        let fits = |iod: &&Candidate| iod.state == IodState::Up && labels.iter().all(|want| iod.labels.contains(want));
-        let mut usable: Vec<&Candidate> = self.iods.iter().filter(fits).collect();
+        let fits = |iod: &&Candidate| labels.iter().all(|want| iod.labels.contains(want));
+        let fitting = self.iods.iter().filter(fits);
+        let mut usable = match self.wish.first_iod {
+            // Who counts daemons counts all that are up.
+            Some(_) => fitting.filter(|iod| iod.state == IodState::Up).collect(),
+            None => usable(fitting),
+        };
         if usable.is_empty() {
             return Err(no_iods(self.iods.len(), labels));
         }
@@ -267,7 +284,13 @@ pub fn check_default(wish: &LayoutWish) -> Result<(), Failure> {
     }
     let parts = usize::from(wish.first_iod.unwrap_or(0)) + 1;
     let iods: Vec<Candidate> = (1..=parts as u32)
-        .map(|id| Candidate { id: IodId(id), state: IodState::Up, labels: wish.labels.clone(), available: 0 })
+        .map(|id| Candidate {
+            id: IodId(id),
+            state: IodState::Up,
+            labels: wish.labels.clone(),
+            available: 0,
+            nearly_full: false,
+        })
         .collect();
     Choice { wish, inherited: &LayoutWish::none(), iods: &iods, turn: 0, uid: 0 }.layout().map(drop)
 }
@@ -289,7 +312,13 @@ mod tests {
 
     fn iods(count: u32) -> Vec<Candidate> {
         (1..=count)
-            .map(|id| Candidate { id: IodId(id), state: IodState::Up, labels: Vec::new(), available: u64::from(id) })
+            .map(|id| Candidate {
+                id: IodId(id),
+                state: IodState::Up,
+                labels: Vec::new(),
+                available: u64::from(id),
+                nearly_full: false,
+            })
             .collect()
     }
 
@@ -344,6 +373,23 @@ mod tests {
         some.iter_mut().for_each(|iod| iod.state = IodState::Down);
         assert_eq!(choose(&wish(), &wish(), &some, 0).unwrap_err().status, Status::NoIods);
         assert_eq!(choose(&wish(), &wish(), &[], 0).unwrap_err().status, Status::NoIods);
+    }
+
+    #[test]
+    fn nearly_full_daemons_get_no_new_files_while_others_have_room() {
+        let mut some = iods(4);
+        some[1].nearly_full = true;
+        assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [1, 3, 4]);
+        let candidates = Candidates::new(some.clone(), &Candidates::default());
+        let make = || choose(&wish(), &wish(), candidates.iods(), 1);
+        assert_eq!(placed(&candidates.unwished(1, make).unwrap()), [3, 4, 1]);
+        some[1].labels = vec!["disk=ssd".into()];
+        let ssd = LayoutWish { labels: vec!["disk=ssd".into()], ..wish() };
+        assert_eq!(placed(&choose(&ssd, &wish(), &some, 0).unwrap()), [2], "there is no other with this label");
+        let counted = LayoutWish { first_iod: Some(1), ..wish() };
+        assert_eq!(placed(&choose(&counted, &wish(), &some, 0).unwrap()), [2, 3, 4, 1]);
+        some.iter_mut().for_each(|iod| iod.nearly_full = true);
+        assert_eq!(placed(&choose(&wish(), &wish(), &some, 0).unwrap()), [1, 2, 3, 4], "all alike");
     }
 
     #[test]

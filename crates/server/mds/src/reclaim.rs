@@ -48,6 +48,8 @@ impl MdsCore {
         found: Result<Found, Failure>,
     ) -> Result<Attributes, Failure> {
         let found = match found {
+            // The same of one whose daemon was removed.
+            Ok(found) if found.lost => return Ok(convert::attributes(inode)),
             Ok(found) => found,
             // A part that its daemon lost: who reads it is told (I11); the record is as good as without a restart.
             Err(failure) if failure.status == Status::ObjectLost => return Ok(convert::attributes(inode)),

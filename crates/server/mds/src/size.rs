@@ -1,7 +1,7 @@
 //! True sizes: while a file's mark stands, its size and time are asked of the I/O daemons (I5).
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -88,7 +88,7 @@ impl MdsCore {
                     let alone = matches!(core.names.needs_collecting(file), Ok(true));
                     let mut state = core.state();
                     let merged = state.merged(&inode, &found);
-                    if alone {
+                    if alone && !found.lost {
                         // A mark that a restart left behind ends when somebody looks.
                         state.collector.add(file);
                     }
@@ -135,13 +135,14 @@ impl MdsCore {
         how: HowAsked,
         done: impl FnOnce(&Arc<Self>, Sizes) + Send + 'static,
     ) {
+        let removed = self.state().cluster.removed();
         let mut wanted = BTreeMap::<IodId, CollectSizes>::new();
         let mut asked = BTreeMap::<IodId, Vec<(FileIndex, usize)>>::new();
         for (inode, parts) in &questions {
             let Some(layout) = &inode.layout else { continue };
             for (iod, mut objects) in objects::by_daemon(inode.file, layout) {
                 objects.retain(|object| parts.as_ref().is_none_or(|parts| parts.contains(object.part)));
-                if objects.is_empty() {
+                if objects.is_empty() || removed.contains(&iod) {
                     continue;
                 }
                 asked.entry(iod).or_default().push((inode.file, objects.len()));
@@ -152,7 +153,7 @@ impl MdsCore {
         }
         // A late answer changes nothing: no question needs waiting for longer than somebody waits for it.
         self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
-            let said = Said::gather(&asked, replies);
+            let said = Said::gather(&asked, replies, removed);
             let sizes = questions.into_iter().map(|(inode, _)| said.of(core, inode)).collect();
             done(core, sizes);
         });
@@ -192,12 +193,18 @@ impl HowAsked {
 struct Said {
     answers: BTreeMap<FileIndex, Vec<Answer>>,
     failed: BTreeMap<FileIndex, Failure>,
+    /// Daemons that were not asked: they are out of the cluster.
+    removed: Arc<BTreeSet<IodId>>,
 }
 
 impl Said {
     /// `asked`: the files of each daemon's call in their order, and of how many objects of each it was asked.
-    fn gather(asked: &BTreeMap<IodId, Vec<(FileIndex, usize)>>, replies: Replies<CollectReply>) -> Self {
-        let mut said = Self { answers: BTreeMap::new(), failed: BTreeMap::new() };
+    fn gather(
+        asked: &BTreeMap<IodId, Vec<(FileIndex, usize)>>,
+        replies: Replies<CollectReply>,
+        removed: Arc<BTreeSet<IodId>>,
+    ) -> Self {
+        let mut said = Self { answers: BTreeMap::new(), failed: BTreeMap::new(), removed };
         for (iod, reply) in replies {
             let files = asked.get(&iod).map(Vec::as_slice).unwrap_or_default();
             match reply {
@@ -228,7 +235,10 @@ impl Said {
         let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(layout)) => objects::combine(&inode, layout, answers, core.number_of_look(inode.file, answers)),
+            (None, Some(layout)) => {
+                let change = core.number_of_look(inode.file, answers);
+                objects::combine(&inode, layout, answers, &self.removed, change)
+            }
             (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
         };
         (inode, found)

@@ -87,6 +87,7 @@ impl MdsCore {
             census: Census::default(),
             ticks: 0,
             daemon_back: false,
+            removing: BTreeSet::new(),
         };
         let leases = Leases::new(epoch, leasing, now);
         let core = Self::new(env, config.server_key, identity.uuid, names, in_doubt, leases, state);

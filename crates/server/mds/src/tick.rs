@@ -21,7 +21,11 @@ impl MdsCore {
             let mut state = me.state();
             state.ticks += 1;
             state.cluster.age(now);
-            (state.ticks, std::mem::take(&mut state.daemon_back))
+            let back = std::mem::take(&mut state.daemon_back);
+            if back {
+                state.deleter.let_go();
+            }
+            (state.ticks, back)
         };
         me.give_up_asked(now);
         me.end_silent(now);

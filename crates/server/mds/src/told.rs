@@ -211,7 +211,7 @@ impl State {
             let verifier = said.map_or_else(|| self.cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
             answers.push(Answer { iod, verifier, infos: objects.iter().map(|object| info(object.part)).collect() });
         }
-        let found = objects::combine(inode, layout, &answers, change).ok()?;
+        let found = objects::combine(inode, layout, &answers, &self.cluster.removed(), change).ok()?;
         self.cluster.all_keep(&found.verifiers).then_some(found)
     }
 }
@@ -221,7 +221,7 @@ fn recorded(inode: &Inode) -> Found {
     let (size, parts) = (inode.size, inode.parts.clone());
     let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
     let bytes_used = convert::attributes(inode).bytes_used.0;
-    Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new() }
+    Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new(), lost: false }
 }
 
 fn absent(part: PartIndex) -> ObjectInfo {

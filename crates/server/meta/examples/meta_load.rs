@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use braid_layout::{ChecksumKind, Component, Distribution, Layout, PartPlacement, Redundancy};
-use braid_meta::{Call, CreateArgs, DirectoryDefault, Engine, EngineOptions, Identity, Namespace, Options, Replay};
+use braid_meta::{
+    Call, CreateArgs, DirectoryDefault, Engine, EngineOptions, Identity, Namespace, Options, Replay, StoreError,
+};
 use braid_types::{
     ClusterUuid, Failure, FileIndex, FileOffset, IodId, LayoutVersion, ObjectGeneration, SessionId, Timestamp,
 };
@@ -80,7 +82,11 @@ fn each(what: &str, count: u64, mut body: impl FnMut(u64)) {
 
 fn open(path: &Path, inodes: usize) -> Arc<Namespace> {
     let began = Instant::now();
-    let store = Arc::new(Engine::open(path, EngineOptions::default()).expect("open the engine"));
+    let store = match Engine::open(path, EngineOptions::default()) {
+        Err(StoreError::Missing(_)) => Engine::create(path, EngineOptions::default()),
+        opened => opened,
+    };
+    let store = Arc::new(store.expect("open the engine"));
     let _ = Namespace::format(&*store, ClusterUuid([7; 16]), 64, Timestamp::now());
     let namespace = Namespace::open(store, Options { cached_inodes_max: inodes, ..Options::default() })
         .expect("open the namespace");

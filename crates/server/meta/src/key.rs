@@ -16,6 +16,7 @@ pub(crate) enum Kind {
     Cookie = b'C',
     Default = b'D',
     Entry = b'E',
+    FsckMark = b'F',
     Iod = b'G',
     Boot = b'H',
     Inode = b'I',
@@ -165,6 +166,11 @@ pub(crate) fn client_key(id: KeyId) -> Key {
 
 pub(crate) fn iod(id: IodId) -> Key {
     key(CLUSTER_SHARD, Kind::Iod, &[&id.0.to_be_bytes()])
+}
+
+/// Why `fsck` must look at the file system, until it has.
+pub(crate) fn fsck_mark() -> Key {
+    key(CLUSTER_SHARD, Kind::FsckMark, &[])
 }
 
 pub(crate) fn cluster() -> Key {

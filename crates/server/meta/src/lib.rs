@@ -39,6 +39,7 @@ mod opens;
 mod ops;
 mod quota;
 mod record;
+pub mod salvage;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -50,8 +51,8 @@ pub use lease::modes::{Deny, OpenMode};
 pub use namespace::{Namespace, Options};
 pub use opens::{Access, OpenFile};
 pub use ops::{
-    Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs, QuotaState,
-    RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
+    CAPABILITY_XATTR, Changes, CreateArgs, Created, DirectoryPage, Fetch, ListedEntry, NameSlot, NodeArgs, OpenArgs,
+    QuotaState, RenameMode, SetTime, TreePage, UsageDifference, XattrMode,
 };
 pub use quota::{AHEAD_BYTES_MAX, AHEAD_FIRST_BYTES};
 pub use record::{
@@ -60,6 +61,6 @@ pub use record::{
     RecordError, SessionRecord, Usage,
 };
 pub use store::{
-    Batch, Change, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence, StoreError,
-    View, Visit,
+    Batch, Change, Cut, Dumped, Engine, EngineOptions, Faults, Fence, KEY_BYTES_MAX, MemoryStore, MetaStore, Sequence,
+    StoreError, Taken, View, Visit, dump,
 };

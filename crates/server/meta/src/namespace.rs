@@ -122,7 +122,9 @@ impl Namespace {
     /// commits are refused.
     pub fn open(store: Arc<dyn MetaStore>, options: Options) -> Result<Self, Failure> {
         let Some(bytes) = store.get(&key::cluster())? else {
-            return Err(Failure::new(Status::NotFound, "no cluster in the metadata directory; try: braid init"));
+            let why =
+                "the metadata store holds no cluster: it was never made whole; try: braid init with a new directory";
+            return Err(Failure::new(Status::NotFound, why));
         };
         let mut cluster = ClusterIdentity::decode(&bytes)?;
         cluster.epoch.0 = cluster.epoch.0.max(store.fence().0) + 1;

@@ -13,6 +13,7 @@ mod quota;
 mod readdir;
 mod rename;
 mod replay;
+mod salvage;
 mod unnamed;
 
 use std::sync::Arc;

@@ -495,7 +495,7 @@ pub(crate) fn encode_counter(reserved: u64) -> Vec<u8> {
     out.finish()
 }
 
-fn decode_counter(bytes: &[u8]) -> Result<u64, Failure> {
+pub(crate) fn decode_counter(bytes: &[u8]) -> Result<u64, Failure> {
     let mut from = crate::codec::Decoder::new("counter", COUNTER_VERSION, bytes)?;
     let reserved = from.u64()?;
     from.finish()?;

@@ -12,6 +12,11 @@
 //! 4. No write of the new generation is let in while the change is pending, so doing it again destroys nothing
 //!    that was acknowledged. Step 2 is durable before step 3 is written: "nothing pending" is never a lie.
 //! 5. The same change again, by its generation, is nothing: done already.
+//! 6. The flushed length of the record is never ahead of the object: cutting lowers it in step 1, growing raises it
+//!    in step 3. An object that has lost its end is not grown over the loss: its flushed length says how long it is.
+//! 7. A change that the file system refuses in step 2 (too long, no space, not supported) did nothing: the record goes
+//!    back to the generation before, with nothing pending, and the object stays usable. The same change again is
+//!    tried again.
 
 use crate::{ObjectRecord, Result, StoreError};
 use braid_types::{ObjectOffset, SizeGeneration, limits};
@@ -41,6 +46,45 @@ impl SizeChange {
             Self::Punch { offset, length } => offset.0.checked_add(length),
         };
         end.is_some_and(|end| end <= limits::FILE_BYTES_MAX)
+    }
+
+    /// Whether the change stays within the largest file, and makes no object longer than this. A hole may reach past
+    /// every object's end: it is made as far as the object goes.
+    pub(crate) fn fits_in(self, object_bytes_max: u64) -> bool {
+        self.fits() && !matches!(self, Self::Truncate { length } if length > object_bytes_max)
+    }
+}
+
+impl ObjectRecord {
+    /// The record of step 1.
+    pub(crate) fn begun(&self, change: SizeChange, size_generation: SizeGeneration) -> Self {
+        let flushed_bytes = match change {
+            SizeChange::Truncate { length } => self.flushed_bytes.min(length),
+            SizeChange::Punch { .. } => self.flushed_bytes,
+        };
+        Self { pending: Some(change), size_generation, flushed_bytes, ..self.clone() }
+    }
+
+    /// The record of step 3.
+    pub(crate) fn done(&self) -> Self {
+        let flushed_bytes = match self.pending {
+            Some(SizeChange::Truncate { length }) => length,
+            _ => self.flushed_bytes,
+        };
+        Self { pending: None, flushed_bytes, ..self.clone() }
+    }
+
+    /// Whether its pending change can be done to a file of `size` bytes: one that has lost its end is not grown.
+    pub(crate) fn can_be_done_at(&self, size: u64) -> bool {
+        let grows = matches!(self.pending, Some(SizeChange::Truncate { length }) if length > size);
+        !(grows && size < self.flushed_bytes)
+    }
+
+    /// The record after its pending change was refused (invariant 7): the generation before, which is no older than
+    /// that of the last change, since the metadata server raises it by one for each.
+    pub(crate) fn taken_back(&self) -> Self {
+        let size_generation = SizeGeneration(self.size_generation.0.saturating_sub(1));
+        Self { pending: None, size_generation, ..self.clone() }
     }
 }
 

@@ -53,6 +53,18 @@ pub enum StoreError {
         /// The store.
         path: String,
     },
+    /// The object's file is shorter than what was flushed of it (I11).
+    #[error("object {object} in {path} ends at byte {found}, {flushed} bytes of it were flushed; try: braid fsck")]
+    CutShort {
+        /// Which object.
+        object: ObjectId,
+        /// The store.
+        path: String,
+        /// Where its file ends.
+        found: u64,
+        /// Where it should end at least.
+        flushed: u64,
+    },
     /// A record or identity file does not agree with its checksum, name or format.
     #[error("{path}: corrupted: {why}; try: braid fsck")]
     Corrupted {
@@ -153,7 +165,21 @@ pub enum StoreError {
         /// Of which file.
         path: String,
     },
-    /// An offset or length past the largest file.
+    /// The disk's file system refuses a length that none of its files can have.
+    #[error("{path}: no file of this file system can be that long; try: a smaller size, more daemons per file, or xfs")]
+    FileTooLong {
+        /// Which file.
+        path: String,
+    },
+    /// The disk's file system refuses the arguments of a call, which it understands otherwise.
+    #[error("{path}: cannot {action}: the file system takes this for invalid")]
+    Refused {
+        /// What was asked, as a verb.
+        action: &'static str,
+        /// Of which file.
+        path: String,
+    },
+    /// An offset or length past the largest file, or past the largest file of the store's disk.
     #[error("object {object}: would reach past the largest file")]
     TooLarge {
         /// Which object.
@@ -190,6 +216,8 @@ impl StoreError {
             io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
             io::ErrorKind::PermissionDenied => Self::PermissionDenied { path },
             io::ErrorKind::Unsupported => Self::Unsupported { action, path },
+            io::ErrorKind::FileTooLarge => Self::FileTooLong { path },
+            io::ErrorKind::InvalidInput => Self::Refused { action, path },
             _ if cfg!(unix) && matches!(source.raw_os_error(), Some(ENFILE | EMFILE)) => Self::TooManyOpen { path },
             _ => Self::Disk { action, path, source },
         }
@@ -201,7 +229,7 @@ impl StoreError {
             Self::NoSpace { .. } => Status::NoSpace,
             Self::ReadOnly { .. } => Status::ReadOnly,
             Self::Disk { .. } | Self::PermissionDenied { .. } => Status::DiskError,
-            Self::NoObject { .. } => Status::ObjectLost,
+            Self::NoObject { .. } | Self::CutShort { .. } => Status::ObjectLost,
             Self::Corrupted { .. } => Status::Corrupted,
             Self::StaleGeneration { .. } => Status::StaleGeneration,
             Self::TooManyOpen { .. } => Status::TooManyOpen,
@@ -215,10 +243,16 @@ impl StoreError {
             Self::AlreadyInitialised { .. } => Status::Exists,
             Self::Locked { .. } | Self::Measuring { .. } => Status::Busy,
             Self::Unsupported { .. } => Status::Unsupported,
-            Self::TooLarge { .. } => Status::TooLarge,
+            Self::TooLarge { .. } | Self::FileTooLong { .. } => Status::TooLarge,
             Self::LayoutTooLong { .. } => Status::LimitExceeded,
-            Self::Invalid { .. } => Status::Invalid,
+            Self::Invalid { .. } | Self::Refused { .. } => Status::Invalid,
         }
+    }
+
+    /// Whether the file system refused the call and changed nothing: the disk works, and the same call would be
+    /// refused again, for want of space until there is some.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.status(), Status::NoSpace | Status::TooLarge | Status::Invalid | Status::Unsupported)
     }
 
     /// Whether the object is simply not there: for a caller who knows that it need not be.

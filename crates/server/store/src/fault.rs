@@ -46,6 +46,8 @@ pub enum Fault {
     NoSpace,
     /// It fails because the disk is read-only.
     ReadOnly,
+    /// It fails because the file system has no files that long.
+    TooLarge,
     /// A read or write moves only half of what it could. Nothing else notices.
     Short,
     /// The process dies before it: this and everything after it fails, until the store is opened anew.
@@ -59,6 +61,7 @@ impl Fault {
             Self::Eio => Some(io::Error::other("injected I/O error")),
             Self::NoSpace => Some(io::ErrorKind::StorageFull.into()),
             Self::ReadOnly => Some(io::ErrorKind::ReadOnlyFilesystem.into()),
+            Self::TooLarge => Some(io::ErrorKind::FileTooLarge.into()),
             Self::Killed => Some(io::Error::other("the process was killed")),
             Self::Short => None,
         }

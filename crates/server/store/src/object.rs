@@ -18,6 +18,12 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Changes when unflushed data may have been lost (I6): see `docs/format-store.md`.
     fn write_verifier(&self) -> WriteVerifier;
 
+    /// The longest that an object can be here, in bytes: at most [`limits::FILE_BYTES_MAX`], less where the disk's
+    /// file system has no files that long. Writes and size changes past it are refused as `TooLarge`.
+    fn object_bytes_max(&self) -> u64 {
+        limits::FILE_BYTES_MAX
+    }
+
     /// The object, which must exist: [`StoreError::NoObject`](crate::StoreError::NoObject) otherwise (I11). A size change that a crash left
     /// half done is finished first.
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>>;
@@ -37,6 +43,9 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Does `change` under `generation` on an object that may not exist yet. An absent one is made (of `new`, at the
     /// generation before), so that a late writer of an older generation finds its refusal here (I5).
     fn change_size(&self, new: &NewObject, change: SizeChange, generation: SizeGeneration) -> Result<()> {
+        if !change.fits_in(self.object_bytes_max()) {
+            return Err(StoreError::TooLarge { object: new.id });
+        }
         let before = SizeGeneration(generation.0.saturating_sub(1));
         let new = NewObject { size_generation: before, ..new.clone() };
         self.create(&new)?.change_size(change, generation)
@@ -49,6 +58,10 @@ pub trait ObjectStore: Send + Sync + fmt::Debug {
     /// Makes these objects durable, as [`Object::flush`] does: those that have changes that no flush has covered, at no cost
     /// for the others. Of many at once the store may make everything durable. One that is not there is passed over.
     fn flush_objects(&self, ids: &[ObjectId]) -> Result<WriteVerifier>;
+
+    /// A flush has succeeded that began after these objects were looked at: an object that is ever shorter than it was then,
+    /// and was not cut, has lost its end. Remembered as far as that is possible; one that is not there is passed over.
+    fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]);
 
     /// Removes the object. `false` if there was none: again is harmless. Whoever has it open goes on
     /// reading, or is told that it is gone.
@@ -85,7 +98,8 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// Its record.
     fn record(&self) -> ObjectRecord;
 
-    /// Reads at `offset` until `buf` is full or the object ends; the number of bytes read. Holes are zeros.
+    /// Reads at `offset` until `buf` is full or the object's file ends; the number of bytes read. Holes are zeros. What is
+    /// lost at the end ([`ObjectStat::lost_from`]) is not read.
     fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize>;
 
     /// As [`read_at`](Self::read_at), but `None` where it would have to wait for the disk. May read less than there is.
@@ -125,7 +139,7 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// Truncates or punches, durably, and refuses older generations from then on. The same `generation` again is done already.
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()>;
 
-    /// Makes data, size, record and name durable; costs no disk where they are. The verifier is read after the disk has answered: a caller who
+    /// Makes data, size, record and name durable, and remembers the length ([`ObjectStore::remember_lengths`]); costs no disk where they are. The verifier is read after the disk has answered: a caller who
     /// wrote under another one sends again what it still holds.
     fn flush(&self) -> Result<WriteVerifier>;
 
@@ -157,14 +171,33 @@ pub struct NewObject {
 /// Facts of an object that is perhaps being written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ObjectStat {
-    /// Bytes from start to end, holes counted.
+    /// Bytes from start to end, holes counted; also of an object that has lost its end.
     pub size: u64,
+    /// From here to `size` the object has lost what was flushed: its file was cut behind the daemon's back (I11).
+    pub lost_from: Option<u64>,
     /// Bytes that the disk spends on it.
     pub allocated_bytes: u64,
     /// When it was last written, on this machine's clock.
     pub mtime: Timestamp,
     /// Older ones are refused (I5).
     pub size_generation: SizeGeneration,
+}
+
+impl ObjectStat {
+    /// The first lost byte at or after `from`: it is data, and whoever reads it learns that it is lost.
+    pub(crate) fn lost_data(&self, from: ObjectOffset) -> Option<ObjectOffset> {
+        let at = from.0.max(self.lost_from?);
+        (at < self.size).then_some(ObjectOffset(at))
+    }
+
+    /// The next hole at or after `from`, where the file has it at `found`: what is lost is none.
+    pub(crate) fn hole_after_lost(&self, from: ObjectOffset, found: Option<ObjectOffset>) -> Option<ObjectOffset> {
+        let Some(lost_from) = self.lost_from else { return found };
+        match found {
+            Some(at) if at.0 < lost_from => Some(at),
+            _ => (from.0 < self.size).then_some(ObjectOffset(self.size)),
+        }
+    }
 }
 
 /// One page of a listing.

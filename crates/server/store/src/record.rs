@@ -8,8 +8,11 @@
 //!  8 file u64      16 part u16      18 zero u16      20 generation u32
 //! 24 size generation u64            32 owner uid u32 36 owner gid u32
 //! 40 pending offset or length u64   48 pending punch length u64
-//! 56 layout length u32              60 layout …      then CRC-32C of all before it
+//! 56 flushed length u64             64 layout length u32
+//! 68 layout …                       then CRC-32C of all before it
 //! ```
+//!
+//! Version 1 has no flushed length: what it would be is not known, and 0 promises nothing.
 
 use crate::{NewObject, Result, SizeChange, StoreError};
 use braid_types::{FileIndex, ObjectGeneration, ObjectId, ObjectOffset, PartIndex, SizeGeneration};
@@ -19,13 +22,16 @@ use std::sync::Arc;
 /// The extended attribute that holds the record.
 pub const RECORD_XATTR: &str = "user.braid.object";
 /// The version of the record's format.
-pub const RECORD_VERSION: u16 = 1;
+pub const RECORD_VERSION: u16 = 2;
+/// The version before: without the flushed length. Read, never written.
+const RECORD_VERSION_BEFORE: u16 = 1;
 /// The longest layout in a record, in bytes: the record stays below ext4's one block (4 KiB) for all of a
 /// file's extended attributes, with room for those of others.
 pub const LAYOUT_BYTES_MAX: usize = 3072;
 
 const MAGIC: &[u8; 4] = b"BRDO";
-const FIXED_BYTES: usize = 60;
+const FIXED_BYTES: usize = 68;
+const FIXED_BYTES_BEFORE: usize = 60;
 const CRC_BYTES: usize = 4;
 
 /// What an object knows of itself.
@@ -43,6 +49,9 @@ pub struct ObjectRecord {
     pub layout: Arc<[u8]>,
     /// A change that is recorded and perhaps not done.
     pub pending: Option<SizeChange>,
+    /// A length that was flushed: an object whose file is shorter has lost its end (I11). Never more than is durable,
+    /// often less: it follows a flush, and no flush waits for it.
+    pub flushed_bytes: u64,
 }
 
 impl ObjectRecord {
@@ -53,7 +62,7 @@ impl ObjectRecord {
             return Err(StoreError::LayoutTooLong { object: new.id, bytes, max: LAYOUT_BYTES_MAX });
         }
         let NewObject { id, size_generation, uid, gid, ref layout } = *new;
-        Ok(Self { id, size_generation, uid, gid, layout: layout.clone(), pending: None })
+        Ok(Self { id, size_generation, uid, gid, layout: layout.clone(), pending: None, flushed_bytes: 0 })
     }
 
     /// The record as it stands in the attribute.
@@ -76,6 +85,7 @@ impl ObjectRecord {
         out.extend_from_slice(&self.gid.to_le_bytes());
         out.extend_from_slice(&a.to_le_bytes());
         out.extend_from_slice(&b.to_le_bytes());
+        out.extend_from_slice(&self.flushed_bytes.to_le_bytes());
         out.extend_from_slice(&(self.layout.len() as u32).to_le_bytes());
         out.extend_from_slice(&self.layout);
         out.extend_from_slice(&crc32c::crc32c(&out).to_le_bytes());
@@ -90,7 +100,7 @@ impl ObjectRecord {
             return Err(corrupted("the object record does not begin with BRDO"));
         }
         let version = fields.take().map(u16::from_le_bytes).unwrap_or(0);
-        if version != RECORD_VERSION {
+        if ![RECORD_VERSION, RECORD_VERSION_BEFORE].contains(&version) {
             let (found, wanted) = (version.into(), RECORD_VERSION.into());
             return Err(StoreError::UnknownFormat { path: path.display().to_string(), found, wanted });
         }
@@ -98,7 +108,7 @@ impl ObjectRecord {
         if crc32c::crc32c(&bytes[..body]).to_le_bytes() != bytes[body..] {
             return Err(corrupted("the checksum of the object record is wrong"));
         }
-        fields.record(body).ok_or(corrupted("the object record makes no sense"))
+        fields.record(version, body).ok_or(corrupted("the object record makes no sense"))
     }
 }
 
@@ -127,7 +137,7 @@ impl Fields<'_> {
     }
 
     /// The fields after the version, of a record whose checksum is at `body`.
-    fn record(&mut self, body: usize) -> Option<ObjectRecord> {
+    fn record(&mut self, version: u16, body: usize) -> Option<ObjectRecord> {
         let kind = self.u16()?;
         let file = FileIndex(self.u64()?);
         let part = PartIndex(self.u16()?);
@@ -138,12 +148,16 @@ impl Fields<'_> {
         let size_generation = SizeGeneration(self.u64()?);
         let (uid, gid) = (self.u32()?, self.u32()?);
         let pending = pending(kind, self.u64()?, self.u64()?)?;
+        let is_before = version == RECORD_VERSION_BEFORE;
+        let flushed_bytes = if is_before { 0 } else { self.u64()? };
+        let fixed = if is_before { FIXED_BYTES_BEFORE } else { FIXED_BYTES };
         let length = self.u32()? as usize;
-        if length > LAYOUT_BYTES_MAX || FIXED_BYTES + length != body {
+        if length > LAYOUT_BYTES_MAX || fixed + length != body {
             return None;
         }
         let layout = self.bytes[..length].into();
-        Some(ObjectRecord { id: ObjectId { file, part, generation }, size_generation, uid, gid, layout, pending })
+        let id = ObjectId { file, part, generation };
+        Some(ObjectRecord { id, size_generation, uid, gid, layout, pending, flushed_bytes })
     }
 }
 
@@ -170,14 +184,16 @@ mod tests {
                 .prop_map(|(o, length)| Some(SizeChange::Punch { offset: ObjectOffset(o), length })),
         ];
         let id = any::<(u64, u16, u32)>();
-        (id, any::<(u64, u32, u32)>(), proptest::collection::vec(any::<u8>(), 0..=LAYOUT_BYTES_MAX), pending).prop_map(
-            |((file, part, generation), (size, uid, gid), layout, pending)| ObjectRecord {
+        let layout = proptest::collection::vec(any::<u8>(), 0..=LAYOUT_BYTES_MAX);
+        (id, any::<(u64, u32, u32, u64)>(), layout, pending).prop_map(
+            |((file, part, generation), (size, uid, gid, flushed_bytes), layout, pending)| ObjectRecord {
                 id: ObjectId { file: FileIndex(file), part: PartIndex(part), generation: ObjectGeneration(generation) },
                 size_generation: SizeGeneration(size),
                 uid,
                 gid,
                 layout: layout.into(),
                 pending,
+                flushed_bytes,
             },
         )
     }
@@ -217,11 +233,12 @@ mod tests {
             gid: 100,
             layout: Arc::from(&b"LAY"[..]),
             pending: Some(SizeChange::Truncate { length: 4096 }),
+            flushed_bytes: 0x0102,
         };
         let hex: String = record.encode().iter().map(|b| format!("{b:02x}")).collect();
         let want = concat!(
             "4252444f",
-            "0100",
+            "0200",
             "0100",
             "2a00000000000300",
             "0500",
@@ -232,19 +249,27 @@ mod tests {
             "64000000",
             "0010000000000000",
             "0000000000000000",
+            "0201000000000000",
             "03000000",
             "4c4159",
         );
-        let crc = crc32c::crc32c(&record.encode()[..63]).swap_bytes();
+        let crc = crc32c::crc32c(&record.encode()[..71]).swap_bytes();
         assert_eq!(hex, format!("{want}{crc:08x}"));
+        // As version 1 wrote it.
+        let mut before = record.encode()[..71].to_vec();
+        before[4] = 1;
+        before.drain(56..64);
+        before.extend(crc32c::crc32c(&before).to_le_bytes());
+        let read = ObjectRecord::decode(&before, Path::new("x")).unwrap();
+        assert_eq!(read, ObjectRecord { flushed_bytes: 0, ..record });
         assert_eq!(crc32c::crc32c(b"123456789"), 0xe306_9283, "CRC-32C, Castagnoli");
     }
 
     #[test]
     fn a_newer_record_is_refused_by_its_version() {
-        let mut bytes = b"BRDO\x02\x00".to_vec();
+        let mut bytes = b"BRDO\x03\x00".to_vec();
         bytes.resize(80, 0);
         let error = ObjectRecord::decode(&bytes, Path::new("x")).unwrap_err();
-        assert!(matches!(error, StoreError::UnknownFormat { found: 2, wanted: 1, .. }));
+        assert!(matches!(error, StoreError::UnknownFormat { found: 3, wanted: 2, .. }));
     }
 }

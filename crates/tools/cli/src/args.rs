@@ -21,35 +21,82 @@ pub struct Cli {
 pub const AFTER_HELP: &str = "Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 no such file, 4 refused \
 (permission or key), 5 server not reached, 6 no space, 7 fsck found problems.\n\nFirst steps: braid up DIR";
 
+/// Under the help of `braid up`.
+const UP_EXAMPLES: &str = "Examples:
+  braid up /tmp/b --detach          a cluster of four I/O daemons in the background, mounted on /tmp/b/mnt
+  braid up /tmp/b --port 0          with any free port
+  braid down /tmp/b                 stop it; everything is kept";
+const IOD_EXAMPLES: &str = "Examples:
+  braid iod --config braid.toml --dir /disk1 --init --listen 10.0.0.2:7701
+                                    the first start, on an empty directory of a disk
+  braid iod --config braid.toml --dir /disk1 --listen 10.0.0.2:7701
+                                    every later one
+  braid iod remove 3                take out a daemon that has nothing
+  braid iod remove 3 --lost         give up what lies on a daemon that does not come back";
+const KEY_EXAMPLES: &str = "Examples:
+  braid key add host7 --out host7.key           a key for a host
+  braid key add guest --read-only --subtree /pub
+  braid key list
+  braid key revoke 4";
+const PUT_EXAMPLES: &str = "Examples:
+  braid put -r data /               a directory with all that is in it
+  braid put a.bin b.bin /d          files into a directory
+  braid put --stripe-size 64K --iod-count 2 a.bin /a.bin
+  braid put -r --resume data /      go on after an interruption";
+const GET_EXAMPLES: &str = "Examples:
+  braid get /a.bin .                a file into this directory
+  braid get -r /data backup         a directory with all that is in it";
+const LAYOUT_EXAMPLES: &str = "Examples:
+  braid layout show /a.bin                      where its bytes lie
+  braid layout set /d --stripe-size 64K         for new files in a directory
+  braid layout set /d                           back to the default of the file system";
+const MOUNT_EXAMPLES: &str = "Examples:
+  braid mount /mnt
+  braid mount /mnt -o ro,mds=10.0.0.1:7700,key=/etc/braid/host.key
+  braid umount /mnt";
+const FSCK_EXAMPLES: &str = "Examples:
+  braid fsck                        look, and change nothing
+  braid fsck --mend
+  braid fsck --affected-by 3        files of which I/O daemon 3 has a part";
+const QUOTA_EXAMPLES: &str = "Examples:
+  braid quota set --user alice --bytes 10G --soft-bytes 8G --grace 7d
+  braid quota set --dir /projects/x --inodes 1M
+  braid quota list";
+
+/// Heading of the options that say which cluster is meant and who asks. `-h` shows the two that are needed; `--help` all.
+const CLUSTER: &str = "Which cluster (--help shows more)";
+/// Heading of the options about what is printed.
+const OUTPUT: &str = "Output";
+
 /// Flags that every command takes.
 #[derive(Args, Debug, Clone, Default)]
 pub struct Global {
     /// The configuration file [default: braid.toml here, ~/.config/braid/braid.toml, /etc/braid/braid.toml]
-    #[arg(long, short = 'c', global = true, env = "BRAID_CONFIG", value_name = "FILE")]
+    #[arg(long, short = 'c', global = true, help_heading = CLUSTER, env = "BRAID_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// The metadata server, HOST:PORT (may be given several times)
-    #[arg(long, global = true, env = "BRAID_MDS", value_delimiter = ',', value_name = "ADDR")]
+    #[arg(long, global = true, help_heading = CLUSTER, env = "BRAID_MDS", value_delimiter = ',', value_name = "ADDR")]
     pub mds: Vec<String>,
     /// The key to prove: a client key file, or the server key for administration
-    #[arg(long, global = true, env = "BRAID_KEY", value_name = "FILE")]
+    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
     /// The agent's socket, in place of a key
-    #[arg(long, global = true, env = "BRAID_AGENT", value_name = "SOCKET")]
+    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_AGENT", value_name = "SOCKET")]
     pub agent: Option<PathBuf>,
     /// How long a call may wait for a server, such as 30s or 500ms
-    #[arg(long, global = true, env = "BRAID_TIMEOUT", value_parser = braid_client::settings::duration, value_name = "TIME")]
+    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_TIMEOUT", value_parser = braid_client::settings::duration, value_name = "TIME")]
     pub timeout: Option<std::time::Duration>,
     /// TLS to servers: unless-loopback, always, never
-    #[arg(long, global = true, env = "BRAID_TLS", value_name = "WHEN")]
+    #[arg(long, global = true, help_heading = CLUSTER, hide_short_help = true, env = "BRAID_TLS", value_name = "WHEN")]
     pub tls: Option<TlsArg>,
     /// Print facts as JSON
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub json: bool,
     /// Say less: no progress, no hints
-    #[arg(long, short = 'q', global = true)]
+    #[arg(long, short = 'q', global = true, help_heading = OUTPUT, hide_short_help = true)]
     pub quiet: bool,
     /// Log more (-v info, -vv debug, -vvv trace); BRAID_LOG takes a filter
-    #[arg(long, short = 'v', global = true, action = clap::ArgAction::Count)]
+    #[arg(long, short = 'v', global = true, help_heading = OUTPUT, hide_short_help = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
 }
 
@@ -63,6 +110,13 @@ pub enum TlsArg {
     Always,
     /// Never
     Never,
+}
+
+impl TlsArg {
+    /// As it is typed.
+    pub fn word(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
 }
 
 impl From<Tls> for TlsArg {
@@ -79,6 +133,7 @@ impl From<Tls> for TlsArg {
 #[derive(Subcommand, Debug)]
 pub enum Command {
     /// Start a whole cluster in one process: a metadata server and I/O daemons under DIR
+    #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
     /// Stop a cluster that `braid up --detach` started
     Down {
@@ -89,16 +144,18 @@ pub enum Command {
     Init(InitArgs),
     /// Run the metadata server
     Mds(MdsArgs),
-    /// Run an I/O daemon
+    /// Run an I/O daemon, or take one out of the cluster for good
+    #[command(after_help = IOD_EXAMPLES)]
     Iod(IodArgs),
     /// Run the agent of this host: it vouches for the host's users
     Agent(AgentArgs),
     /// Client keys
-    #[command(subcommand)]
+    #[command(subcommand, after_help = KEY_EXAMPLES)]
     Key(KeyCommand),
     /// One row per daemon: state, space, load, connections, errors
     Status,
     /// List a directory
+    #[command(disable_help_flag = true)]
     Ls(LsArgs),
     /// Attributes of files
     Stat {
@@ -110,10 +167,10 @@ pub enum Command {
         no_follow: bool,
     },
     /// Copy local files and directories into the file system
-    #[command(override_usage = "braid put [OPTIONS] <SOURCE>... <DESTINATION>")]
+    #[command(override_usage = "braid put [OPTIONS] <SOURCE>... <DESTINATION>", after_help = PUT_EXAMPLES)]
     Put(TransferArgs),
     /// Copy files and directories out of the file system
-    #[command(override_usage = "braid get [OPTIONS] <SOURCE>... <DESTINATION>")]
+    #[command(override_usage = "braid get [OPTIONS] <SOURCE>... <DESTINATION>", after_help = GET_EXAMPLES)]
     Get(TransferArgs),
     /// Print files
     Cat {
@@ -182,20 +239,19 @@ pub enum Command {
         layout: LayoutArgs,
     },
     /// Bytes and files below a path
-    Du {
-        /// Paths in the file system
-        #[arg(default_value = "/")]
-        paths: Vec<String>,
-    },
+    #[command(disable_help_flag = true)]
+    Du(DuArgs),
     /// Room in the file system and on each disk
-    Df,
+    #[command(disable_help_flag = true)]
+    Df(HumanArgs),
     /// What users, groups and directories may have, and what they have
-    #[command(subcommand)]
+    #[command(subcommand, after_help = QUOTA_EXAMPLES)]
     Quota(QuotaCommand),
     /// Where the bytes of files lie, and defaults of directories
-    #[command(subcommand)]
+    #[command(subcommand, after_help = LAYOUT_EXAMPLES)]
     Layout(LayoutCommand),
     /// Mount the file system on a directory; it goes on in the background when it is ready
+    #[command(after_help = MOUNT_EXAMPLES)]
     Mount(MountArgs),
     /// Unmount, also when its servers or its own process are gone
     Umount(UmountArgs),
@@ -207,10 +263,14 @@ pub enum Command {
         paths: Vec<PathBuf>,
     },
     /// Check the file system while it runs; reports only, unless told to mend
+    #[command(after_help = FSCK_EXAMPLES)]
     Fsck {
         /// Mend what can be mended. Nothing is deleted: objects without a file go to lost+found
         #[arg(long)]
         mend: bool,
+        /// Check nothing: list the files of which this I/O daemon has a part, or may have one. They lose it with the daemon
+        #[arg(long, value_name = "ID", conflicts_with = "mend")]
+        affected_by: Option<u32>,
     },
     /// Measure what the cluster does, each result beside the limit that binds it; `bench compare A B` sets two runs side by side
     Bench(BenchArgs),
@@ -368,9 +428,48 @@ pub struct MdsArgs {
     pub metrics: Option<String>,
 }
 
+/// `braid iod remove`.
+#[derive(Subcommand, Debug, Clone)]
+pub enum IodCommand {
+    /// Take an I/O daemon out of the cluster for good. Refused while it is up, or while files have parts on it
+    Remove {
+        /// Its id, as `braid status` shows it
+        id: u32,
+        /// Give up what lies on it: it does not come back. Files lose their parts there; everything else goes on
+        #[arg(long)]
+        lost: bool,
+    },
+}
+
+/// `braid du`.
+#[derive(Args, Debug, Clone)]
+pub struct DuArgs {
+    /// Paths in the file system
+    #[arg(default_value = "/")]
+    pub paths: Vec<String>,
+    /// As others have it
+    #[command(flatten)]
+    pub human: HumanArgs,
+}
+
+/// Of commands whose `-h` is about sizes, as everywhere.
+#[derive(Args, Debug, Clone)]
+pub struct HumanArgs {
+    /// Sizes for people. They always are; for numbers of bytes: --json
+    #[arg(short = 'h', long = "human-readable")]
+    pub human: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
+}
+
 /// `braid iod`.
 #[derive(Args, Debug, Clone, Default)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct IodArgs {
+    /// What else there is
+    #[command(subcommand)]
+    pub command: Option<IodCommand>,
     /// Its directory, one per disk
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
@@ -452,6 +551,15 @@ pub struct LsArgs {
     /// The directory itself, not what is in it
     #[arg(long, short = 'd')]
     pub directory: bool,
+    /// With -l: sizes such as 1.5 MiB
+    #[arg(short = 'h', long = "human-readable")]
+    pub human: bool,
+    /// With -l: numbers of users and groups, not names
+    #[arg(long = "numeric-uid-gid", short = 'n')]
+    pub numeric: bool,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    pub help: Option<bool>,
 }
 
 /// `braid put` and `braid get`.
@@ -487,9 +595,12 @@ pub struct LayoutArgs {
     /// Bytes in one strip, such as 64K or 1M
     #[arg(long, value_parser = parse_size, value_name = "SIZE")]
     pub stripe_size: Option<u64>,
-    /// Parts of the file: I/O daemons that it is spread over
+    /// I/O daemons that the file is spread over, at most as many as there are
     #[arg(long, value_name = "N")]
     pub iod_count: Option<u16>,
+    /// Parts of the file; more than there are I/O daemons: some hold several
+    #[arg(long, value_name = "N", conflicts_with = "iod_count")]
+    pub parts: Option<u16>,
     /// Ordinal of the I/O daemon that gets the first part
     #[arg(long, value_name = "N")]
     pub first_iod: Option<u16>,

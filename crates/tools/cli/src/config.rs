@@ -66,6 +66,11 @@ pub struct Settings {
 impl Settings {
     /// Reads the file and lays flags and environment over it.
     pub fn load(global: &Global) -> Result<Self, Fault> {
+        if global.config.is_none()
+            && let Some(why) = settings::passed_over()
+        {
+            tracing::warn!("{why}");
+        }
         let path = global.config.clone().or_else(settings::file);
         let file = path.as_deref().map(read).transpose()?.unwrap_or_default();
         let from_file = || path.clone().map_or(Source::Default, Source::File);
@@ -83,7 +88,13 @@ impl Settings {
         };
         let (key, agent) = credentials(global, &file, from_file());
         Ok(Self {
-            mds: pick_list("--mds or BRAID_MDS", &global.mds, &file.cluster.mds, from_file(), settings::MDS_DEFAULT),
+            mds: with_ports(pick_list(
+                "--mds or BRAID_MDS",
+                &global.mds,
+                &file.cluster.mds,
+                from_file(),
+                settings::MDS_DEFAULT,
+            )),
             tls: pick("--tls or BRAID_TLS", global.tls, file.cluster.tls.map(TlsArg::from), from_file())
                 .or(TlsArg::default()),
             key,
@@ -108,7 +119,7 @@ impl Settings {
                 },
             ),
             row("cluster.mds", self.mds.value.join(","), &self.mds.source),
-            row("cluster.tls", format!("{:?}", self.tls.value), &self.tls.source),
+            row("cluster.tls", self.tls.value.word(), &self.tls.source),
             row("client.key", path(&self.key.value), &self.key.source),
             row("client.agent", path(&self.agent.value), &self.agent.source),
             row("client.timeout", format!("{:?}", self.timeout.value), &self.timeout.source),
@@ -195,6 +206,11 @@ fn pick_list(
 ) -> Setting<Vec<String>> {
     let some = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
     pick(flag, some(given), some(in_file), file).or(vec![default.to_owned()])
+}
+
+/// An address without a port has the default one: nobody listens on port 0, and trying that takes the whole time of a call.
+fn with_ports(mds: Setting<Vec<String>>) -> Setting<Vec<String>> {
+    Setting { value: mds.value.iter().map(|address| settings::with_port(address)).collect(), ..mds }
 }
 
 impl<T> Setting<Option<T>> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use braid_client::{Client, Config, Credential, Error};
 use braid_net::TlsPolicy;
 use braid_types::Status;
-use braid_wire::message::types::{LayoutWish, Placement, WishedDistribution};
+use braid_wire::message::types::{IodInfo, IodState, LayoutWish, Placement, WishedDistribution};
 
 use crate::{
     args::{DistributionArg, LayoutArgs, PlacementArg, TlsArg},
@@ -61,7 +61,16 @@ pub fn host() -> String {
 }
 
 /// Wishes about a layout from flags.
-pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
+pub fn wish(args: &LayoutArgs, client: &Client) -> Result<LayoutWish, Fault> {
+    if let Some(count) = args.iod_count {
+        let is_there = |iod: &&IodInfo| iod.state != IodState::Removed;
+        let iods = client.cluster_map()?.iods.iter().filter(is_there).count();
+        if usize::from(count) > iods {
+            let why = format!("the cluster has {iods} I/O daemons");
+            let hint = format!("--iod-count {iods}, or --parts {count} with several parts of a file on each");
+            return Err(Fault::usage(format!("reading --iod-count {count}"), why).hint(hint));
+        }
+    }
     if !args.strips.is_empty() && args.distribution.is_some_and(|d| d != DistributionArg::Varstrip) {
         return Err(Fault::usage("reading --strips", "strips are for --distribution varstrip"));
     }
@@ -79,7 +88,7 @@ pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
     Ok(LayoutWish {
         distribution: distribution.or((!args.strips.is_empty()).then_some(WishedDistribution::VarStrip)),
         stripe_bytes: args.stripe_size,
-        parts: args.iod_count,
+        parts: args.iod_count.or(args.parts),
         first_iod: args.first_iod,
         strips: args.strips.clone(),
         group_width: args.group_width,
@@ -92,6 +101,19 @@ pub fn wish(args: &LayoutArgs) -> Result<LayoutWish, Fault> {
 /// Reads a key file, for daemons.
 pub fn key_file(path: &Path) -> Result<braid_client::KeyFile, Fault> {
     Ok(braid_client::KeyFile::load(path)?)
+}
+
+/// What a person at a terminal can do, with the options of the command, where the library has only general advice.
+fn advice(error: &Error) -> Option<&'static str> {
+    let advice = match error.status() {
+        Status::Invalid => "the same with --help",
+        Status::NotEmpty => "braid rm -r",
+        Status::IsDirectory => "braid ls, or the same with -r",
+        Status::Exists => "another name, or braid rm first",
+        Status::QuotaExceeded => "braid quota get with --user, --group or --dir",
+        _ => return None,
+    };
+    error.has_general_hint().then_some(advice)
 }
 
 impl From<Error> for Fault {
@@ -115,7 +137,7 @@ impl From<Error> for Fault {
         let hint = if said.contains("invalid socket address") || said.contains("failed to lookup address") {
             "an address as HOST:PORT; braid config explain says where it comes from"
         } else {
-            hint
+            advice(&error).unwrap_or(hint)
         };
         let (what, why) = said.split_once(": ").unwrap_or(("talking to the cluster", said));
         Self::new(exit, what, why).hint(hint)

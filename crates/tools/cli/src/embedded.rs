@@ -32,6 +32,8 @@ const PORT: u16 = 7700;
 const IODS: u16 = 4;
 /// How long the daemons may take to find each other.
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// What a daemon is told that was removed.
+const REMOVED: &str = "was removed from the cluster";
 /// How often that is looked at.
 const READY_POLL: Duration = Duration::from_millis(20);
 
@@ -62,8 +64,8 @@ impl Embedded {
         let secret = connect::key_file(&dir.join("keys/server.key"))?.secret;
         let tls = file.cluster.tls.map(TlsPolicy::from).unwrap_or_default();
         let listen = port::wanted(&path, &file.mds.listen, args.port)?;
-        let had = iod_dirs(dir).count();
-        let missing = args.iods.map_or(0..0, |wanted| had..usize::from(wanted));
+        let (had, next) = (iod_dirs(dir).len(), iod_dirs(dir).last().map_or(0, |(number, _)| number + 1));
+        let missing = args.iods.map_or(0, |wanted| usize::from(wanted).saturating_sub(had));
         if args.iods.is_some_and(|wanted| usize::from(wanted) < had) {
             let (what, why) =
                 (format!("starting the cluster of {}", dir.display()), format!("it has {had} I/O daemons"));
@@ -75,18 +77,19 @@ impl Embedded {
         let mds = servers::start_mds(config)?;
         let address = mds.local_addrs().iter().map(ToString::to_string).collect::<Vec<_>>();
         port::keep(&path, &file.mds.listen, &listen, &address)?;
-        missing.into_iter().try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
+        (next..next + missing).try_for_each(|i| servers::init_iod(&dir.join(format!("iod{i}")), uuid))?;
         let iods = start_iods(dir, uuid, &address, &secret, tls)?;
-        let cluster = Self { iods, mds, address: address.join(",") };
+        let mut cluster = Self { iods, mds, address: address.join(",") };
         cluster.settle(dir, uuid, address, &secret)?;
         Ok(cluster)
     }
 
     /// Waits until every I/O daemon is in the map; makes the client key of a new cluster; writes the address down.
-    fn settle(&self, dir: &Path, uuid: ClusterUuid, address: Vec<String>, secret: &Secret) -> Result<(), Fault> {
+    fn settle(&mut self, dir: &Path, uuid: ClusterUuid, address: Vec<String>, secret: &Secret) -> Result<(), Fault> {
         let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(secret.clone())))?;
         let deadline = Instant::now() + READY_WITHIN;
         while admin.cluster_map()?.iods.iter().filter(|iod| iod.state == IodState::Up).count() < self.iods.len() {
+            self.part_with_removed()?;
             if Instant::now() > deadline {
                 return Err(Fault::new(
                     Exit::Unreachable,
@@ -106,6 +109,23 @@ impl Embedded {
             durable(&dir.join("keys"))?;
             init::write_config(dir, &uuid, &address)?;
         }
+        Ok(())
+    }
+
+    /// Directories of I/O daemons that were removed from the cluster may still lie there: they are left as they are.
+    fn part_with_removed(&mut self) -> Result<(), Fault> {
+        let mut wanted = Vec::with_capacity(self.iods.len());
+        for mut iod in self.iods.drain(..) {
+            match iod.refusal() {
+                Some(why) if why.contains(REMOVED) => {
+                    tracing::warn!(why, "not started");
+                    iod.stop();
+                }
+                Some(why) => return Err(servers::not_wanted(&why)),
+                None => wanted.push(iod),
+            }
+        }
+        self.iods = wanted;
         Ok(())
     }
 
@@ -136,9 +156,17 @@ fn durable(dir: &Path) -> Result<(), Fault> {
     init::sync_directory(dir).map_err(|e| Fault::failed(format!("making {} durable", dir.display()), e))
 }
 
-/// Where its I/O daemons are.
-fn iod_dirs(dir: &Path) -> impl Iterator<Item = PathBuf> {
-    (0..).map(|i| dir.join(format!("iod{i}"))).take_while(|dir| dir.is_dir())
+/// Where its I/O daemons are, in order of their numbers. One that was removed may have left a gap.
+fn iod_dirs(dir: &Path) -> Vec<(usize, PathBuf)> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let number = |path: &Path| path.file_name()?.to_str()?.strip_prefix("iod")?.parse().ok();
+    let mut dirs: Vec<(usize, PathBuf)> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.is_dir())
+        .filter_map(|path| Some((number(&path)?, path)))
+        .collect();
+    dirs.sort();
+    dirs
 }
 
 /// One daemon per `iodN` directory; they keep their ports only as long as they run: clients learn them from the map.
@@ -150,7 +178,8 @@ fn start_iods(
     tls: TlsPolicy,
 ) -> Result<Vec<Iod>, Fault> {
     iod_dirs(dir)
-        .map(|dir| {
+        .into_iter()
+        .map(|(_, dir)| {
             let mut config = IodConfig::on_loopback(dir, uuid, mds.to_vec(), secret.clone());
             config.tls = tls;
             servers::start_iod(config)

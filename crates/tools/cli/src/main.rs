@@ -44,7 +44,7 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
     let global = &cli.global;
     let settings = || Settings::load(global);
     match cli.command {
-        Command::Completions { shell } => commands::docs::completions(shell),
+        Command::Completions { shell } => commands::docs::completions(shell)?,
         Command::Man { dir } => commands::docs::man(dir.as_deref(), out)?,
         Command::Bench(args) => commands::bench::bench(&args, settings, out)?,
         Command::Config(_) => commands::config::explain(&settings()?, out),
@@ -52,7 +52,10 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         Command::Down { dir } => commands::up::down(&dir, out)?,
         Command::Init(args) => commands::init::init(&args, out)?,
         Command::Mds(args) => servers::mds(&args, &settings()?, out)?,
-        Command::Iod(args) => servers::iod(&args, &settings()?, out)?,
+        Command::Iod(args) => match &args.command {
+            Some(command) => commands::iod::run(command, &settings()?, out)?,
+            None => servers::iod(&args, &settings()?, out)?,
+        },
         Command::Agent(args) => servers::agent(&args, &settings()?, out)?,
         Command::Key(command) => commands::key::run(&command, &settings()?, out)?,
         Command::Status => commands::status::status(&settings()?, out)?,
@@ -68,21 +71,25 @@ fn run(cli: Cli, out: Printer) -> Result<ExitCode, Fault> {
         }
         Command::Ln { target, link, symbolic } => commands::names::ln(&target, &link, symbolic, &settings()?, out)?,
         Command::Cp { paths, recursive, layout } => transfer::cp(&paths, recursive, &layout, &settings()?, out)?,
-        Command::Du { paths } => commands::space::du(&paths, &settings()?, out)?,
+        Command::Du(args) => commands::space::du(&args.paths, &settings()?, out)?,
         Command::Quota(command) => commands::quota::run(&command, &settings()?, out)?,
-        Command::Df => commands::space::df(&settings()?, out)?,
+        Command::Df(_) => commands::space::df(&settings()?, out)?,
         Command::Layout(command) => commands::layout::run(&command, &settings()?, out)?,
         Command::Mount(args) => return commands::mount::mount(&args, global, out),
         Command::Umount(args) => commands::mount::umount(&args, out)?,
         Command::Sync { paths } => commands::sync::sync(&paths, settings, out)?,
-        Command::Fsck { mend } => return commands::fsck::fsck(mend, &settings()?, out),
+        Command::Fsck { affected_by: Some(iod), .. } => commands::fsck::affected_by(iod, &settings()?, out)?,
+        Command::Fsck { mend, .. } => return commands::fsck::fsck(mend, &settings()?, out),
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Warnings from commands, information from daemons, more with `-v`. A mount in the background has no terminal.
 fn start_log(global: &Global, command: &Command) -> Result<(), Fault> {
-    let daemon = matches!(command, Command::Mds(_) | Command::Iod(_) | Command::Agent(_) | Command::Mount(_));
+    let daemon = match command {
+        Command::Iod(args) => args.command.is_none(),
+        command => matches!(command, Command::Mds(_) | Command::Agent(_) | Command::Mount(_)),
+    };
     let level = match (global.verbose, daemon) {
         (0, false) => "warn",
         (0, true) | (1, _) => "info",

@@ -1,6 +1,6 @@
 //! `braid mds`, `braid iod`, `braid agent`: the daemons, each until SIGINT or SIGTERM.
 
-use std::{path::PathBuf, sync::mpsc};
+use std::{path::PathBuf, sync::mpsc, time::Duration};
 
 use braid_iod::{Iod, IodConfig};
 use braid_mds::{Mds, MdsConfig};
@@ -17,6 +17,9 @@ use crate::{
 /// Where an I/O daemon listens unless told otherwise.
 const IOD_LISTEN_DEFAULT: &str = "127.0.0.1:7701";
 
+/// How often a daemon looks whether it was refused for good: a person waits for that.
+const REFUSAL_POLL: Duration = Duration::from_millis(200);
+
 /// Runs the metadata server.
 pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let section = &settings.file.mds;
@@ -30,8 +33,9 @@ pub fn mds(args: &MdsArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let mut mds = start_mds(config)?;
     out.line(format!("metadata server listens on {}", addresses(mds.local_addrs())));
     out.next(format!(
-        "braid iod{} --dir DISK --init    (one for each disk; without --init from the second start on)",
-        config_flag(settings)
+        "braid iod{} --dir DISK --init --listen {}    (one for each disk; without --init from the second start on)",
+        config_flag(settings),
+        listen_hint(mds.local_addrs().iter().any(|address| !address.ip().is_loopback())),
     ));
     let _ = stop.recv();
     mds.stop();
@@ -64,9 +68,33 @@ pub fn iod(args: &IodArgs, settings: &Settings, out: Printer) -> Result<(), Faul
     let mut iod = start_iod(config)?;
     out.line(format!("I/O daemon listens on {}", addresses(iod.addresses())));
     out.next(format!("braid status{}    (shows it as up when the metadata server knows it)", config_flag(settings)));
-    let _ = stop.recv();
+    let refused = wait_while_wanted(&iod, &stop);
     iod.stop();
-    Ok(())
+    refused.map_or(Ok(()), |refused| Err(not_wanted(&refused)))
+}
+
+/// What an I/O daemon is to listen on: an address that clients reach.
+fn listen_hint(is_reached_from_elsewhere: bool) -> &'static str {
+    match is_reached_from_elsewhere {
+        true => "ADDR:7701",
+        false => IOD_LISTEN_DEFAULT,
+    }
+}
+
+/// Until a signal comes, or the metadata server says that it will never have the daemon: then what it says.
+fn wait_while_wanted(iod: &Iod, stop: &mpsc::Receiver<()>) -> Option<String> {
+    while let Err(mpsc::RecvTimeoutError::Timeout) = stop.recv_timeout(REFUSAL_POLL) {
+        if let Some(refused) = iod.refusal() {
+            return Some(refused);
+        }
+    }
+    None
+}
+
+/// A daemon that would serve nothing, however long it ran.
+pub fn not_wanted(refused: &str) -> Fault {
+    let (why, hint) = refused.split_once("; try: ").unwrap_or((refused, "braid status"));
+    Fault::new(Exit::Refused, "joining the cluster", why).hint(hint)
 }
 
 /// Elsewhere no socket tells who is at its other end.
@@ -105,13 +133,9 @@ pub fn agent(args: &AgentArgs, settings: &Settings, out: Printer) -> Result<(), 
 /// Starts a metadata server, with what to try when it does not.
 pub fn start_mds(config: MdsConfig) -> Result<Mds, Fault> {
     let (dir, listen) = (config.directory.display().to_string(), config.listen.join(" "));
-    // Opening makes what is missing: in a wrong directory that would be in the way of a later `braid init`.
-    if !config.directory.join("base").is_dir() {
-        let why = "no metadata is there: is the disk mounted?";
-        return Err(Fault::failed(format!("starting the metadata server of {dir}"), why).hint("braid init DIR"));
-    }
     Mds::start(config).map_err(|e| {
-        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), "braid init DIR")
+        let otherwise = "--dir, with the directory that braid init made";
+        not_started(format!("starting the metadata server of {dir} on {listen}"), &e.to_string(), otherwise)
     })
 }
 

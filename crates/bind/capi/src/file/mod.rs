@@ -1,6 +1,7 @@
 //! Open files: one file for each group of calls.
 
 pub mod close;
+pub mod copy;
 pub mod lock;
 pub mod open;
 pub mod read;

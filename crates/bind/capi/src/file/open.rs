@@ -61,6 +61,7 @@ pub unsafe extern "C" fn braid_open_layout(
 fn open(cluster: c_int, path: &[u8], flags: c_int, mode: mode_t, wish: LayoutWish) -> Outcome<c_int> {
     let cluster = table::cluster(cluster)?;
     let modes = check(flags)?;
+    cluster.client.check_iod_count(&wish)?;
     let has = |flag| flags & flag != 0;
     let (create, exclusive) = (has(libc::O_CREAT), has(libc::O_CREAT) && has(libc::O_EXCL));
     let options = OpenOptions::new().read(modes.read).write(modes.write).truncate(has(libc::O_TRUNC));

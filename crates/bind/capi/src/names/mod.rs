@@ -5,3 +5,4 @@ pub mod directory;
 pub mod link;
 pub mod make;
 pub mod stat;
+pub mod xattr;

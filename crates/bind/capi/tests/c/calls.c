@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #undef NDEBUG
@@ -250,6 +251,91 @@ static void layouts(void) {
     SAME(found.iod_count, 2);
     layout.distribution = 99;
     FAILS(braid_open_layout(cluster, "/w", O_RDWR | O_CREAT, 0644, &layout), EINVAL);
+    /* What makes no sense does so too where the file exists; no advice is about a command's options. */
+    OK(braid_layout_init(&layout));
+    layout.stripe_bytes = 5000;
+    const char *both[2] = {"/w", "/f"};
+    for (int at = 0; at < 2; at++) {
+        FAILS(braid_open_layout(cluster, both[at], O_RDWR | O_CREAT, 0644, &layout), EINVAL);
+        SAME(strstr(braid_error_message(), "5000") && strstr(braid_error_message(), "in steps of 4096"), 1);
+    }
+    layout.stripe_bytes = 0;
+    layout.iod_count = 99;
+    for (int at = 0; at < 2; at++) {
+        FAILS(braid_open_layout(cluster, both[at], O_RDWR | O_CREAT, 0644, &layout), EINVAL);
+        SAME(strstr(braid_error_message(), "99 I/O daemons: the cluster has 4") && !strstr(braid_error_message(), " --"), 1);
+    }
+    FAILS(braid_layout_set(cluster, "/d", &layout), EINVAL);
+    FAILS(braid_access(cluster, "/w", F_OK), ENOENT);
+}
+
+static void xattrs(void) {
+    char value[100], list[100];
+    OK(braid_close(OK(braid_creat(cluster, "/f", 0644))));
+    SAME(braid_listxattr(cluster, "/f", NULL, 0), 0);
+    FAILS(braid_getxattr(cluster, "/f", "user.a", value, sizeof value), ENODATA);
+    OK(braid_setxattr(cluster, "/f", "user.a", "one\0two", 7, XATTR_CREATE));
+    FAILS(braid_setxattr(cluster, "/f", "user.a", "", 0, XATTR_CREATE), EEXIST);
+    FAILS(braid_setxattr(cluster, "/f", "user.b", "", 0, XATTR_REPLACE), ENODATA);
+    FAILS(braid_setxattr(cluster, "/f", "user.b", "", 0, 7), EINVAL);
+    OK(braid_setxattr(cluster, "/f", "user.b", NULL, 0, 0));
+    SAME(braid_getxattr(cluster, "/f", "user.a", NULL, 0), 7);
+    SAME(braid_getxattr(cluster, "/f", "user.a", value, 7), 7);
+    SAME(memcmp(value, "one\0two", 7), 0);
+    FAILS(braid_getxattr(cluster, "/f", "user.a", value, 6), ERANGE);
+    SAME(braid_getxattr(cluster, "/f", "user.b", value, sizeof value), 0);
+    OK(braid_symlink(cluster, "f", "/soft"));
+    SAME(braid_listxattr(cluster, "/soft", NULL, 0), 14);
+    SAME(braid_listxattr(cluster, "/soft", list, 14), 14);
+    SAME(memcmp(list, "user.a\0user.b", 14) && memcmp(list, "user.b\0user.a", 14), 0);
+    FAILS(braid_listxattr(cluster, "/f", list, 13), ERANGE);
+    OK(braid_removexattr(cluster, "/f", "user.a"));
+    FAILS(braid_removexattr(cluster, "/f", "user.a"), ENODATA);
+    SAME(braid_listxattr(cluster, "/f", list, sizeof list), 7);
+    FAILS(braid_getxattr(cluster, "/none", "user.a", value, sizeof value), ENOENT);
+    FAILS(braid_getxattr(cluster, "/f", "user.b", NULL, 5), EFAULT);
+    FAILS(braid_getxattr(cluster, "/f", NULL, value, 5), EFAULT);
+    FAILS(braid_setxattr(cluster, "/f", "user.c", NULL, 5, 0), EFAULT);
+    FAILS(braid_listxattr(cluster, NULL, list, 5), EFAULT);
+    FAILS(braid_removexattr(4711, "/f", "user.b"), EBADF);
+}
+
+static void copies(void) {
+    enum { BYTES = 1 << 20 };
+    static unsigned char all[BYTES], found[BYTES];
+    for (size_t at = 0; at < BYTES; at++) all[at] = noise(at);
+    struct braid_layout layout;
+    OK(braid_layout_init(&layout));
+    layout.stripe_bytes = 4096;
+    layout.first_iod = 0;
+    int from = OK(braid_open_layout(cluster, "/from", O_RDWR | O_CREAT, 0644, &layout));
+    int alike = OK(braid_open_layout(cluster, "/alike", O_RDWR | O_CREAT, 0644, &layout));
+    layout.stripe_bytes = 12288;
+    int other = OK(braid_open_layout(cluster, "/other", O_RDWR | O_CREAT, 0644, &layout));
+    SAME(braid_pwrite(from, all, BYTES, 0), BYTES);
+    int targets[2] = {alike, other};
+    for (int at = 0; at < 2; at++) {
+        /* Some at a time, as of copy_file_range. */
+        int64_t done = 0;
+        for (ssize_t some; (some = OK(braid_copy_range(from, done, targets[at], done, SIZE_MAX))) > 0;) done += some;
+        SAME(done, BYTES);
+        SAME(braid_pread(targets[at], found, BYTES, 0), BYTES);
+        SAME(memcmp(found, all, BYTES), 0);
+        SAME(braid_copy_range(from, 1000, targets[at], 2 * BYTES, 500), 500);
+        SAME(braid_pread(targets[at], found, 500, 2 * BYTES), 500);
+        SAME(memcmp(found, all + 1000, 500), 0);
+        SAME(braid_copy_range(from, BYTES - 10, targets[at], 0, 500), 10);
+        SAME(braid_copy_range(from, BYTES, targets[at], 0, 500), 0);
+        SAME(braid_lseek(targets[at], 0, SEEK_CUR), 0);
+    }
+    SAME(braid_copy_range(from, 0, from, BYTES, BYTES), BYTES);
+    FAILS(braid_copy_range(from, 0, from, 100, 200), EINVAL);
+    FAILS(braid_copy_range(from, -1, alike, 0, 1), EINVAL);
+    FAILS(braid_copy_range(from, 0, alike, -1, 1), EINVAL);
+    int reading = OK(braid_open(cluster, "/alike", O_RDONLY, 0)), writing = OK(braid_open(cluster, "/alike", O_WRONLY, 0));
+    FAILS(braid_copy_range(from, 0, reading, 0, 1), EBADF);
+    FAILS(braid_copy_range(writing, 0, from, 0, 1), EBADF);
+    FAILS(braid_copy_range(4711, 0, from, 0, 1), EBADF);
 }
 
 static void views(void) {
@@ -836,7 +922,7 @@ int main(int argc, char **argv) {
     } tests[] = {{"files", files},       {"modes", modes},   {"names", names},   {"layouts", layouts},           {"views", views},
                  {"lists", lists},       {"misuse", misuse}, {"asynchronous", asynchronous}, {"fcntl", papers_fcntl},
                  {"threads", threads},   {"fork", in_child}, {"locks", locks},               {"absent", absent},
-                 {"together", together}, {"started", started_together}, {"tcp", tcp}};
+                 {"together", together}, {"started", started_together}, {"tcp", tcp}, {"xattrs", xattrs}, {"copies", copies}};
     SAME(argc, 2);
     cluster = OK(braid_connect(NULL, NULL));
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {

@@ -708,6 +708,54 @@ static void info(void) {
     OK(MPI_File_close(&file));
 }
 
+/* Hints that the cluster cannot follow: more daemons than there are, a stripe of no whole pages. */
+static void unfulfilled(void) {
+    MPI_Info hints, found;
+    MPI_File file;
+    char value[MPI_MAX_INFO_VAL + 1];
+    int flag;
+    MPI_Info_create(&hints);
+    MPI_Info_set(hints, "striping_factor", "99");
+    MPI_Info_set(hints, "striping_unit", "8192");
+    for (int again = 0; again < 3; again++) {
+        /* The last time of a file that exists. */
+        if (again == 1) MPI_Info_set(hints, "striping_unit", "5000");
+        OK(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, hints, &file));
+        OK(MPI_File_get_info(file, &found));
+        MPI_Info_get(found, "striping_factor", MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag && !strcmp(value, "4"), 1);
+        MPI_Info_get(found, "striping_unit", MPI_MAX_INFO_VAL, value, &flag);
+        SAME(flag && (again ? strcmp(value, "5000") : !strcmp(value, "8192")), 1);
+        MPI_Info_free(&found);
+        OK(MPI_File_close(&file));
+        if (again == 0 && rank == 0) OK(MPI_File_delete(path, MPI_INFO_NULL));
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    MPI_Info_free(&hints);
+}
+
+/* The forms that URLs of the same path have elsewhere. */
+static void urls(void) {
+    static const char *const forms[] = {"braid:", "braid://", "braid:/", "braid:////"};
+    char name[300];
+    MPI_File file;
+    int value = 7, found = 0;
+    file = fresh();
+    if (rank == 0) OK(MPI_File_write_at(file, 0, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    for (size_t at = 0; at < sizeof forms / sizeof *forms; at++) {
+        /* The path begins with a slash: braid:/x, braid:///x, braid://x, braid://///x. */
+        snprintf(name, sizeof name, "%s%s", forms[at], path + strlen("braid:"));
+        OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file));
+        OK(MPI_File_read_at(file, 0, &found, 1, MPI_INT, MPI_STATUS_IGNORE));
+        SAME(found, 7);
+        OK(MPI_File_close(&file));
+    }
+    snprintf(name, sizeof name, "braid://127.0.0.1:7700%s", path + strlen("braid:"));
+    CLASS(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file), MPI_ERR_BAD_FILE);
+    CLASS(MPI_File_delete(name, MPI_INFO_NULL), MPI_ERR_BAD_FILE);
+}
+
 static void make_with(const char *suffix, int mode, const char *permissions) {
     char name[300], value[MPI_MAX_INFO_VAL + 1];
     int flag;
@@ -938,8 +986,132 @@ static void large(void) {
     SAME(memcmp(in, out, sizeof in), 0);
     OK(MPI_File_close(&file));
 }
+
+/* The same type by the constructors of both counts. */
+static int constructed(int which, MPI_Datatype both[2]) {
+    enum { N = 3 };
+    static const int lengths[N] = {2, 1, 3}, starts[N] = {1, 4, 9}, sizes[N] = {4, 6, 8}, block[N] = {2, 3, 4}, first[N] = {1, 2, 3};
+    static const int how[N] = {MPI_DISTRIBUTE_BLOCK, MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_NONE}, grid[N] = {2, 2, 1};
+    static const int arguments[N] = {MPI_DISTRIBUTE_DFLT_DARG, 2, MPI_DISTRIBUTE_DFLT_DARG};
+    MPI_Aint bytes[N];
+    MPI_Count large_lengths[N], large_starts[N], large_bytes[N], large_sizes[N], large_block[N], large_first[N];
+    MPI_Datatype types[N] = {MPI_INT, MPI_SHORT, MPI_INT}, pair;
+    for (int at = 0; at < N; at++) {
+        large_lengths[at] = lengths[at];
+        large_starts[at] = starts[at];
+        large_bytes[at] = bytes[at] = 8 * starts[at];
+        large_sizes[at] = sizes[at];
+        large_block[at] = block[at];
+        large_first[at] = first[at];
+    }
+    switch (which) {
+    case 0:
+        OK(MPI_Type_contiguous(5, MPI_INT, &both[0]));
+        OK(MPI_Type_contiguous_c(5, MPI_INT, &both[1]));
+        return 1;
+    case 1:
+        OK(MPI_Type_vector(3, 2, 7, MPI_INT, &both[0]));
+        OK(MPI_Type_vector_c(3, 2, 7, MPI_INT, &both[1]));
+        return 1;
+    case 2:
+        OK(MPI_Type_create_hvector(3, 2, 44, MPI_INT, &both[0]));
+        OK(MPI_Type_create_hvector_c(3, 2, 44, MPI_INT, &both[1]));
+        return 1;
+    case 3:
+        OK(MPI_Type_indexed(N, lengths, starts, MPI_INT, &both[0]));
+        OK(MPI_Type_indexed_c(N, large_lengths, large_starts, MPI_INT, &both[1]));
+        return 1;
+    case 4:
+        OK(MPI_Type_create_hindexed(N, lengths, bytes, MPI_INT, &both[0]));
+        OK(MPI_Type_create_hindexed_c(N, large_lengths, large_bytes, MPI_INT, &both[1]));
+        return 1;
+    case 5:
+        OK(MPI_Type_create_indexed_block(N, 2, starts, MPI_INT, &both[0]));
+        OK(MPI_Type_create_indexed_block_c(N, 2, large_starts, MPI_INT, &both[1]));
+        return 1;
+    case 6:
+        OK(MPI_Type_create_hindexed_block(N, 2, bytes, MPI_INT, &both[0]));
+        OK(MPI_Type_create_hindexed_block_c(N, 2, large_bytes, MPI_INT, &both[1]));
+        return 1;
+    case 7:
+        OK(MPI_Type_create_struct(N, lengths, bytes, types, &both[0]));
+        OK(MPI_Type_create_struct_c(N, large_lengths, large_bytes, types, &both[1]));
+        return 1;
+    case 8:
+        OK(MPI_Type_create_resized(MPI_INT, 0, 12, &both[0]));
+        OK(MPI_Type_create_resized_c(MPI_INT, 0, 12, &both[1]));
+        return 1;
+    case 9:
+        OK(MPI_Type_create_subarray(N, sizes, block, first, MPI_ORDER_C, MPI_SHORT, &both[0]));
+        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_C, MPI_SHORT, &both[1]));
+        return 1;
+    case 10:
+        OK(MPI_Type_create_subarray(N, sizes, block, first, MPI_ORDER_FORTRAN, MPI_INT, &both[0]));
+        OK(MPI_Type_create_subarray_c(N, large_sizes, large_block, large_first, MPI_ORDER_FORTRAN, MPI_INT, &both[1]));
+        return 1;
+    case 11:
+        OK(MPI_Type_create_darray(4, 3, N, sizes, how, arguments, grid, MPI_ORDER_C, MPI_INT, &both[0]));
+        OK(MPI_Type_create_darray_c(4, 3, N, large_sizes, how, arguments, grid, MPI_ORDER_C, MPI_INT, &both[1]));
+        return 1;
+    case 12: /* one of the other in both orders */
+        OK(MPI_Type_vector_c(2, 1, 2, MPI_INT, &pair));
+        OK(MPI_Type_create_hvector(3, 1, 40, pair, &both[0]));
+        OK(MPI_Type_free(&pair));
+        OK(MPI_Type_vector(2, 1, 2, MPI_INT, &pair));
+        OK(MPI_Type_create_hvector_c(3, 1, 40, pair, &both[1]));
+        OK(MPI_Type_free(&pair));
+        return 1;
+    default: return 0;
+    }
+}
+
+/* As a file's type and as the memory's. The error handler of the world is the default, which ends the job. */
+static void large_types(void) {
+    enum { ROOM = 4096 };
+    MPI_File file = fresh();
+    MPI_Datatype both[2], etype, shown;
+    MPI_Offset displacement, base = rank * (1 << 20);
+    char representation[MPI_MAX_DATAREP_STRING], in[ROOM], out[ROOM], packed[2][ROOM];
+    for (size_t at = 0; at < ROOM; at++) out[at] = (char)(at * 7 + 3 * rank + 1);
+    for (int which = 0; constructed(which, both); which++, base += 2 * ROOM) {
+        int bytes;
+        OK(MPI_Type_commit(&both[0]));
+        OK(MPI_Type_commit(&both[1]));
+        OK(MPI_Type_size(both[1], &bytes));
+        for (int first = 0; first < 2; first++) {
+            /* Two copies written through the one, read through the other. */
+            OK(MPI_File_set_view(file, base, MPI_BYTE, both[first], "native", MPI_INFO_NULL));
+            OK(MPI_File_write_at_all(file, 0, out + first, 2 * bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+            OK(MPI_File_set_view(file, base, MPI_BYTE, both[1 - first], "native", MPI_INFO_NULL));
+            OK(MPI_File_read_at_all(file, 0, in, 2 * bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+            SAME(memcmp(in, out + first, 2 * (size_t)bytes), 0);
+        }
+        OK(MPI_File_get_view(file, &displacement, &etype, &shown, representation));
+        OK(MPI_Type_free(&shown));
+        OK(MPI_File_set_view(file, base + ROOM, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+        for (int kind = 0; kind < 2; kind++) {
+            OK(MPI_File_write_at_all(file, 0, out, 1, both[kind], MPI_STATUS_IGNORE));
+            OK(MPI_File_read_at(file, 0, packed[kind], bytes, MPI_BYTE, MPI_STATUS_IGNORE));
+        }
+        SAME(memcmp(packed[0], packed[1], bytes), 0);
+        OK(MPI_Type_free(&both[0]));
+        OK(MPI_Type_free(&both[1]));
+    }
+    /* A byte of each two, more often than an int counts: a formula, and no list. */
+    MPI_Count many = 3000000000;
+    OK(MPI_Type_vector_c(many, 1, 2, MPI_BYTE, &both[1]));
+    OK(MPI_Type_commit(&both[1]));
+    OK(MPI_File_set_view(file, rank, MPI_BYTE, both[1], "native", MPI_INFO_NULL));
+    OK(MPI_File_write_at_all(file, many - 100, out, 100, MPI_BYTE, MPI_STATUS_IGNORE));
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    OK(MPI_File_read_at(file, 2 * (many - 100), in, 200, MPI_BYTE, MPI_STATUS_IGNORE));
+    for (int at = 0; at < 100; at++) SAME(in[2 * at + rank], out[at]);
+    OK(MPI_Type_free(&both[1]));
+    OK(MPI_File_close(&file));
+}
 #else
 static void large(void) {}
+static void large_types(void) {}
 #endif
 
 /* 60 small writes and reads of short pieces, which each rank sees `apart` ints after the one before: with fewer than 8 both write some bytes.
@@ -991,9 +1163,10 @@ int main(int argc, char **argv) {
                  {"header_and_array", header_and_array},
                  {"nonblocking", nonblocking}, {"background", background}, {"split", split}, {"shared", shared},       {"views", views}, {"ordered", ordered},
                  {"atomic", atomic},     {"info", info},         {"errors", errors},       {"external32", external32},
-                 {"sequence", sequence}, {"others", others},     {"large", large},
+                 {"sequence", sequence}, {"others", others},     {"large", large},           {"large_types", large_types},
                  {"together", together}, {"short_apart", short_apart}, {"short_overlapping", short_overlapping},
-                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions}};
+                 {"moved_apart", moved_apart}, {"moved_overlapping", moved_overlapping}, {"permissions", permissions},
+                 {"unfulfilled", unfulfilled}, {"urls", urls}};
     begin(&argc, &argv);
     SAME(argc, 3);
     SAME(size, 2);

@@ -19,6 +19,11 @@ from ._file import File
 #: Bytes that a buffered file reads ahead or gathers, by default: see docs/python.md for what was measured.
 BUFFER_BYTES_DEFAULT = 256 * 1024
 
+#: What :meth:`Client.open` takes about the layout of a file that it makes.
+LAYOUT_WORDS = frozenset(
+    "stripe_size iod_count first_iod distribution strips group_width group_depth placement labels".split()
+)
+
 _clients: weakref.WeakSet[Client] = weakref.WeakSet()
 
 

@@ -1,15 +1,16 @@
 """For asyncio: the same calls, awaited."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from os import PathLike
 from typing import Any, TypeAlias
 
 from typing_extensions import Buffer
 
-from ._braid import Stat, View
+from ._braid import DirEntry, Stat, View
 
 CALLS_AT_ONCE: int
+ENTRIES_AT_ONCE: int
 
 _Path: TypeAlias = str | bytes | PathLike[str] | PathLike[bytes]
 
@@ -61,6 +62,7 @@ class Client(_Awaited):
     async def rmtree(self, path: _Path) -> None: ...
     async def room(self, path: _Path) -> dict[str, int]: ...
     async def set_layout(self, path: _Path, **layout: Any) -> None: ...
+    def scandir(self, path: _Path = "/", *, attributes: bool = False) -> AsyncIterator[DirEntry]: ...
     async def setxattr(self, path: _Path, name: str | bytes, value: Buffer) -> None: ...
     async def stat(self, path: _Path, *, follow_symlinks: bool = True) -> Stat: ...
     async def symlink(self, target: _Path, path: _Path) -> None: ...
@@ -70,6 +72,7 @@ class Client(_Awaited):
     async def utime(
         self, path: _Path, ns: tuple[int, int] | None = None, *, follow_symlinks: bool = True
     ) -> None: ...
+    def walk(self, top: _Path = "/") -> AsyncIterator[tuple[str, list[str], list[str]]]: ...
     async def whoami(self) -> tuple[int, int, list[int]]: ...
 
 class File(_Awaited):

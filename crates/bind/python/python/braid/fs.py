@@ -1,17 +1,20 @@
 """``braid://`` for fsspec: pandas, pyarrow, zarr, xarray and whatever else takes fsspec's paths.
 
 ``braid:///a/b`` is a file of the cluster that the ``braid`` command finds, ``braid://host:7700/a/b`` of the one with
-this metadata server. Options are those of :func:`braid.connect`, and ``auto_mkdir``.
+this metadata server. A server is named with its port: ``braid://a/b`` and ``braid:/a/b`` are the path ``/a/b``, since
+programs collapse slashes. Options are those of :func:`braid.connect`, and ``auto_mkdir``.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import functools
 import os
 import posixpath
+import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -21,9 +24,9 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import isfilelike, stringify_path, tokenize
 
 from ._braid import Stat
-from ._client import Client, connect
+from ._client import LAYOUT_WORDS, Client, connect
 from ._file import File
-from ._opened import open_buffered
+from ._opened import AsyncOpened, open_buffered
 
 #: Files that one call reads, writes or copies at the same time. Each is spread over I/O daemons already; this hides the
 #: round trips of opening many small ones.
@@ -34,6 +37,8 @@ STEP_BYTES = 16 << 20
 T = TypeVar("T")
 
 _PREFIX = "braid:"
+#: Metadata servers in an URL: HOST:PORT or [ADDRESS]:PORT, several with commas.
+_SERVERS = re.compile(r"(?:\[[^]/]*]|[^:/,\[\]]+):\d+(?:,(?:\[[^]/]*]|[^:/,\[\]]+):\d+)*")
 _MAGIC = set("*?[")
 
 
@@ -128,7 +133,11 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return {"mds": server} if server else {}
 
     def unstrip_protocol(self, name: str) -> str:
-        return f"braid://{self._strip_protocol(name)}"
+        """The URL of a path; with the metadata servers that this instance was made for."""
+        mds = self._connection["mds"] or ""
+        servers = mds if isinstance(mds, str) else ",".join(mds)
+        # One that was given without a port has no URL.
+        return f"braid://{servers if _SERVERS.fullmatch(servers) else ''}{self._strip_protocol(name)}"
 
     @classmethod
     def _parent(cls, path: Any) -> str:
@@ -163,6 +172,42 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         except FileNotFoundError:
             # Gone meanwhile, or a link to nothing.
             return _info(path, entry.attributes, self.client.readlink(path)) if entry.attributes is not None else None
+
+    def find(
+        self,
+        path: Any,
+        maxdepth: int | None = None,
+        withdirs: bool = False,
+        detail: bool = False,
+        prefix: str = "",
+        **options: Any,
+    ) -> Any:
+        """All files below a directory; with ``prefix`` those whose path below it begins so. Only directories that can
+        have such names are listed."""
+        if not prefix:
+            return super().find(path, maxdepth, withdirs, detail, **options)
+        if maxdepth is not None and maxdepth < 1:
+            raise ValueError("maxdepth must be at least 1")
+        prefix = prefix.lstrip("/")
+        above, start = posixpath.split(posixpath.join(self._strip_protocol(path), prefix))
+        left = None if maxdepth is None else maxdepth - prefix.count("/")
+        found: dict[str, Any] = {}
+        for info in self._ls_of_directory(above) if left is None or left > 0 else []:
+            name = info["name"]
+            if not posixpath.basename(name).startswith(start):
+                continue
+            if withdirs or info["type"] != "directory":
+                found[name] = info
+            if info["type"] == "directory" and (left is None or left > 1):
+                found |= super().find(name, left and left - 1, withdirs, detail=True, **options)
+        return dict(sorted(found.items())) if detail else sorted(found)
+
+    def _ls_of_directory(self, path: str) -> list[dict[str, Any]]:
+        """What is in a directory; nothing where there is none."""
+        try:
+            return self.ls(path) if self.isdir(path) else []
+        except FileNotFoundError:
+            return []
 
     def lexists(self, path: Any, **_: Any) -> bool:
         try:
@@ -285,9 +330,28 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return {name: content for name, content in contents.items() if not isinstance(content, Exception)}
         return contents
 
-    def pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **layout: Any) -> None:
-        with self._raw(path, "xb" if mode == "create" else "wb", **layout) as file:
+    def pipe_file(self, path: Any, value: Any, mode: str = "overwrite", **options: Any) -> None:
+        with self._writing(path, mode, options) as file:
             file.write(value)
+
+    @contextlib.contextmanager
+    def _writing(self, path: Any, mode: str, options: dict[str, Any]) -> Iterator[Any]:
+        """A file for all of its bytes: ``mode`` is ``create`` or ``overwrite``. In a transaction it appears when that
+        ends."""
+        kind = "xb" if mode == "create" else "wb"
+        if not self._intrans:
+            with self._raw(path, kind, **_layout_of(options)) as file:
+                yield file
+            return
+        deferred = self.open(path, kind, **options)
+        try:
+            yield deferred
+            deferred.close()
+        except BaseException:
+            # The program may catch this and end the transaction well: half a file is not for its name.
+            self.transaction.files.remove(deferred)
+            deferred.discard()
+            raise
 
     def pipe(self, path: Any, value: Any = None, **options: Any) -> None:
         if not isinstance(path, dict):
@@ -314,14 +378,14 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 _pour(source, target, callback)
 
     def put_file(
-        self, lpath: Any, rpath: Any, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **layout: Any
+        self, lpath: Any, rpath: Any, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **options: Any
     ) -> None:
         if os.path.isdir(lpath):
             self.makedirs(rpath, exist_ok=True)
             return
         with open(lpath, "rb", 0) as source:
             callback.set_size(os.fstat(source.fileno()).st_size)
-            with self._raw(rpath, "xb" if mode == "create" else "wb", **layout) as target:
+            with self._writing(rpath, mode, options) as target:
                 _pour(source, target, callback)
 
     def cp_file(self, path1: Any, path2: Any, **_: Any) -> None:
@@ -411,12 +475,16 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         block_size: int | None = None,
         autocommit: bool = True,
         cache_options: Any = None,
-        **layout: Any,
+        **options: Any,
     ) -> Any:
-        # Words that others' files understand: what is read is buffered here, and never out of date.
-        for word in ("cache_type", "fill_cache", "size"):
-            layout.pop(word, None)
-        return open_buffered(self, self._strip_protocol(path), mode, block_size, autocommit, layout)
+        path = self._strip_protocol(path)
+        return open_buffered(self, path, mode, block_size, autocommit, _layout_of(options))
+
+    async def open_async(self, path: Any, mode: str = "rb", **options: Any) -> AsyncOpened:
+        """As :meth:`open`, for bytes; the file's calls are awaited. They run in threads of this file system's."""
+        if "b" not in mode or options.get("compression"):
+            raise ValueError("only bytes as they are can be awaited; try: mode='rb' and no compression")
+        return await AsyncOpened.of(self._lively().pool, functools.partial(self.open, path, mode, **options))
 
 
 def _without_server(url: str) -> tuple[str, str]:
@@ -425,12 +493,14 @@ def _without_server(url: str) -> tuple[str, str]:
     if not rest.startswith("//"):
         return "", rest
     server, _, path = rest[2:].partition("/")
-    if server and ":" not in server:
-        raise ValueError(
-            f"{url}: '{server}' is no HOST:PORT; try: braid:///{rest[2:]} for a path, braid://{server}:7700/{path} "
-            "for a metadata server"
-        )
-    return server, path
+    # Libraries that join URLs as paths make braid://a/b of braid:///a/b.
+    return (server, path) if _SERVERS.fullmatch(server) else ("", rest[2:])
+
+
+def _layout_of(options: dict[str, Any]) -> dict[str, Any]:
+    """What is said about a new file. Other words are for other file systems (``cache_type``, ``version_id``,
+    ``content_type``, ...): programs give them to all alike, and each takes what it knows."""
+    return {word: value for word, value in options.items() if word in LAYOUT_WORDS or word == "permissions"}
 
 
 def _info(path: str, stat: Stat, destination: str | None = None) -> dict[str, Any]:

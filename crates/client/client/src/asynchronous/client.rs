@@ -9,9 +9,9 @@ use braid_wire::message::{
     iod::{DiskRates, MeasureDisk},
     lock::{LockHolder, LockRange, LockRequest, LockSpace},
     mds::{
-        AgentCheckReply, AttributeChanges, CreateReply, FsckFile, FsckMend, FsckNamespaceReply, KeyAddReply, KeyInfo,
-        KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed, RenameMode, SetTime,
-        StatFsReply, XattrMode,
+        AgentCheckReply, AttributeChanges, CreateReply, FsckAffectedReply, FsckFile, FsckMend, FsckNamespaceReply,
+        KeyAddReply, KeyInfo, KeyRights, LayoutShowReply, Made, MdsStatusReply, ReadDirectoryReply, Removed,
+        RenameMode, SetTime, StatFsReply, XattrMode,
     },
     quota::{QuotaDifference, QuotaLimits, QuotaOwner, QuotaReport},
     types::{Attributes, ClusterMap, Identity, IodState, LayoutWish},

@@ -5,9 +5,9 @@ use braid_types::{FileIndex, IodId, KeyId, ObjectId, ShardId};
 use braid_wire::message::{
     DaemonStatus, DaemonStatusReply,
     mds::{
-        AgentCheck, AgentCheckReply, FsckFile, FsckFiles, FsckMend, FsckMendFile, FsckNamespace, FsckNamespaceReply,
-        FsckOrphans, FsckShards, GetClusterMap, KeyAdd, KeyAddReply, KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus,
-        MdsStatusReply, SetIodState,
+        AgentCheck, AgentCheckReply, FsckAffected, FsckAffectedReply, FsckFile, FsckFiles, FsckMend, FsckMendFile,
+        FsckNamespace, FsckNamespaceReply, FsckOrphans, FsckShards, GetClusterMap, IodRemove, KeyAdd, KeyAddReply,
+        KeyInfo, KeyList, KeyRevoke, KeyRights, MdsStatus, MdsStatusReply, SetIodState,
     },
     types::{At, ClusterMap, Identity, IodState},
 };
@@ -70,6 +70,21 @@ impl<D: Driver> Caller<D> {
     /// Sets an I/O daemon draining, or up again.
     pub async fn set_iod_state(&self, iod: IodId, state: IodState) -> Result<()> {
         self.change("set the state of a daemon of", &cluster(), SetIodState { iod, state }).await
+    }
+
+    /// Takes an I/O daemon out of the cluster for good. Refused while it is up or while files have parts on it, unless
+    /// `lost`: then what lies on it is given up.
+    pub async fn remove_iod(&self, iod: IodId, lost: bool) -> Result<()> {
+        let call = IodRemove { iod, lost };
+        // Done twice it is done once; it is given the time to look through all files.
+        let deadline = self.engine.deadline();
+        let removed = self.engine.call(self.identity.number(), &call, Kind::Free, deadline).await;
+        removed.map_err(|error| error.during("remove a daemon of", super::show(&cluster())))
+    }
+
+    /// Files of a shard after `after` of which an I/O daemon has a part, or may have one.
+    pub async fn fsck_affected(&self, iod: IodId, shard: ShardId, after: FileIndex) -> Result<FsckAffectedReply> {
+        self.ask("check", &cluster(), FsckAffected { iod, shard, after }).await
     }
 
     /// Shards in use.

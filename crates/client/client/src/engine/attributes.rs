@@ -1,7 +1,7 @@
 //! Attributes, permissions, size, room, and layouts.
 
 use braid_net::Driver;
-use braid_types::{ByteCount, FileIndex};
+use braid_types::{ByteCount, FileIndex, Status};
 use braid_wire::message::{
     mds::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime, Stat, StatFs,
@@ -11,7 +11,7 @@ use braid_wire::message::{
 };
 
 use super::Caller;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 impl<D: Driver> Caller<D> {
     /// Attributes; of what a symbolic link points to.
@@ -69,6 +69,18 @@ impl<D: Driver> Caller<D> {
     /// Where a file lies, and the default of its directory.
     pub async fn layout(&self, at: &At) -> Result<LayoutShowReply> {
         self.ask("show layout of", at, LayoutShow { at: at.clone() }).await
+    }
+
+    /// Fails where a layout has more parts than the cluster has I/O daemons, whether they are up or not.
+    pub async fn check_iod_count(&self, wish: &LayoutWish) -> Result<()> {
+        let Some(parts) = wish.parts else { return Ok(()) };
+        let iods = self.cluster_map().await?.iods.len();
+        // None at all is for the server to say, with another status.
+        if usize::from(parts) <= iods.max(1) {
+            return Ok(());
+        }
+        let why = format!("a layout over {parts} I/O daemons: the cluster has {iods}");
+        Err(Error::new(Status::Invalid, why).with_hint(format!("at most {iods} of them")))
     }
 
     /// Sets the default layout of a directory, or that of a file that was never written.

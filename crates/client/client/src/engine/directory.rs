@@ -1,5 +1,6 @@
 //! Listings: fetched in stretches, resumed by cookie, so that a listing under concurrent change returns every
-//! untouched name exactly once.
+//! untouched name exactly once. A name that is made or moved meanwhile gets a later cookie than all there were: a listing ends at
+//! the last cookie of its beginning, or it would run after names that are moved as fast as they are listed.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,6 +24,8 @@ pub struct Listing<D: Driver> {
     shown: Arc<str>,
     dir: FileIndex,
     cookie: u64,
+    /// Where it ends; `None` before the first stretch.
+    until: Option<u64>,
     with_attributes: bool,
     fetched: VecDeque<DirectoryEntry>,
     end: bool,
@@ -38,7 +41,7 @@ impl<D: Driver> Caller<D> {
     /// Lists a directory after a cookie of an earlier listing; 0 for the beginning. `shown` is how errors name it.
     pub fn read_dir_from(&self, dir: FileIndex, shown: &str, cookie: u64, with_attributes: bool) -> Listing<D> {
         let (caller, shown) = (self.clone(), shown.into());
-        Listing { caller, shown, dir, cookie, with_attributes, fetched: VecDeque::new(), end: false }
+        Listing { caller, shown, dir, cookie, until: None, with_attributes, fetched: VecDeque::new(), end: false }
     }
 
     /// A stretch of a listing, for callers that keep the cookie themselves.
@@ -81,7 +84,9 @@ impl<D: Driver> Listing<D> {
         };
         let (engine, identity) = (&self.caller.engine, self.caller.identity.number());
         let reply = engine.call(identity, &call, super::mds_call::Kind::Free, engine.deadline()).await;
-        let reply = reply.map_err(|error| error.during("list", &*self.shown))?;
+        let mut reply = reply.map_err(|error| error.during("list", &*self.shown))?;
+        let until = *self.until.get_or_insert(reply.last);
+        reply.end_at(until);
         // A server that sends nothing and no end would keep us here for ever (I8).
         self.end = reply.end || reply.entries.is_empty();
         self.cookie = reply.entries.last().map_or(self.cookie, |entry| entry.cookie);

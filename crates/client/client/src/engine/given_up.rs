@@ -77,7 +77,8 @@ mod tests {
     use super::*;
 
     fn map(epoch: u64, state: IodState) -> ClusterMap {
-        let space = Space { device: 0, total: ByteCount(0), available: ByteCount(0), files_free: 0 };
+        let none = ByteCount(0);
+        let space = Space { device: 0, total: none, free: none, available: none, files_free: 0 };
         let iod = IodInfo { id: IodId(2), addresses: vec!["h:1".into()], labels: Vec::new(), state, space };
         ClusterMap { epoch: MapEpoch(epoch), mds: Vec::new(), iods: vec![iod] }
     }

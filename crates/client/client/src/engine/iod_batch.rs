@@ -56,6 +56,19 @@ impl<D: Driver> OpenFile<D> {
         calls: Vec<IodCall<'_>>,
         deadline: Duration,
     ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
+        if grant.has_removed() {
+            return self.batch_of_rest(grant, calls, deadline).await;
+        }
+        self.exchange_batch(grant, calls, deadline).await
+    }
+
+    /// As [`OpenFile::batch`], with daemons of which none is known to be out of the cluster.
+    pub(crate) async fn exchange_batch(
+        &self,
+        grant: &Arc<Grant<D>>,
+        calls: Vec<IodCall<'_>>,
+        deadline: Duration,
+    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
         let mut used = self.connections(grant, &calls, deadline).await?;
         used.make_ready(self.engine(), grant, &calls, deadline).await?;
         let targets: Vec<usize> = calls.iter().map(|call| call.target).collect();

@@ -22,7 +22,7 @@ use braid_wire::{
     Call, NodeKind, Wire, decode_outcome,
     message::{
         mds::{DefineIdentity, Envelope, OpenSession, OpenSessionReply},
-        types::ClusterMap,
+        types::{ClusterMap, IodState},
     },
 };
 
@@ -199,7 +199,11 @@ impl<D: Driver> Engine<D> {
 
     pub(crate) fn take_map(self: &Arc<Self>, map: &ClusterMap) {
         for iod in &map.iods {
-            self.pool(iod.id).set_addresses(&iod.addresses);
+            let pool = self.pool(iod.id);
+            pool.set_addresses(&iod.addresses);
+            if iod.state == IodState::Removed {
+                pool.set_removed();
+            }
         }
         lock(&self.service).map_epoch = Some(map.epoch);
         self.given_up.see(map);

@@ -49,6 +49,7 @@ mod read;
 mod read_strip;
 mod recalls;
 mod reclaim;
+mod removed;
 mod room;
 mod service;
 mod session;

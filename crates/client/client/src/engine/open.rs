@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use braid_net::Driver;
-use braid_types::Status;
+use braid_types::{
+    Status,
+    limits::{STRIPE_BYTES_MAX, STRIPE_BYTES_MIN},
+};
 use braid_wire::{
     Deny, Rights,
     message::{
@@ -117,7 +120,8 @@ impl OpenOptions {
         self
     }
 
-    /// Over how many I/O daemons a new file is spread.
+    /// How many parts a new file has: over how many I/O daemons it is spread. With more parts than daemons some have several;
+    /// [`crate::Client::check_iod_count`] refuses that.
     pub fn iod_count(mut self, count: u16) -> Self {
         self.wish.parts = Some(count);
         self
@@ -177,8 +181,19 @@ impl OpenOptions {
         if !self.write && self.truncate {
             return Err(invalid("truncating needs writing", "OpenOptions::write(true)"));
         }
-        Ok(rights)
+        // The server checks it where it makes a file: of one that exists nobody would say that it makes no sense.
+        match self.wish.stripe_bytes {
+            Some(bytes) if !is_stripe_size(bytes) => Err(invalid(
+                &format!("a stripe of {bytes} bytes"),
+                &format!("from {STRIPE_BYTES_MIN} to {STRIPE_BYTES_MAX}, in steps of {STRIPE_BYTES_MIN}"),
+            )),
+            _ => Ok(rights),
+        }
     }
+}
+
+fn is_stripe_size(bytes: u64) -> bool {
+    (STRIPE_BYTES_MIN..=STRIPE_BYTES_MAX).contains(&bytes) && bytes.is_multiple_of(STRIPE_BYTES_MIN)
 }
 
 fn invalid(why: &str, hint: &str) -> Error {

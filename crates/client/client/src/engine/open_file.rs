@@ -9,7 +9,7 @@ use std::{
 };
 
 use braid_net::Driver;
-use braid_types::{FileIndex, LayoutVersion, Status};
+use braid_types::{FileIndex, LayoutVersion, PartIndex, Status};
 use braid_wire::{
     Deny, Rights,
     message::{
@@ -60,6 +60,11 @@ pub(crate) struct Grant<D: Driver> {
     /// Pools of `map.targets()`, in order.
     pub(crate) pools: Vec<Arc<Pool<D>>>,
     pub(crate) attributes: Attributes,
+    /// The parts that exist, the lowest in bit 0 of byte 0.
+    existing_parts: Vec<u8>,
+    /// Targets whose daemon was known to be out of the cluster when the metadata server was asked: only then is it said what went
+    /// with it.
+    pub(crate) known_removed: Vec<usize>,
     /// See `quota.rs`.
     pub(crate) write_end: AtomicU64,
 }
@@ -221,7 +226,8 @@ impl<D: Driver> Grant<D> {
     fn new(engine: &Arc<Engine<D>>, opened: Opened) -> Result<Self> {
         let layout_version = opened.layout.version;
         let map = FileMap::new(opened.layout)?;
-        let pools = map.targets().iter().map(|target| engine.pool(target.iod)).collect();
+        let pools: Vec<Arc<Pool<D>>> = map.targets().iter().map(|target| engine.pool(target.iod)).collect();
+        let known_removed = (0..pools.len()).filter(|target| pools[*target].is_removed()).collect();
         Ok(Self {
             handle: engine.handle_number(),
             capability: opened.capability,
@@ -229,7 +235,15 @@ impl<D: Driver> Grant<D> {
             layout_version,
             pools,
             attributes: opened.attributes,
+            existing_parts: opened.existing_parts,
+            known_removed,
             write_end: AtomicU64::new(opened.write_end.unwrap_or(u64::MAX)),
         })
+    }
+
+    /// Whether a part is recorded as existing.
+    pub(crate) fn exists(&self, part: PartIndex) -> bool {
+        let byte = self.existing_parts.get(usize::from(part.0 / 8));
+        byte.is_some_and(|byte| byte >> (part.0 % 8) & 1 == 1)
     }
 }

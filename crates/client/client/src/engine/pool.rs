@@ -12,13 +12,13 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
 use braid_net::{Driver, Endpoint, TlsPolicy};
-use braid_types::{IodId, SessionId, Status, WriteVerifier};
+use braid_types::{IodId, ObjectId, SessionId, Status, WriteVerifier};
 use braid_wire::{NodeKind, Role};
 
 use super::{
@@ -47,6 +47,8 @@ pub(crate) struct Pool<D: Driver> {
     /// The write verifier of an answer that was heard lately. Of two that come at the same time either may stay: who finds
     /// another one than it knows asks the daemon.
     verifier: AtomicU64,
+    /// It is out of the cluster for good.
+    removed: AtomicBool,
 }
 
 /// A connection with what belongs to it. Boxed between calls: its TLS state makes it some KiB, which would be copied at
@@ -81,7 +83,30 @@ impl<D: Driver> Pool<D> {
             owed: Owed::default(),
             room: Arc::default(),
             verifier: AtomicU64::new(0),
+            removed: AtomicBool::new(false),
         }
+    }
+
+    /// The cluster map says that the daemon is out for good: its connections are of no use any more.
+    pub(crate) fn set_removed(&self) {
+        if !self.removed.swap(true, Ordering::AcqRel) {
+            lock(&self.idle).clear();
+        }
+    }
+
+    /// Whether the daemon is out of the cluster for good.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Ordering::Acquire)
+    }
+
+    /// What whoever needs it is told, of an object where one is meant.
+    pub(crate) fn gone(&self, object: Option<ObjectId>) -> Error {
+        let why = match object {
+            Some(object) => format!("it was removed from the cluster, and object {object} of the file with it"),
+            None => "it was removed from the cluster".to_owned(),
+        };
+        let hint = format!("braid fsck --affected-by {}", self.iod);
+        Error::new(Status::ObjectLost, why).at(self.server()).with_hint(hint)
     }
 
     /// An answer had this write verifier.
@@ -150,6 +175,9 @@ impl<D: Driver> Pool<D> {
         permit: Option<Permit<'p>>,
         deadline: Duration,
     ) -> Result<(Lease<'p, D>, Box<Pooled<D>>)> {
+        if self.is_removed() {
+            return Err(self.gone(None));
+        }
         let session = engine.session(deadline).await?;
         let lease = Lease { pool: self, permit };
         match self.take_idle(session.id) {

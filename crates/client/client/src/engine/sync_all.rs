@@ -65,9 +65,16 @@ impl<D: Driver> Engine<D> {
         // The log first: a daemon that is away would leave it no time.
         let log = self.call(identity, &FsyncDirectory { dir: FileIndex::ROOT }, Kind::Free, deadline).await;
         let written = files.iter().flat_map(|(pending, _)| pending.iter().map(|(iod, _)| *iod));
-        let daemons = map.iods.iter().map(|iod| iod.id).chain(written);
-        let left = daemons.map(|iod| (iod, (self.pool(iod), None))).collect();
-        let mut flushes = Flushes { done: BTreeMap::new(), left, failed: None };
+        let daemons = map.iods.iter().map(|iod| iod.id).chain(written).map(|iod| (iod, self.pool(iod)));
+        let mut flushes = Flushes { done: BTreeMap::new(), left: BTreeMap::new(), failed: None };
+        for (iod, pool) in daemons {
+            if pool.is_removed() {
+                // It has lost everything, and says so no more.
+                flushes.done.insert(iod, WriteVerifier(0));
+            } else {
+                flushes.left.insert(iod, (pool, None));
+            }
+        }
         self.flush_all(&mut flushes, deadline).await;
         for (pending, file) in files {
             for (iod, before) in pending {

@@ -84,8 +84,8 @@ impl LeaseTicket {
         self.mode
     }
 
-    /// Of a data lease: whether a write by somebody without the right to keep them takes setuid or setgid away. While the lease is
-    /// held no other client gives the file either; this one may.
+    /// Of a data lease: whether a write takes something away: setuid or setgid, of somebody without the right to keep them, or file
+    /// capabilities. While the lease is held no other client gives the file any; this one may.
     pub fn has_set_ids(&self) -> bool {
         self.set_ids
     }

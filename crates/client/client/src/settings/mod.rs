@@ -5,7 +5,11 @@ mod document;
 
 pub use document::{ClientSection, ClusterSection, Document, IodSection, MdsSection, ReadError, Tls};
 
-use std::{env, path::PathBuf, time::Duration};
+use std::{
+    env,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use braid_net::TlsPolicy;
 
@@ -16,10 +20,61 @@ pub const MDS_DEFAULT: &str = "127.0.0.1:7700";
 
 /// The configuration file that is used when none is named: ./braid.toml, ~/.config/braid/braid.toml, /etc/braid/braid.toml, the
 /// first that is there.
+///
+/// That of the current directory is passed over where somebody else wrote it, or may write it: it would say to which server this
+/// program proves its key ([`passed_over`]).
 pub fn file() -> Option<PathBuf> {
     let home = env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/braid/braid.toml"));
-    let places = [Some(PathBuf::from("braid.toml")), home, Some(PathBuf::from("/etc/braid/braid.toml"))];
+    let here = Some(PathBuf::from(HERE)).filter(|here| distrust(here).is_none());
+    let places = [here, home, Some(PathBuf::from("/etc/braid/braid.toml"))];
     places.into_iter().flatten().find(|path| path.is_file())
+}
+
+/// The configuration file of the current directory.
+const HERE: &str = "braid.toml";
+
+/// Why the configuration file of the current directory is not used; `None`: it is, or there is none.
+pub fn passed_over() -> Option<String> {
+    let here = Path::new(HERE);
+    let why = distrust(here).filter(|_| here.is_file())?;
+    let shown = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+    Some(format!("{} is not used: {why}; try: --config {} if you trust it", shown.display(), shown.display()))
+}
+
+/// Why a file is not to be trusted unless it is named.
+#[cfg(unix)]
+fn distrust(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let found = path.metadata().ok()?;
+    let me = rustix::process::geteuid().as_raw();
+    match found.uid() {
+        owner if owner != me && owner != 0 => Some(format!("it belongs to user {owner}")),
+        _ if found.mode() & 0o002 != 0 => Some("everybody may write it".to_owned()),
+        _ => None,
+    }
+}
+
+/// Elsewhere directories have other rules.
+#[cfg(not(unix))]
+fn distrust(_: &Path) -> Option<String> {
+    None
+}
+
+/// An address of a metadata server as people write it: without a port it has the default one.
+///
+/// ```
+/// use braid_client::settings::with_port;
+/// assert_eq!(with_port("10.0.0.1"), "10.0.0.1:7700");
+/// assert_eq!(with_port("::1"), "[::1]:7700");
+/// assert_eq!(with_port("[::1]:1234"), "[::1]:1234");
+/// ```
+pub fn with_port(address: &str) -> String {
+    let port = MDS_DEFAULT.rsplit_once(':').map_or("7700", |(_, port)| port);
+    match (address.parse::<std::net::Ipv6Addr>(), address.rsplit_once(':')) {
+        (Ok(bare), _) => format!("[{bare}]:{port}"),
+        (Err(_), Some((_, after))) if !after.ends_with(']') => address.to_owned(),
+        _ => format!("{address}:{port}"),
+    }
 }
 
 /// Reads `500ms`, `30s`, `2m`; a bare number is seconds.
@@ -93,6 +148,24 @@ mod tests {
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
         for wrong in ["", "s", "3h", "-1s", "999999999999999999m", "99999999999999999999s"] {
             assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_everybody_may_write_is_not_trusted() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("braid.toml");
+        fs::write(&path, "").unwrap();
+        for (mode, trusted) in [(0o644, true), (0o664, true), (0o600, true), (0o666, false), (0o602, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(distrust(&path).is_none(), trusted, "{mode:o}");
+        }
+        if rustix::process::geteuid().is_root() {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+            std::os::unix::fs::chown(&path, Some(12_345), None).unwrap();
+            assert_eq!(distrust(&path).unwrap(), "it belongs to user 12345");
         }
     }
 

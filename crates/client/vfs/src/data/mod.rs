@@ -10,6 +10,8 @@
 //! What may begin when decides [`gate`], and why nobody waits for ever. Here are its lock, the threads that wait, and the
 //! table of files.
 //!
+//! A kernel may write a page back that it read before a program's write of the same bytes: [`overlap`] keeps the program's.
+//!
 //! Invariants: (1) a page waits on the condition that the beginning of a dropping ends, never in a call: its ask is made by
 //! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than
 //! `WAIT_MAX` (I8); (4) of files that nobody has open at most `FILES_MAX` are kept (I9).
@@ -20,6 +22,7 @@ pub mod gate;
 pub(crate) mod gather;
 mod losses;
 mod lost;
+mod overlap;
 pub(crate) mod pace;
 mod senders;
 pub(crate) mod set_ids;
@@ -28,6 +31,7 @@ mod table;
 mod version;
 
 use std::{
+    ops::Range,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -40,6 +44,7 @@ pub(crate) use self::table::Table;
 use self::{
     gate::{Gate, Use, Verdict},
     gather::Gathered,
+    overlap::Overlap,
     set_ids::SetIds,
     version::Held,
 };
@@ -81,6 +86,7 @@ struct State {
     /// What the pages are of, where they are given without a lease.
     held: Option<Held<Promise>>,
     set_ids: SetIds,
+    overlap: Overlap,
 }
 
 impl Data {
@@ -118,6 +124,15 @@ impl Data {
         self.file
     }
 
+    /// Writes pages that a kernel has kept: `write` is given the parts that no program's call is writing now. Waits for nobody.
+    pub(crate) fn write_pages(&self, bytes: Range<u64>, write: impl FnOnce(&[Range<u64>]) -> Result<()>) -> Result<()> {
+        let (number, parts) = lock(&self.state).overlap.begin_pages(bytes);
+        let written = write(&parts);
+        lock(&self.state).overlap.end_pages(number);
+        self.changed.notify_all();
+        written
+    }
+
     /// What of a lease that was drained may be kept: *shared* is for those that write, *read* for a mount where nobody
     /// does.
     pub(crate) fn may_keep(&self, keep: LeaseMode) -> LeaseMode {
@@ -138,6 +153,8 @@ pub(crate) struct Under {
     gathers: bool,
     /// The lease; a weak page needs none.
     ticket: Option<LeaseTicket>,
+    /// The bytes that it is about to change, as [`Overlap`] numbers them.
+    call: Option<u64>,
 }
 
 impl Under {
@@ -154,11 +171,27 @@ impl Under {
     pub(crate) fn file(&self) -> FileIndex {
         self.data.file
     }
+
+    /// These bytes are about to be changed: until this is dropped, pages that a kernel writes back leave them alone. Waits for
+    /// those that it is writing already.
+    pub(crate) fn changes(&mut self, offset: u64, bytes: u64) {
+        let mut state = lock(&self.data.state);
+        let call = state.overlap.begin_call(offset..offset.saturating_add(bytes));
+        self.call = Some(call);
+        if state.overlap.must_wait(call) {
+            let waits = |state: &mut State| state.overlap.must_wait(call);
+            drop(self.data.changed.wait_while(state, waits).unwrap_or_else(PoisonError::into_inner));
+        }
+    }
 }
 
 impl Drop for Under {
     fn drop(&mut self) {
-        self.data.change(|gate| gate.end(self.what));
+        let mut state = lock(&self.data.state);
+        self.call.into_iter().for_each(|call| state.overlap.end_call(call));
+        state.gate.end(self.what);
+        drop(state);
+        self.data.changed.notify_all();
     }
 }
 
@@ -203,7 +236,7 @@ impl Holder {
             if verdict == Verdict::Go {
                 state.gate.begin(what);
                 let gathers = held == LeaseMode::Write && !state.gate.is_asking() && state.insisted != ticket;
-                return Ok(Some(Under { data: Arc::clone(data), what, gathers, ticket }));
+                return Ok(Some(Under { data: Arc::clone(data), what, gathers, ticket, call: None }));
             }
             let left = time_left(&mut until)?;
             if let Verdict::Ask { mode, alone } = verdict {

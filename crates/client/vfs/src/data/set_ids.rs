@@ -1,4 +1,5 @@
-//! Whether a file may have setuid or setgid, which a write by somebody without the right to keep them takes away.
+//! Whether a file may have setuid or setgid, which a write by somebody without the right to keep them takes away, or file
+//! capabilities, which a write by anybody does (capabilities(7)). "Set-ids" below are all three.
 //!
 //! ```text
 //!   write ── lease, granted without set-ids ──────────────────────────> written
@@ -9,7 +10,7 @@
 //! Invariant: while a lease is held no other client gives the file set-ids (the metadata server recalls it first); this mount may, and
 //! says so here before it asks the server and after it was answered. What was dropped between the two does not count.
 
-use braid_client::{FileIndex, LeaseTicket};
+use braid_client::{AttributeChanges, FileIndex, LeaseTicket};
 
 use super::{Data, Under};
 use crate::{
@@ -30,6 +31,8 @@ pub(super) struct SetIds {
     may_be: bool,
     /// While this lease is held there are none.
     dropped: Option<LeaseTicket>,
+    /// While this lease is held there are no capabilities.
+    no_capabilities: Option<LeaseTicket>,
 }
 
 /// That they are to be dropped.
@@ -37,23 +40,63 @@ pub(super) struct SetIds {
 pub(crate) struct ToDrop {
     ticket: Option<LeaseTicket>,
     given: u64,
+    which: Which,
+}
+
+/// What a write takes away.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Which {
+    /// Of somebody without the right to keep them: all.
+    All,
+    /// Of root: capabilities.
+    Capabilities,
+}
+
+impl Which {
+    /// What a write takes away, whose kernel says so of setuid and setgid.
+    pub(crate) fn of(kill_privileges: bool) -> Self {
+        if kill_privileges { Self::All } else { Self::Capabilities }
+    }
+
+    /// What the metadata server is asked for.
+    pub(crate) fn changes(self) -> AttributeChanges {
+        let (drop_set_ids, drop_capabilities) = (self == Self::All, true);
+        AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
+    }
 }
 
 impl SetIds {
-    fn to_drop(&self, ticket: Option<LeaseTicket>) -> Option<ToDrop> {
-        let none = ticket.is_some_and(|held| self.dropped == Some(held) || !self.may_be && !held.has_set_ids());
-        (!none).then_some(ToDrop { ticket, given: self.given })
+    fn to_drop(&self, ticket: Option<LeaseTicket>, which: Which) -> Option<ToDrop> {
+        let none = match ticket {
+            Some(held) => {
+                let had_none = !self.may_be && !held.has_set_ids();
+                had_none || self.dropped == ticket || which == Which::Capabilities && self.no_capabilities == ticket
+            }
+            // A mount without leases would ask before every write of root.
+            None => which == Which::Capabilities,
+        };
+        (!none).then_some(ToDrop { ticket, given: self.given, which })
     }
 
     fn dropped(&mut self, what: ToDrop) {
-        if what.given == self.given {
+        if what.given != self.given {
+            return;
+        }
+        self.no_capabilities = what.ticket;
+        if what.which == Which::All {
             (self.may_be, self.dropped) = (false, what.ticket);
         }
     }
 
     fn give(&mut self) {
         self.given += 1;
-        (self.may_be, self.dropped) = (true, None);
+        (self.may_be, self.dropped, self.no_capabilities) = (true, None, None);
+    }
+}
+
+impl ToDrop {
+    pub(crate) fn which(&self) -> Which {
+        self.which
     }
 }
 
@@ -68,22 +111,22 @@ pub(crate) fn gives_set_ids(mode: u32) -> bool {
 }
 
 impl Data {
-    fn to_drop(&self, ticket: Option<LeaseTicket>) -> Option<ToDrop> {
-        lock(&self.state).set_ids.to_drop(ticket)
+    fn to_drop(&self, ticket: Option<LeaseTicket>, which: Which) -> Option<ToDrop> {
+        lock(&self.state).set_ids.to_drop(ticket, which)
     }
 }
 
 impl Bytes {
     /// What is to be dropped before a write that has begun; `None`: there are no set-ids.
-    pub(crate) fn to_drop(&self, under: Option<&Under>) -> Option<ToDrop> {
-        self.data()?.to_drop(under.and_then(|under| under.ticket))
+    pub(crate) fn to_drop(&self, under: Option<&Under>, which: Which) -> Option<ToDrop> {
+        self.data()?.to_drop(under.and_then(|under| under.ticket), which)
     }
 
     /// What is to be dropped now.
     pub(crate) fn to_drop_now(&self, holder: &Holder) -> Option<ToDrop> {
         let data = self.data()?;
         let ticket = holder.ticket(data, &lock(&data.state));
-        data.to_drop(ticket)
+        data.to_drop(ticket, Which::All)
     }
 
     /// The server has dropped them.
@@ -110,9 +153,9 @@ mod tests {
     #[test]
     fn what_has_no_lease_is_dropped_each_time() {
         let mut known = SetIds::default();
-        let wanted = known.to_drop(None).expect("nobody knows");
+        let wanted = known.to_drop(None, Which::All).expect("nobody knows");
         known.dropped(wanted);
-        assert!(known.to_drop(None).is_some());
+        assert!(known.to_drop(None, Which::All).is_some());
     }
 
     #[test]

@@ -33,10 +33,15 @@ impl Vfs {
         kill_privileges: bool,
     ) -> Result<()> {
         let open = self.writable(handle)?;
-        let under = self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
+        let mut under = self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
+        let zeroes = !matches!(what, Allocation::Reserve { .. });
+        under.iter_mut().filter(|_| zeroes).for_each(|under| under.changes(offset, bytes));
         open.bytes.settle()?;
         let done = allocate(&open, offset, bytes, what);
         open.bytes.ends_at(None);
+        if zeroes {
+            open.bytes.drop_changed(under.as_ref(), offset, bytes);
+        }
         drop(under);
         self.changed(open.file.index());
         done

@@ -2,6 +2,7 @@
 
 use braid_client::{FileIndex, FileKind};
 
+use super::open::is_gone;
 use crate::{error::Result, handles::FileHandle, known::Known, vfs::Vfs};
 
 impl Vfs {
@@ -17,7 +18,10 @@ impl Vfs {
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let attributes = match handle {
             Some(handle) => self.file(handle)?.file.get()?.attributes()?,
-            None => self.client().lstat(file)?,
+            None => match (self.client().lstat(file), self.removed.attributes(file)) {
+                (Err(error), Some(removed)) if is_gone(&error) => return Ok(self.seen(removed)),
+                (attributes, _) => attributes?,
+            },
         };
         match promise {
             Some(promise) => Ok(self.kept_under(attributes, &promise, mark)),

@@ -21,11 +21,15 @@ impl Vfs {
     ) -> Result<u64> {
         let (source, target) = (self.readable(from.0)?, self.writable(to.0)?);
         source.bytes.begin(Use::Read)?;
-        let under = self.begin_change(&target, kill_privileges, || target.bytes.begin(Use::Write))?;
+        let mut under = self.begin_change(&target, kill_privileges, || target.bytes.begin(Use::Write))?;
+        let bytes = bytes.min(COPY_BYTES_MAX);
+        under.iter_mut().for_each(|under| under.changes(to.1, bytes));
         source.bytes.settle()?;
         target.bytes.settle()?;
-        let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes.min(COPY_BYTES_MAX));
+        let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes);
         target.bytes.ends_at(None);
+        // Also where it failed: a part may be copied.
+        target.bytes.drop_changed(under.as_ref(), to.1, bytes);
         drop(under);
         self.changed(target.file.index());
         Ok(copied?)

@@ -1,6 +1,9 @@
-//! Listing directories. A listing is resumed by the cookie of the last entry taken: nothing is kept with the handle between two calls,
-//! so that a listing under change returns every untouched name exactly once, and going back to the beginning sees the
-//! directory anew. What is remembered under the directory's lease ([`crate::listed`]) is what the server would answer.
+//! Listing directories. A listing is resumed by the cookie of the last entry taken, so that a listing under change returns every
+//! untouched name exactly once, and going back to the beginning sees the directory anew. All that is kept with the handle is the last
+//! cookie of the listing's beginning: what is made or moved meanwhile comes behind it, and a listing that ran after names that are
+//! moved as they are listed would never end. What is remembered under the directory's lease ([`crate::listed`]) is what the server would answer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use braid_client::{Attributes, DirectoryEntry, FileIndex};
 
@@ -20,7 +23,9 @@ const STRETCH_BYTES_MAX: usize = 64 * 1024;
 /// An open directory.
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
-    pub(crate) file: FileIndex,
+    file: FileIndex,
+    /// Where the listing ends; 0 before it has begun.
+    until: AtomicU64,
 }
 
 /// A stretch of a listing.
@@ -36,13 +41,24 @@ pub struct Stretch {
     pub kept: Vec<Kept>,
 }
 
+impl Stretch {
+    /// The listing ends at a cookie.
+    fn end_at(&mut self, until: u64) {
+        let within = self.entries.partition_point(|entry| entry.cookie <= until);
+        self.end |= within < self.entries.len();
+        self.entries.truncate(within);
+        self.kept.truncate(within);
+    }
+}
+
 impl Vfs {
     /// Opens a directory.
     ///
     /// # Errors
     /// Too many are open.
     pub fn open_directory(&self, directory: FileIndex) -> Result<DirectoryHandle> {
-        self.open_directories.insert(OpenDirectory { file: directory }).map(DirectoryHandle)
+        let opened = OpenDirectory { file: directory, until: AtomicU64::new(0) };
+        self.open_directories.insert(opened).map(DirectoryHandle)
     }
 
     /// About `count` entries after a cookie; 0 for the beginning. At least one, if there is one. What is learned of their
@@ -57,13 +73,33 @@ impl Vfs {
         count: usize,
         with_attributes: bool,
     ) -> Result<Stretch> {
-        let directory = self.open_directories.find(handle.0)?.file;
+        let open = self.open_directories.find(handle.0)?;
+        let begun = if cookie == 0 { 0 } else { open.until.load(Ordering::Relaxed) };
+        if begun != 0 && cookie >= begun {
+            return Ok(Stretch { entries: Vec::new(), end: true, keep: Keep::default(), kept: Vec::new() });
+        }
+        let (mut stretch, last) = self.stretch(open.file, cookie, count, with_attributes)?;
+        let until = if begun == 0 { last } else { begun };
+        open.until.store(until, Ordering::Relaxed);
+        stretch.end_at(until);
+        Ok(stretch)
+    }
+
+    /// What there is after a cookie, and the last cookie that there is.
+    fn stretch(
+        &self,
+        directory: FileIndex,
+        cookie: u64,
+        count: usize,
+        with_attributes: bool,
+    ) -> Result<(Stretch, u64)> {
         let bytes = count.saturating_mul(ENTRY_BYTES).clamp(1, STRETCH_BYTES_MAX);
         let promise = self.holder.promise(directory);
         let holds = |promise: &Promise| self.holder.holds(promise);
-        if !with_attributes && let Some((entries, end)) = self.holder.cache.listed(directory, (cookie, count), holds) {
-            let kept = vec![Kept { name: false, attributes: false }; entries.len()];
-            return Ok(Stretch { entries, end, keep: Keep::default(), kept });
+        if !with_attributes && let Some(listed) = self.holder.cache.listed(directory, (cookie, count), holds) {
+            let kept = vec![Kept { name: false, attributes: false }; listed.entries.len()];
+            let stretch = Stretch { entries: listed.entries, end: listed.end, keep: Keep::default(), kept };
+            return Ok((stretch, listed.last));
         }
         let with_attributes =
             with_attributes || promise.is_some() && self.holder.cache.gains_by_listing(directory, holds);
@@ -73,19 +109,19 @@ impl Vfs {
         // As the server does with what others gather: whoever wants them asks for them.
         let doubted = |seen: &mut Attributes| self.is_in_doubt(seen.file, gathered, mark);
         reply.entries.iter_mut().for_each(|entry| _ = entry.attributes.take_if(doubted));
-        let mut stretch = Stretch { entries: reply.entries, end: reply.end, keep: Keep::default(), kept: Vec::new() };
-        for entry in &stretch.entries {
+        let mut kept = Vec::with_capacity(reply.entries.len());
+        for entry in &reply.entries {
             let keep = match (&promise, &entry.attributes) {
                 (Some(promise), Some(found)) => self.holder.cache.keep_found(promise, mark, &entry.name, found, holds),
                 _ => Keep::default(),
             };
-            stretch.kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
+            kept.push(Kept { name: keep.name.is_some(), attributes: keep.attributes.is_some() });
         }
         if let Some(promise) = &promise {
-            self.holder.cache.keep_listed(promise, mark, cookie, (&stretch.entries, stretch.end), holds);
+            self.holder.cache.keep_listed(promise, mark, cookie, &reply, holds);
         }
-        stretch.keep = Keep { name: promise.clone(), attributes: promise };
-        Ok(stretch)
+        let keep = Keep { name: promise.clone(), attributes: promise };
+        Ok((Stretch { entries: reply.entries, end: reply.end, keep, kept }, reply.last))
     }
 
     /// The directory above, for `..`.

@@ -41,6 +41,9 @@ impl Vfs {
             }
             Ok(found) => {
                 let keep = promise.map(|promise| self.holder.cache.keep_found(&promise, mark, name, &found, holds));
+                if found.kind == FileKind::Directory {
+                    self.removed.note_seen((directory, name), &found);
+                }
                 Ok(Looked::Found(self.with_own(found, keep.unwrap_or_default())))
             }
             Err(error) if error.status() == Status::NotFound => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use braid_client::{File, FileIndex, FileKind, LeaseMode, OpenOptions, Status};
 
 use crate::{
-    data::set_ids::has_set_ids,
+    data::set_ids::{Which, has_set_ids},
     error::{Error, Result},
     files::{Bytes, OpenFile},
     handles::FileHandle,
@@ -104,7 +104,7 @@ impl Vfs {
         let opened = opened?;
         let mut opened = self.opened(opened, how.access, None, Some(bytes))?;
         if how.truncate && how.kill_privileges && has_set_ids(opened.known.attributes.mode) {
-            match self.drop_set_ids(file) {
+            match self.drop_set_ids(file, Which::All) {
                 Ok(known) => opened.known = known,
                 Err(error) => {
                     self.release(opened.handle, None)?;

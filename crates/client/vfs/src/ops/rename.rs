@@ -18,6 +18,7 @@ impl Vfs {
         let _changing = self.holder.cache.changing([from.0, to.0]);
         let _removing = self.holder.cache.removing([from.0, to.0]);
         let _removing = self.holder.late.removing(&[from.0, to.0]);
+        let replaced = if mode == RenameMode::Replace { self.directory_seen((to.0, name(to.1)?)) } else { None };
         let done = self.client().rename((from.0, name(from.1)?), (to.0, name(to.1)?), mode);
         if from.0 != to.0 {
             self.holder.cache.moved();
@@ -32,6 +33,7 @@ impl Vfs {
             [from.0, to.0].into_iter().for_each(|directory| self.gave_up(directory, error));
         }
         done?;
+        replaced.into_iter().for_each(|replaced| self.removed.add(replaced));
         let exchanges = mode == RenameMode::Exchange;
         for file in self.holder.cache.rename(from, to, exchanges, &promises) {
             self.holder.drop_attributes(file);

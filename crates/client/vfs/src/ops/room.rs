@@ -11,6 +11,8 @@ pub struct Room {
     pub total_bytes: u64,
     /// What may still be written, in bytes.
     pub available_bytes: u64,
+    /// What nobody has taken: that, and what disks keep for root.
+    pub free_bytes: u64,
     /// Files there are.
     pub files: u64,
     /// Files there may be, where a quota says so.
@@ -27,6 +29,7 @@ impl Vfs {
         Ok(Room {
             total_bytes: reply.total.0,
             available_bytes: reply.available.0,
+            free_bytes: reply.free.0,
             files: reply.files,
             files_max: reply.files_max,
         })

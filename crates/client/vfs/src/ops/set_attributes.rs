@@ -5,8 +5,14 @@ use std::sync::Arc;
 use braid_client::{AttributeChanges, Attributes, Client, FileIndex};
 
 use crate::{
-    data::set_ids::gives_set_ids, error::Result, handles::FileHandle, kept::Mark, known::Known, promise::Promise,
-    users::User, vfs::Vfs,
+    data::set_ids::{Which, gives_set_ids},
+    error::Result,
+    handles::FileHandle,
+    kept::Mark,
+    known::Known,
+    promise::Promise,
+    users::User,
+    vfs::Vfs,
 };
 
 impl Vfs {
@@ -101,7 +107,7 @@ impl Vfs {
                 AttributeChanges { bytes: Some(bytes), drop_set_ids: drops, ..AttributeChanges::none() } == changes;
             if open.access.write && only_size {
                 if drops && open.bytes.to_drop_now(&self.holder).is_some() {
-                    self.drop_set_ids(file)?;
+                    self.drop_set_ids(file, Which::All)?;
                 }
                 return Ok(open.file.get()?.set_len(bytes.0)?);
             }

@@ -1,10 +1,11 @@
 //! Removing names. A file that is open stays usable through its handles.
 
-use braid_client::{FileIndex, message::mds::Removed};
+use braid_client::{Attributes, FileIndex, FileKind, message::mds::Removed};
 
 use super::name;
 use crate::{
     error::Result,
+    known::Looked,
     vfs::{Before, Vfs},
 };
 
@@ -28,8 +29,26 @@ impl Vfs {
     pub fn remove_directory(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
         let _removing = self.holder.cache.removing([directory; 2]);
+        let seen = self.directory_seen(at);
         let done = self.client().rmdir_told(at);
-        self.removed(at, &before, done)
+        self.removed(at, &before, done)?;
+        seen.into_iter().for_each(|seen| self.removed.add(seen));
+        Ok(())
+    }
+
+    /// The directory that has a name, as far as that is known without asking: [`crate::removed`].
+    pub(super) fn directory_seen(&self, (directory, name): (FileIndex, &[u8])) -> Option<Attributes> {
+        let known = self.holder.cache.look_up(directory, name, |promise| self.holder.holds(promise));
+        match known {
+            Some(Looked::Found(known)) => Some(known.attributes).filter(|known| known.kind == FileKind::Directory),
+            Some(Looked::Absent(_)) => None,
+            None => self.removed.seen((directory, name)),
+        }
+    }
+
+    /// The kernel uses a file no more: nobody asks for it by its index until it was looked up again.
+    pub fn forgotten(&self, file: FileIndex) {
+        self.removed.forget(file);
     }
 
     fn removed(&self, at: (FileIndex, &[u8]), before: &Before<'_>, done: braid_client::Result<Removed>) -> Result<()> {

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use braid_client::{AttributeChanges, FileIndex};
+use braid_client::FileIndex;
 
 use crate::{
-    data::Under,
+    data::{Under, set_ids::Which},
     error::Result,
     files::{Bytes, OpenFile},
     handles::FileHandle,
@@ -40,8 +40,8 @@ impl Vfs {
     pub fn write(&self, handle: FileHandle, offset: u64, bytes: &[u8], how: WriteAs) -> Result<usize> {
         let open = self.writable(handle)?;
         let written = match (how.page, how.append) {
-            // Whoever drops pages waits for it: it waits for nobody, but for daemons. It was stored into after what is gathered.
-            (true, _) => open.bytes.settle().and_then(|()| Ok(open.file.get()?.write_at(bytes, offset).map(drop)?)),
+            // Whoever drops pages waits for it: it waits for nobody, but for daemons.
+            (true, _) => Bytes::put_pages(&open, offset, bytes),
             (false, true) => self.append(&open, bytes, how),
             (false, false) => self.write_at(&open, (offset, bytes), how),
         };
@@ -58,8 +58,13 @@ impl Vfs {
 
     fn write_at(&self, open: &Arc<OpenFile>, (offset, bytes): (u64, &[u8]), how: WriteAs) -> Result<()> {
         let begin = || open.bytes.begin_write(Some(offset), bytes.len());
-        let under = self.begin_change(open, how.kill_privileges, begin)?;
-        Bytes::put(open, under.as_ref(), (offset, bytes), how)?;
+        let mut under = self.begin_change(open, how.kill_privileges, begin)?;
+        under.iter_mut().for_each(|under| under.changes(offset, bytes.len() as u64));
+        if let Err(error) = Bytes::put(open, under.as_ref(), (offset, bytes), how) {
+            // A part may be written.
+            open.bytes.drop_changed(under.as_ref(), offset, bytes.len() as u64);
+            return Err(error);
+        }
         open.bytes.written(under.as_ref(), offset, bytes.len() as u64);
         Ok(())
     }
@@ -69,7 +74,7 @@ impl Vfs {
     fn append(&self, open: &Arc<OpenFile>, bytes: &[u8], how: WriteAs) -> Result<()> {
         let _alone_here = open.shared.append_lock();
         let begin = || open.bytes.begin_write(None, bytes.len());
-        let under = self.begin_change(open, how.kill_privileges, begin)?;
+        let mut under = self.begin_change(open, how.kill_privileges, begin)?;
         let length = bytes.len() as u64;
         let end = match open.bytes.begin_append(length) {
             Some(end) => end,
@@ -84,16 +89,18 @@ impl Vfs {
             }
         };
         open.bytes.expect_write(end);
+        under.iter_mut().for_each(|under| under.changes(end, length));
         if let Err(error) = Bytes::put(open, under.as_ref(), (end, bytes), how) {
             open.bytes.ends_at(None);
+            open.bytes.drop_changed(under.as_ref(), end, length);
             return Err(error);
         }
         open.bytes.written(under.as_ref(), end, length);
         Ok(())
     }
 
-    /// Begins a change of a file's bytes. With `kill_privileges` setuid and setgid are gone when this returns, and stay so until it
-    /// ended: a program that runs as somebody else is never seen with bytes of a third.
+    /// Begins a change of a file's bytes. Capabilities, and with `kill_privileges` setuid and setgid, are gone when this returns, and
+    /// stay so until it ended: a program that runs as somebody else is never seen with bytes of a third.
     pub(super) fn begin_change(
         &self,
         open: &OpenFile,
@@ -102,12 +109,12 @@ impl Vfs {
     ) -> Result<Option<Under>> {
         loop {
             let under = begin()?;
-            let to_drop = if kill_privileges { open.bytes.to_drop(under.as_ref()) } else { None };
+            let to_drop = open.bytes.to_drop(under.as_ref(), Which::of(kill_privileges));
             let Some(to_drop) = to_drop else { return Ok(under) };
             // Not while the lease cannot be returned: what the server waits for may wait for that.
             let is_leased = under.as_ref().is_some_and(Under::is_leased);
             drop(under);
-            self.drop_set_ids(open.file.index())?;
+            self.drop_set_ids(open.file.index(), to_drop.which())?;
             open.bytes.dropped(to_drop);
             if !is_leased {
                 return begin();
@@ -115,9 +122,11 @@ impl Vfs {
         }
     }
 
-    /// Has the metadata server take setuid and setgid away from the mode as it is: the attributes after it.
-    pub(super) fn drop_set_ids(&self, file: FileIndex) -> Result<Known> {
-        let changes = AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() };
-        self.set_attributes(file, None, changes, false)
+    /// Has the metadata server take setuid, setgid and capabilities away from a file as it is: the attributes after it.
+    pub(super) fn drop_set_ids(&self, file: FileIndex, which: Which) -> Result<Known> {
+        let dropped = self.set_attributes(file, None, which.changes(), false);
+        // No kernel looks at the mode again because of a write, and it would run the program with the old one.
+        self.holder.drop_attributes(file);
+        dropped
     }
 }

@@ -12,6 +12,9 @@ use crate::{
 /// How the names of access control lists begin.
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
+/// Capabilities of a program, which go with a write: [`crate::data::set_ids`].
+const CAPABILITIES: &[u8] = b"security.capability";
+
 impl Vfs {
     /// The value of an extended attribute.
     ///
@@ -81,12 +84,13 @@ impl Vfs {
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
         let is_list = name.starts_with(ACCESS_LISTS);
+        let gives = is_list || name == CAPABILITIES;
         let _late = is_list.then(|| self.holder.late.changing_rights(file));
-        if is_list {
+        if gives {
             self.holder.gives_set_ids(file);
         }
         let done = change();
-        if is_list {
+        if gives {
             self.holder.gives_set_ids(file);
         }
         self.changed(file);

@@ -149,7 +149,7 @@ calls! {
         epoch_min: MdsEpoch,
     } -> ();
     /// For fsck: objects in the order of their directories.
-    ListObjects = 0x0215 {
+    ListObjects = 0x0220 {
         /// Where the last call ended; empty for the beginning.
         cursor: Vec<u8>,
         /// At most this many.

@@ -114,7 +114,7 @@ calls! {
         at: At,
     } -> Vec<u8>;
     /// A stretch of a listing.
-    ReadDirectory = 0x0112 {
+    ReadDirectory = 0x01e0 {
         /// The directory.
         dir: FileIndex,
         /// Entries after this cookie; 0 for the beginning.
@@ -274,7 +274,7 @@ calls! {
     } -> ();
 
     /// Change attributes; a size truncates or extends the file, as an intent (I5).
-    SetAttributes = 0x0140 {
+    SetAttributes = 0x01e1 {
         /// Of what.
         at: At,
         /// Whether a symbolic link at the end of the path is followed.
@@ -369,7 +369,7 @@ calls! {
     } -> ();
 
     /// From an I/O daemon: join, or say where it is now.
-    RegisterIod = 0x01d4 {
+    RegisterIod = 0x01d8 {
         /// Its id; 0 when it has none yet.
         id: IodId,
         /// The cluster of its directory.
@@ -384,6 +384,8 @@ calls! {
         space: Space,
         /// Its write verifier.
         verifier: WriteVerifier,
+        /// The longest that an object can be on its disk.
+        object_bytes_max: ByteCount,
     } -> RegisterIodReply;
     /// From an I/O daemon: sign of life.
     Heartbeat = 0x01d5 {
@@ -545,6 +547,23 @@ calls! {
         /// Whether to mend.
         mend: bool,
     } -> Vec<QuotaDifference>;
+    /// Take an I/O daemon out of the cluster for good: nothing waits for it any more, and it does not come back. Refused while it
+    /// is up or while files have parts on it, unless `lost`. A repetition changes nothing.
+    IodRemove = 0x01dc {
+        /// Which.
+        iod: IodId,
+        /// What lies on it is given up.
+        lost: bool,
+    } -> ();
+    /// For fsck: files of a shard of which an I/O daemon has a part, in the order of their index.
+    FsckAffected = 0x01dd {
+        /// The daemon.
+        iod: IodId,
+        /// The shard.
+        shard: ShardId,
+        /// Files after this one.
+        after: FileIndex,
+    } -> FsckAffectedReply;
 }
 
 wire_struct! {
@@ -608,6 +627,9 @@ wire_struct! {
         entries: Vec<DirectoryEntry>,
         /// Whether this was the last stretch.
         end: bool,
+        /// The last cookie that the directory has given to a name: what is made or moved from now on has a later one. A listing
+        /// that ends at the one of its first stretch ends, however many names are moved meanwhile.
+        last: u64,
     }
 
     /// A file that was made or found.
@@ -687,15 +709,19 @@ wire_struct! {
         /// Attribute flags.
         flags: Option<u32>,
         /// setuid goes from the mode as it is then, and setgid where the group may execute: somebody without the right to keep
-        /// them is about to write. A directory keeps both. Who has the file open for writing may ask.
+        /// them is about to write. A directory keeps both. File capabilities go with them. Who has the file open for writing may ask.
         drop_set_ids: bool,
+        /// File capabilities (`security.capability`) go: somebody is about to write. Who has the file open for writing may ask.
+        drop_capabilities: bool,
     }
 
     /// Room.
     pub struct StatFsReply {
         /// All of it.
         total: ByteCount,
-        /// What may still be written.
+        /// What nobody has taken.
+        free: ByteCount,
+        /// What an ordinary user may still write.
         available: ByteCount,
         /// Files there are.
         files: u64,
@@ -703,7 +729,7 @@ wire_struct! {
         files_max: Option<u64>,
         /// I/O daemons that are up.
         iods_up: u32,
-        /// I/O daemons that there are.
+        /// I/O daemons that there are, without those that were removed.
         iods: u32,
     }
 
@@ -827,6 +853,14 @@ wire_struct! {
         path: Vec<u8>,
     }
 
+    /// Files of which an I/O daemon has a part.
+    pub struct FsckAffectedReply {
+        /// Some of them; there may be more although there are none here.
+        files: Vec<FsckFile>,
+        /// Where to go on; `None` at the end of the shard.
+        next: Option<FileIndex>,
+    }
+
     /// What a check of names found.
     pub struct FsckNamespaceReply {
         /// Inodes looked at.
@@ -858,6 +892,15 @@ wire_struct! {
     }
 }
 
+impl ReadDirectoryReply {
+    /// Leaves out what has a later cookie than this, at which the listing ends.
+    pub fn end_at(&mut self, until: u64) {
+        let within = self.entries.partition_point(|entry| entry.cookie <= until);
+        self.end |= within < self.entries.len();
+        self.entries.truncate(within);
+    }
+}
+
 impl AttributeChanges {
     /// Nothing.
     pub fn none() -> Self {
@@ -870,6 +913,7 @@ impl AttributeChanges {
             mtime: None,
             flags: None,
             drop_set_ids: false,
+            drop_capabilities: false,
         }
     }
 }

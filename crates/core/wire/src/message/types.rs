@@ -113,7 +113,7 @@ wire_struct! {
         addresses: Vec<String>,
         /// `key=value`.
         labels: Vec<String>,
-        /// Up, down, draining.
+        /// Up, down, draining, removed.
         state: IodState,
         /// Room on its disk.
         space: Space,
@@ -125,7 +125,9 @@ wire_struct! {
         device: u64,
         /// All of it.
         total: ByteCount,
-        /// What an ordinary user may still write.
+        /// What nobody has taken.
+        free: ByteCount,
+        /// What an ordinary user may still write: without what the disk keeps for root, and without what is kept for sessions.
         available: ByteCount,
         /// Objects that may still be made.
         files_free: u64,
@@ -159,14 +161,31 @@ wire_struct! {
     pub struct ObjectRecord {
         /// The object.
         object: ObjectId,
-        /// Its length.
+        /// Its length, also of what it has lost.
         bytes: ByteCount,
+        /// Where its file ends, when that is before what was flushed of it: the rest is lost. 0 when its record is unreadable.
+        lost_from: Option<ByteCount>,
         /// Its size generation.
         size_generation: SizeGeneration,
         /// Owner and group of its file when it was made.
         owner: (u64, u64),
         /// The layout of its file when it was made; `None` when its record is unreadable.
         layout: Option<Layout>,
+    }
+}
+
+/// New files leave a daemon out that has less room than this in a hundred of its disk: what already lies there goes on growing,
+/// and its writers are told that the disk is full although others have room.
+const NEARLY_FULL_PERCENT: u64 = 5;
+/// And less than this. What is told of room is a heartbeat (1 s) old: a disk takes some GB in that time, and 5 % of a large disk
+/// would be much to leave unused.
+const NEARLY_FULL_BYTES: u64 = 16 << 30;
+
+impl Space {
+    /// Whether new files are better placed elsewhere. Of a disk that has not told its size it is not known.
+    pub fn is_nearly_full(&self) -> bool {
+        let share = self.total.0 / 100 * NEARLY_FULL_PERCENT;
+        self.available.0 < share.min(NEARLY_FULL_BYTES)
     }
 }
 
@@ -248,5 +267,7 @@ wire_enum! {
         Down = 2,
         /// Serves, but gets no new files.
         Draining = 3,
+        /// Is out of the cluster for good, and what lay on it with it.
+        Removed = 4,
     }
 }

@@ -7,8 +7,8 @@
 //!                       convert: kinds, times, flags      errors: why not, as errno, and in the log if a server is to blame
 //! ```
 //!
-//! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice): there is no table of nodes, and
-//!    nothing to do for FORGET.
+//! 1. A node of the kernel is a file index (the root is 1 in both; none is ever used twice): there is no table of nodes. FORGET ends
+//!    what is known of a directory that was removed while it was in use.
 //! 2. The kernel checks permissions (`default_permissions`, POSIX ACLs); what is created belongs to who asked.
 //! 3. What is under no promise goes out with no validity, and files open past the page cache (`DIRECT_IO`): a read sees
 //!    every write that returned before it, on whichever mount. What is to be remembered is written to the kernel inside
@@ -41,7 +41,7 @@ use braid_vfs::{FileIndex, Keep, Keeper, Kept, User, Vfs};
 use rustix::io::Errno;
 
 use self::{errors::Report, given::Locked, keeper::KernelMemory, pipes::Pipes, waits::LockWaits};
-use crate::kernel::{Call, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
+use crate::kernel::{Call, Forget, Handler, Header, KernelFeatures, Notifier, Operation, Reply, Request, Wanted};
 
 /// One mount, as the kernel's requests find it.
 #[derive(Debug)]
@@ -102,6 +102,10 @@ impl Handler for FileSystem {
         self.report.refuse(&request.header, done, reply);
     }
 
+    fn forget(&self, forgotten: &[Forget]) {
+        forgotten.iter().for_each(|one| self.vfs.forgotten(FileIndex(one.node)));
+    }
+
     fn destroyed(&self) {
         self.end_lock_waits();
     }
@@ -158,6 +162,10 @@ impl FileSystem {
             | Op::SyncDirectory { .. } => [node, node],
             _ => return None,
         };
+        if matches!(operation, Op::Lookup { name: b"." | b".." }) {
+            // By its handle: no directory's lock is held.
+            return None;
+        }
         Some(self.memory.get()?.given()?.locked(directories, Instant::now()))
     }
 

@@ -3,10 +3,13 @@
 use braid_vfs::{FileIndex, FileKind, Kept, Known, Looked, RenameMode, User};
 use rustix::{fs::RenameFlags, io::Errno};
 
-use super::{Answer, Done, FileSystem, convert};
+use super::{Answer, Done, FileSystem, convert, errors::Refusal};
 
 impl FileSystem {
     pub(super) fn look_up(&self, directory: FileIndex, name: &[u8], answer: Answer<'_>) -> Done {
+        if matches!(name, b"." | b"..") {
+            return self.look_up_by_handle(directory, name == b"..", answer);
+        }
         match self.vfs.look_up(directory, name)? {
             Looked::Found(known) => self.entry((directory, name), &known, answer),
             Looked::Absent(keep) => self.hand_out_name((directory, name), &keep, |kept| match kept.name {
@@ -14,6 +17,25 @@ impl FileSystem {
                 false => Err(Errno::NOENT.into()),
             }),
         }
+    }
+
+    /// What a file handle of an export leads to (`open_by_handle_at`, NFS), which the kernel has forgotten, or the directory above it.
+    /// An index is never used twice, so the node is all of the handle. Nothing of it is to be remembered: no recall would find a file
+    /// of which the kernel has no node yet.
+    fn look_up_by_handle(&self, file: FileIndex, above: bool, answer: Answer<'_>) -> Done {
+        let file = if above { self.vfs.parent(file) } else { Ok(file) };
+        let found = file.and_then(|file| self.vfs.attributes(file, None));
+        let found = found.map_err(|error| match Refusal::from(error) {
+            // As one would be told of a name that is not there.
+            gone if gone.errno() == Errno::STALE => Errno::NOENT.into(),
+            other => other,
+        })?;
+        if found.attributes.links == 0 {
+            // Its last name is gone, and no program of this machine has it open: the kernel would have its node.
+            return Err(Errno::NOENT.into());
+        }
+        let kept = Kept { name: false, attributes: false };
+        answer.with(|reply| _ = reply.entry(&convert::entry(&found.attributes, kept)))
     }
 
     pub(super) fn make_directory(

@@ -21,6 +21,8 @@ pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wante
     let mut wanted = Wanted::default();
     wanted.features |= F::POSIX_LOCKS | F::FLOCK_LOCKS | F::POSIX_ACL | F::DONT_MASK;
     wanted.features |= F::HANDLE_KILLPRIV_V2;
+    // A file handle is the file's index, which is never used twice: LOOKUP of "." finds it again after the kernel forgot it.
+    wanted.features |= F::EXPORT_SUPPORT;
     if !kernel.expires_names() {
         wanted.features |= F::DO_READDIRPLUS | F::READDIRPLUS_AUTO;
     }

@@ -19,7 +19,7 @@ impl FileSystem {
         let available = room.available_bytes / u64::from(UNIT_BYTES);
         let space = SpaceStat {
             blocks: room.total_bytes / u64::from(UNIT_BYTES),
-            blocks_free: available,
+            blocks_free: room.free_bytes / u64::from(UNIT_BYTES),
             blocks_available: available,
             files: room.files.saturating_add(files_free),
             files_free,

@@ -84,6 +84,8 @@ pub mod opcode {
 pub mod notify {
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    /// What comes back is a request `NOTIFY_REPLY`.
+    pub const RETRIEVE: i32 = 5;
     pub const INC_EPOCH: i32 = 8;
     /// A flag of `INVAL_ENTRY` (`FUSE_EXPIRE_ONLY`).
     pub const EXPIRE_ONLY: u32 = 1;

@@ -23,9 +23,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-use super::device::Device;
-use super::encode::Message;
-use rustix::io::Errno;
+use super::channel::Channel;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -55,7 +53,7 @@ struct State {
     killed: AtomicBool,
     answered: AtomicBool,
     /// Where the watcher may answer.
-    deserts: Option<(Arc<Device>, u64)>,
+    deserts: Option<(Channel, u64)>,
     wakes: Mutex<Wakes>,
 }
 
@@ -73,8 +71,8 @@ pub struct SignalGuard {
 }
 
 impl Interrupt {
-    /// `deserts`: the descriptor and the unique of a request that may be left by who waits for it.
-    pub(super) fn new(thread: u32, deserts: Option<(Arc<Device>, u64)>) -> Self {
+    /// `deserts`: the way of the answer and the unique of a request that may be left by who waits for it.
+    pub(super) fn new(thread: u32, deserts: Option<(Channel, u64)>) -> Self {
         let [signalled, killed, answered] = [const { AtomicBool::new(false) }; 3];
         Self { state: Arc::new(State { thread, signalled, killed, answered, deserts, wakes: Mutex::default() }) }
     }
@@ -147,10 +145,10 @@ impl State {
     }
 
     fn desert(&self) {
-        if let Some((device, unique)) = &self.deserts
+        if let Some((channel, unique)) = &self.deserts
             && !self.answered.swap(true, Ordering::AcqRel)
         {
-            let _ = device.send(Message::new(*unique, -Errno::INTR.raw_os_error()));
+            channel.desert(*unique);
         }
     }
 

@@ -69,7 +69,13 @@ fn make<S: ObjectStore>(
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {
-            let Readable { objects, ends, file_end } = Readable::open(core, &grant)?;
+            let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
+            // For all tasks or none: who reads by itself gets what is left.
+            let first =
+                lost.iter().zip(&ends).zip(&grant.places).find_map(|((from, end), place)| {
+                    from.map(|from| Readable::lost_in(place.object, from, end.bytes.0))
+                });
+            first.map_or(Ok(()), Err)?;
             (objects, ends, file_end)
         }
         _ => (vec![None; grant.places.len()], Vec::new(), FILE_BYTES_MAX),

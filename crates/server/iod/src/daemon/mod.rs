@@ -102,8 +102,13 @@ impl Iod {
         });
         listener.serve(Arc::new(Connections::new(daemon.clone())))?;
         let metrics = config.prometheus.as_deref().map(|address| serve_metrics(address, &daemon)).transpose()?;
-        let introduction =
-            Introduction { cluster: config.cluster, directory, addresses, labels: config.labels.clone() };
+        let introduction = Introduction {
+            cluster: config.cluster,
+            directory,
+            addresses,
+            labels: config.labels.clone(),
+            object_bytes_max: daemon.core.store().object_bytes_max(),
+        };
         let registration = Registration::new(introduction, iod);
         let registrar = Registrar::start(daemon.clone(), listener.clone(), registration, config.mds_endpoint())?;
         Ok(Self { daemon, listener, registrar, metrics })
@@ -132,6 +137,12 @@ impl Iod {
     /// Waits until it serves data, or for `timeout`; whether it does.
     pub fn wait_until_serving(&self, timeout: Duration) -> bool {
         self.registrar.wait_until_serving(timeout)
+    }
+
+    /// Why the metadata server will not have this daemon, as it said last: its directory is another cluster's, or was removed from
+    /// the cluster, or nobody reaches its address. It serves nothing then, and goes on asking.
+    pub fn refusal(&self) -> Option<String> {
+        self.registrar.refusal()
     }
 
     /// The core, for an embedded cluster's status.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use braid_net::{Blocking, Driver, Endpoint, Shared, block_on, server::Listener};
-use braid_types::{Failure, Timestamp, limits::HEARTBEAT_MS};
+use braid_types::{Failure, Status, Timestamp, limits::HEARTBEAT_MS};
 use braid_wire::{
     Call, Wire, decode_outcome,
     message::mds::{Envelope, Heartbeat, RegisterIod},
@@ -36,6 +36,8 @@ struct Signals {
     stopping: AtomicBool,
     served: Mutex<bool>,
     changed: Condvar,
+    /// Why the metadata server will not have this daemon, however often it asks.
+    refused: Mutex<Option<String>>,
 }
 
 impl Registrar {
@@ -64,6 +66,10 @@ impl Registrar {
             served = self.shared.changed.wait_timeout(served, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
+    }
+
+    pub(super) fn refusal(&self) -> Option<String> {
+        self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the thread; an answer that is under way is waited for.
@@ -154,6 +160,10 @@ impl Run {
         message.encode(&mut body);
         let answer = block_on(self.driver.call(connection, C::OP, &body, deadline)).map_err(|why| why.to_string())?;
         let outcome: Result<C::Reply, Failure> = decode_outcome(&answer.body).map_err(|why| why.to_string())?;
+        // It is asked again all the same: who runs the daemon decides.
+        let refused = outcome.as_ref().err().filter(|failure| failure.status == Status::NotPermitted);
+        *self.signals.refused.lock().unwrap_or_else(PoisonError::into_inner) =
+            refused.map(|failure| failure.detail.clone());
         outcome.map_err(|failure| format!("it refused {}: {failure}", C::NAME))
     }
 

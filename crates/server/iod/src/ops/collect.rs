@@ -43,7 +43,7 @@ pub(super) fn collect<S: ObjectStore>(core: &IodCore<S>, collect: &CollectSizes)
     let (mut objects, mut there) = (Vec::with_capacity(collect.objects.len()), Vec::new());
     for id in &collect.objects {
         let stat = one(core, *id)?;
-        there.extend(stat.map(|_| *id));
+        there.extend(stat.map(|stat| (*id, stat)));
         objects.push(core.info(id.part, stat.as_ref()));
     }
     if collect.flush {
@@ -60,9 +60,15 @@ fn one<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<ObjectS
 }
 
 /// The system tells of a failed write-back only once, and perhaps another flush: then the verifier changed.
-fn flush<S: ObjectStore>(core: &IodCore<S>, objects: &[ObjectId], before: WriteVerifier) -> Result<(), Failure> {
-    let after = core.warned(core.store().flush_objects(objects))?;
+fn flush<S: ObjectStore>(
+    core: &IodCore<S>,
+    objects: &[(ObjectId, ObjectStat)],
+    before: WriteVerifier,
+) -> Result<(), Failure> {
+    let ids: Vec<ObjectId> = objects.iter().map(|(id, _)| *id).collect();
+    let after = core.warned(core.store().flush_objects(&ids))?;
     if after == before {
+        core.store().remember_lengths(objects);
         return Ok(());
     }
     Err(Failure::new(Status::DiskError, "a write to the disk failed while sizes were collected; try: again"))

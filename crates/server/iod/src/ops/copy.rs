@@ -6,7 +6,8 @@
 //! Invariants:
 //! 1. Both capabilities are asked for, of the same session: the one to read, the other to write.
 //! 2. As a write: the verifier is the one from before the first byte, and each slice holds a pass (I4, I6).
-//! 3. What the source has no byte for is zeros in the target: also where its object is not there, or ends.
+//! 3. What the source has no byte for is zeros in the target: also where its object is not there, or ends. What it has lost
+//!    is an error (I11).
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,7 +18,7 @@ use braid_wire::{
     message::iod::{CopyRange, WriteReply},
 };
 
-use super::{Work, allocate::range_end, invalid};
+use super::{Readable, Work, allocate::range_end, invalid};
 use crate::{
     callers::Caller,
     connection::ConnectionState,
@@ -110,6 +111,12 @@ fn one<S: ObjectStore>(
         let from = core.open(source, stretch.source)?;
         let object = core.open_or_create(target, stretch.target)?;
         let bytes = SLICE_BYTES.min(stretch.bytes - done);
+        if let Some(source) = from.as_ref()
+            && let Some(lost_from) = source.stat.lost_from
+            && (stretch.from + done < source.stat.size && stretch.from + done + bytes > lost_from)
+        {
+            return Err(Readable::lost_in(stretch.source.object, lost_from, source.stat.size));
+        }
         let (at, to) = (ObjectOffset(stretch.from + done), ObjectOffset(stretch.to + done));
         let _charge = core.take_space(Cost::of(to.0, bytes, done == 0), now)?;
         done += slice(core, from.as_ref(), at, &object, to, bytes, target, &mut buffer)?;

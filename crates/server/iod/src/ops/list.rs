@@ -60,6 +60,7 @@ fn record<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<Obje
     Ok(Some(ObjectRecord {
         object: id,
         bytes: ByteCount(stat.size),
+        lost_from: stat.lost_from.map(ByteCount),
         size_generation: record.size_generation,
         owner: (record.uid.into(), record.gid.into()),
         layout: Layout::from_bytes(&record.layout).ok(),
@@ -68,5 +69,5 @@ fn record<S: ObjectStore>(core: &IodCore<S>, id: ObjectId) -> Result<Option<Obje
 
 fn unreadable(object: ObjectId) -> ObjectRecord {
     let (bytes, size_generation) = (ByteCount(0), SizeGeneration(0));
-    ObjectRecord { object, bytes, size_generation, owner: (0, 0), layout: None }
+    ObjectRecord { object, bytes, lost_from: Some(bytes), size_generation, owner: (0, 0), layout: None }
 }

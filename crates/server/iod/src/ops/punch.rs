@@ -2,13 +2,14 @@
 //!
 //! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
 //! unfolding is needed: one change for each part. Objects that the range does not touch get the new generation, too:
-//! a writer of an older one is refused everywhere or nowhere.
+//! a writer of an older one is refused everywhere or nowhere. A range of no bytes is the new generation alone: how the
+//! metadata server ends a change that a daemon refused.
 
 use braid_store::{ObjectStore, SizeChange};
 use braid_types::{Failure, ObjectOffset};
 use braid_wire::message::iod::Punch;
 
-use super::{Work, allocate::range_end, invalid};
+use super::{Work, allocate::range_end, invalid, truncate::is_unusable};
 use crate::{
     grant::{Grant, Place},
     iod_core::IodCore,
@@ -31,6 +32,8 @@ fn one<S: ObjectStore>(
 ) -> Result<(), Failure> {
     let object = match core.store().open(place.object) {
         Err(why) if why.is_no_object() && !place.recorded => return Ok(()),
+        // No hole, only the new generation, which nobody needs where nobody can write.
+        Err(why) if punch.bytes.0 == 0 && is_unusable(&why) => return Ok(()),
         opened => core.warned(opened)?,
     };
     let part = place.object.part;

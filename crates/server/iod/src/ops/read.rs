@@ -12,7 +12,8 @@
 //! 2. Zeros go out only before data; behind the last byte of all objects the job ends, however far the request goes.
 //! 3. The final frame carries only data that was read before it is sent: its status holds.
 //! 4. A request that is searched for long without a byte for this daemon is refused (I9).
-//! 5. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
+//! 5. A read of bytes that an object has lost at its end fails (I11); one of what is left of it does not.
+//! 6. A read that a truncate overtakes fails, to be made again: what went out as zeros was at no moment in the file.
 
 use std::{
     sync::{Arc, atomic::Ordering::Relaxed},
@@ -22,7 +23,7 @@ use std::{
 use braid_layout::{Access, LayoutError, Request, Unfold, Unfolded, View};
 use braid_store::{Mapping, Object, ObjectStore};
 use braid_types::{
-    ByteCount, Failure, FileOffset, Status,
+    ByteCount, Failure, FileOffset, ObjectId, Status,
     limits::{FILE_BYTES_MAX, JOB_SLICE_ACCESSES_MAX},
 };
 use braid_wire::{
@@ -55,6 +56,8 @@ pub struct ReadJob {
     mappings: Vec<Option<Arc<Mapping>>>,
     /// No object has a byte of the file at or after this offset.
     file_end: u64,
+    /// Where each object has lost its end, by slot; empty when none has.
+    lost: Vec<Option<u64>>,
     accesses: Accesses,
     search: Search,
     /// What of the last access is not planned yet.
@@ -91,6 +94,8 @@ enum Planned {
     Paused,
     /// Nothing follows.
     End,
+    /// What follows is lost.
+    Lost(Failure),
 }
 
 pub(super) fn begin<S: ObjectStore>(
@@ -101,7 +106,7 @@ pub(super) fn begin<S: ObjectStore>(
 ) -> Result<Box<ReadJob>, Failure> {
     let (grant, caller) = core.grant(connection, now, read.handle, &read.present, Rights::READ)?;
     let accesses = Accesses::of(&grant, &read.request).map_err(invalid)?;
-    let Readable { objects, ends, file_end } = Readable::open(core, &grant)?;
+    let Readable { objects, ends, file_end, lost } = Readable::open(core, &grant)?;
     Ok(Box::new(ReadJob {
         grant,
         caller,
@@ -109,6 +114,7 @@ pub(super) fn begin<S: ObjectStore>(
         ends,
         mappings: Vec::new(),
         file_end,
+        lost,
         accesses,
         search: Search::default(),
         rest: None,
@@ -128,20 +134,33 @@ pub(crate) struct Readable {
     pub(crate) ends: Vec<ObjectEnd>,
     /// No object has a byte of the file at or after this offset.
     pub(crate) file_end: u64,
+    /// Where each has lost its end; empty when none has.
+    pub(crate) lost: Vec<Option<u64>>,
 }
 
 impl Readable {
     pub(crate) fn open<S: ObjectStore>(core: &IodCore<S>, grant: &Grant) -> Result<Self, Failure> {
         let mut objects = Vec::with_capacity(grant.places.len());
         let mut ends = Vec::with_capacity(grant.places.len());
+        let mut lost = Vec::new();
         for place in &grant.places {
             let opened = core.open(grant, place)?;
             let bytes = opened.as_ref().map_or(0, |opened| opened.stat.size);
+            if let Some(from) = opened.as_ref().and_then(|opened| opened.stat.lost_from) {
+                lost.resize(objects.len(), None);
+                lost.push(Some(from));
+            }
             ends.push(ObjectEnd { part: place.object.part, bytes: ByteCount(bytes) });
             objects.push(opened.map(|opened| opened.object));
         }
         let file_end = file_end(grant, &ends).map_err(|why| Failure::new(Status::Corrupted, why.to_string()))?;
-        Ok(Self { objects, ends, file_end })
+        Ok(Self { objects, ends, file_end, lost })
+    }
+
+    /// The error of reading what an object of these has lost.
+    pub(crate) fn lost_in(object: ObjectId, from: u64, end: u64) -> Failure {
+        let detail = format!("object {object}: bytes {from} to {end} are gone from the disk; try: braid fsck");
+        Failure::new(Status::ObjectLost, detail)
     }
 }
 
@@ -220,6 +239,7 @@ impl ReadJob {
                 Ok(()) => return Ok(Progress::Again),
                 Err(failure) => return self.fail(core, &failure, sink),
             },
+            Planned::Lost(failure) => return self.fail(core, &failure, sink),
             Planned::Full => self.send_data(sink).map(|()| Progress::Again),
             Planned::End if self.plan.bytes() > COPIED_BYTES_MAX as u64 => {
                 self.send_data(sink).map(|()| Progress::Again)
@@ -243,11 +263,25 @@ impl ReadJob {
                 return Planned::End;
             }
             match self.accesses.next_within(&mut steps) {
-                Unfolded::Access(access) if access.file_offset.0 < self.file_end => self.take(&access),
+                Unfolded::Access(access) if access.file_offset.0 < self.file_end => match self.lost_of(&access) {
+                    None => self.take(&access),
+                    Some(failure) => return Planned::Lost(failure),
+                },
                 Unfolded::Access(_) | Unfolded::End => self.ended = true,
                 Unfolded::Paused => return Planned::Paused,
             }
         }
+    }
+
+    /// The error of an access that wants what its object has lost.
+    fn lost_of(&self, access: &Access) -> Option<Failure> {
+        if self.lost.is_empty() {
+            return None;
+        }
+        let slot = self.grant.slot(access.part)?;
+        let (from, end) = ((*self.lost.get(slot)?)?, self.ends[slot].bytes.0);
+        let (start, stop) = (access.object_offset.0, access.object_offset.0.saturating_add(access.bytes).min(end));
+        (start < end && stop > from).then(|| Readable::lost_in(self.grant.places[slot].object, from, end))
     }
 
     /// Takes the next access up: what lies before its object's end is data, the rest a hole.

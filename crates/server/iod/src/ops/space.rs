@@ -13,6 +13,7 @@ pub(crate) fn space<S: ObjectStore>(core: &IodCore<S>) -> Result<Space, Failure>
         // 64 bits travel; folding keeps devices apart whichever half of the name differs.
         device: (device >> 64) as u64 ^ device as u64,
         total: ByteCount(space.total_bytes),
+        free: ByteCount(space.free_bytes.saturating_sub(core.room().kept())),
         available: ByteCount(space.available_bytes.saturating_sub(core.room().kept())),
         files_free: space.free_objects,
     })

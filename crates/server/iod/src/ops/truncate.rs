@@ -1,8 +1,10 @@
 //! Truncate, from the metadata server: lengths of objects with a new size generation (I5).
 //!
-//! Repeating it is harmless: the store does a change of one generation once.
+//! Repeating it is harmless: the store does a change of one generation once. An object that is lost, or whose record
+//! cannot be read, is left as it is and shown as absent: no byte of it can be read or written before or after, and a
+//! file that lost a part can still be cut and made empty (I11).
 
-use braid_store::{ObjectStore, SizeChange};
+use braid_store::{ObjectStore, SizeChange, StoreError};
 use braid_types::{Failure, Status};
 use braid_wire::message::{
     iod::{ObjectLength, Truncate},
@@ -37,6 +39,10 @@ fn one<S: ObjectStore>(
         Err(why) if why.is_no_object() && !grant.place(*id)?.recorded => {
             core.warned(core.store().change_size(&grant.new_object(*id), change, truncate.size_generation))?;
         }
+        Err(why) if is_unusable(&why) => {
+            tracing::warn!(iod = core.iod().0, "a truncate passes over a lost object: {why}");
+            return Ok(core.info(id.part, None));
+        }
         Err(why) => return core.warned(Err(why)),
     }
     let stat = core.warned(core.store().open(*id).and_then(|object| object.stat()))?;
@@ -45,4 +51,9 @@ fn one<S: ObjectStore>(
         return Err(Failure::new(Status::StaleGeneration, detail));
     }
     Ok(core.info(id.part, Some(&stat)))
+}
+
+/// Whether nobody can read or write the object, however often it is tried.
+pub(super) fn is_unusable(why: &StoreError) -> bool {
+    matches!(why.status(), Status::ObjectLost | Status::Corrupted)
 }

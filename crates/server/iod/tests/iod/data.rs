@@ -207,3 +207,34 @@ fn a_released_handle_is_unknown() {
     client.call(&Release { handles: vec![1, 99] }).unwrap();
     assert_eq!(refusal(client.call(&read)), Status::UnknownHandle);
 }
+
+#[test]
+fn a_read_of_what_an_object_has_lost_fails_and_one_of_the_rest_does_not() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    let whole = pattern(4 * STRIPE as usize, 3);
+    client.write(&capability, contiguous(0, 4 * STRIPE), &whole).unwrap();
+    let (handle, present) = client.present(&capability);
+    client.call(&Flush { handle, present }).unwrap();
+    // The second object: strips 1 and 3 of the file; its end is gone from the middle of strip 1.
+    core.store().cut_by_hand(object(1), STRIPE / 2);
+    let good = STRIPE + STRIPE / 2;
+    assert_eq!(client.read(&capability, contiguous(0, good)).unwrap().payload, whole[..good as usize]);
+    let strip = |n: usize| whole[n * STRIPE as usize..(n + 1) * STRIPE as usize].to_vec();
+    assert_eq!(client.read(&capability, contiguous(2 * STRIPE, STRIPE)).unwrap().payload, strip(2));
+    for (offset, bytes) in [(0, 4 * STRIPE), (good - 1, 2), (good, 1), (3 * STRIPE, STRIPE), (4 * STRIPE - 1, 100)] {
+        let failure = client.read(&capability, contiguous(offset, bytes)).err().expect("lost");
+        assert_eq!(failure.status, Status::ObjectLost, "{bytes} bytes from {offset}");
+        assert!(failure.detail.contains(&object(1).to_string()) && failure.detail.contains("2048"), "{failure}");
+    }
+    let sizes = client.call(&ObjectSizes { handle: 1, present: Vec::new() }).unwrap();
+    assert_eq!(sizes.iter().map(|info| info.bytes.0).sum::<u64>(), 4 * STRIPE, "the file is as long as it was");
+    // An append would hide the loss; writing it again mends it.
+    let append = client.write(&capability, contiguous(5 * STRIPE, 9), &[1; 9]);
+    assert_eq!(refusal(append), Status::ObjectLost);
+    let rest = whole[good as usize..2 * STRIPE as usize].to_vec();
+    client.write(&capability, contiguous(good, STRIPE / 2), &rest).unwrap();
+    client.write(&capability, contiguous(3 * STRIPE, STRIPE), &strip(3)).unwrap();
+    assert_eq!(client.read(&capability, contiguous(0, 4 * STRIPE)).unwrap().payload, whole);
+}

@@ -8,8 +8,8 @@ use braid_wire::{
     message::{
         DaemonStatus,
         iod::{
-            CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes, Punch,
-            Truncate,
+            Allocate, CollectSizes, Delete, DiskSpace, FlushAll, ListObjects, MoveToLost, ObjectLength, ObjectSizes,
+            Punch, Truncate,
         },
     },
 };
@@ -57,13 +57,61 @@ fn truncate_may_be_repeated_and_an_older_one_is_refused() {
 }
 
 #[test]
-fn truncate_of_a_lost_object_says_so_unless_nothing_of_it_is_wanted() {
+fn truncate_passes_over_a_lost_object_and_cuts_the_others() {
     let core = daemon(1);
-    let mut capability = capability(striped([1]));
-    capability.existing_parts = vec![1];
+    let mut capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(STRIPE, 100), &[1; 100]).unwrap();
+    capability.existing_parts = vec![0b11];
+    for (generation, bytes) in [(2, 10), (3, 0)] {
+        let infos = Client::mds(&core).call(&truncate(&capability, &[(0, bytes), (1, bytes)], generation)).unwrap();
+        let facts: Vec<_> = infos.iter().map(|info| (info.exists, info.bytes.0)).collect();
+        assert_eq!(facts, [(false, 0), (true, bytes)]);
+        let read = Client::of_session(&core, SESSION).read(&later(&capability, generation), contiguous(0, 10));
+        assert_eq!(refusal(read), Status::ObjectLost, "it is not made of zeros (I11)");
+    }
+}
+
+#[test]
+fn what_passes_the_disks_longest_file_is_too_large_and_harms_nothing() {
+    let core = daemon(1);
+    core.store().limit_objects(1 << 20);
+    let capability = capability(striped([1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    assert_eq!(refusal(client.write(&capability, contiguous(1 << 20, 1), b"x")), Status::TooLarge);
+    let (handle, present) = client.present(&capability);
+    let (offset, bytes) = (FileOffset(1 << 20), ByteCount(1));
+    let allocate = Allocate { handle, present, offset, bytes, keep_size: false };
+    assert_eq!(refusal(client.call(&allocate)), Status::TooLarge);
     let mut mds = Client::mds(&core);
-    assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 10)], 2))), Status::ObjectLost);
-    assert!(!mds.call(&truncate(&capability, &[(0, 0)], 2)).unwrap()[0].exists);
+    for _ in 0..2 {
+        assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, (1 << 20) + 1)], 2))), Status::TooLarge);
+    }
+    // The disk refuses what the daemon took for possible.
+    core.store().faults().fail_always(DiskOp::Truncate, Fault::TooLarge);
+    for _ in 0..2 {
+        assert_eq!(refusal(mds.call(&truncate(&capability, &[(0, 1 << 20)], 2))), Status::TooLarge);
+    }
+    assert_eq!(client.read(&capability, contiguous(0, 9)).unwrap().payload, b"abc");
+    client.write(&capability, contiguous(0, 1), b"x").unwrap();
+}
+
+#[test]
+fn a_hole_of_no_bytes_is_the_next_generation_alone_also_beside_lost_objects() {
+    let core = daemon(1);
+    let mut capability = capability(striped([1, 1]));
+    let mut client = Client::of_session(&core, SESSION);
+    client.write(&capability, contiguous(0, 3), b"abc").unwrap();
+    capability.existing_parts = vec![0b11];
+    let none = |bytes| Punch {
+        capability: capability.sign(&server_key()),
+        offset: FileOffset(0),
+        bytes: ByteCount(bytes),
+        size_generation: SizeGeneration(2),
+    };
+    assert_eq!(refusal(Client::mds(&core).call(&none(2 * STRIPE))), Status::ObjectLost);
+    Client::mds(&core).call(&none(0)).unwrap();
+    assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);
 }
 
 #[test]

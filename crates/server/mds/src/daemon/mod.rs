@@ -111,7 +111,7 @@ impl Mds {
     /// [`StartError::Directory`] when the directory cannot be made or holds a namespace already.
     pub fn init(directory: &Path, uuid: ClusterUuid, shards: u16) -> Result<(), StartError> {
         let explain = |failure| StartError::Directory { directory: directory.to_owned(), failure };
-        let store = Engine::open(directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        let store = Engine::create(directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
         Namespace::format(&store, uuid, shards, Timestamp::now()).map_err(explain)
     }
 
@@ -122,6 +122,12 @@ impl Mds {
     pub fn start(config: MdsConfig) -> Result<Self, StartError> {
         let explain = |failure| StartError::Directory { directory: config.directory.clone(), failure };
         let store = Engine::open(&config.directory, EngineOptions::default()).map_err(|error| explain(error.into()))?;
+        if let Some(cut) = store.cut() {
+            let (file, offset, first) = (cut.path.display(), cut.offset, cut.first_lost.0);
+            tracing::warn!(
+                "the torn end of {file} was cut at byte {offset}: batches from {first} on were never synced and are lost"
+            );
+        }
         let store: Arc<dyn MetaStore> = Arc::new(store);
         let link = Arc::new(SocketLink::new(config.server_key.clone(), config.tls));
         let log = Arc::new(LogThread::start()?);

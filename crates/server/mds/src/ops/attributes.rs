@@ -25,7 +25,7 @@ impl MdsCore {
             Ok(inode) => inode,
             Err(failure) => return Flow::Fail(call, failure),
         };
-        if is_drop_alone(&r.changes) && !inode.has_set_ids() {
+        if is_drop_alone(&r.changes) && !self.names.has_privileges(&inode) {
             let again = r.clone();
             return self.attributes_of(call, inode, || MdsRequest::SetAttributes(again), |attributes| attributes);
         }
@@ -60,9 +60,14 @@ impl MdsCore {
         let file = inode.file;
         let opened = call.session.is_some_and(|session| self.names.writers(file).contains(&session));
         let allowed = if opened { Ok(()) } else { self.names.access(&call.who, file, braid_meta::Want::WRITE) };
-        let others = match allowed.and_then(|()| stored(&r.changes)) {
+        // Refused before anything is recorded: no daemon could carry it out.
+        let fits = allowed.and_then(|()| self.file_bytes_max(&inode, size).map(drop));
+        let others = match fits.and_then(|()| stored(&r.changes)) {
             // The cut by somebody who is held to permissions drops them by itself, also where the mode allows no write any more.
-            Ok(others) => Changes { drop_set_ids: others.drop_set_ids && call.who.is_unheld(), ..others },
+            Ok(others) => {
+                let drop_set_ids = others.drop_set_ids && call.who.is_unheld();
+                Changes { drop_set_ids, drop_capabilities: false, ..others }
+            }
             Err(failure) => return Flow::Fail(call, failure),
         };
         let replay = call.replay();
@@ -217,14 +222,17 @@ fn stored(changes: &AttributeChanges) -> Result<Changes, Failure> {
         mtime: changes.mtime.as_ref().map(time),
         flags: changes.flags.map(u64::from),
         drop_set_ids: changes.drop_set_ids,
+        drop_capabilities: changes.drop_capabilities,
     })
 }
 
 fn is_drop_alone(changes: &AttributeChanges) -> bool {
-    *changes == AttributeChanges { drop_set_ids: true, ..AttributeChanges::none() }
+    let AttributeChanges { drop_set_ids, drop_capabilities, .. } = *changes;
+    (drop_set_ids || drop_capabilities)
+        && *changes == AttributeChanges { drop_set_ids, drop_capabilities, ..AttributeChanges::none() }
 }
 
-/// What giving a file setuid or setgid needs: that nobody else writes it in the belief that it has neither.
+/// What giving a file setuid, setgid or capabilities needs: that nobody else writes it in the belief that it has none.
 pub(super) fn given_set_ids(inode: &Inode) -> Option<(LeaseOf, LeaseMode)> {
     inode.layout.is_some().then_some((LeaseOf::Data(inode.file), LeaseMode::Write))
 }

@@ -17,7 +17,7 @@ use crate::{
 /// Files in one reply: with layouts of 16 parts some 400 B each.
 pub(super) const FILES_MAX: usize = 512;
 /// Bytes that the layouts of one reply may take: a reply stays below the limit of a frame (I9).
-const FILES_BYTES_MAX: usize = 256 * 1024;
+pub(super) const FILES_BYTES_MAX: usize = 256 * 1024;
 /// Entries of a listing that are read at once.
 pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// Directories on the way from a file to the root.
@@ -55,7 +55,7 @@ impl MdsCore {
         }
     }
 
-    fn check_file(&self, inode: &Inode) -> Result<FsckFile, Failure> {
+    pub(super) fn check_file(&self, inode: &Inode) -> Result<FsckFile, Failure> {
         let layout = inode.layout.as_deref().cloned();
         Ok(FsckFile {
             file: inode.file,
@@ -91,7 +91,7 @@ impl MdsCore {
     }
 
     fn name_in(&self, directory: FileIndex, file: FileIndex) -> Result<Option<Vec<u8>>, Failure> {
-        let mut cookie = 0;
+        let (mut cookie, mut until) = (0, None);
         loop {
             let page = match self.names.readdir(&Identity::root(), directory, cookie, PAGE_BYTES, false) {
                 Ok(page) => page,
@@ -103,8 +103,10 @@ impl MdsCore {
             if let Some(found) = page.entries.iter().find(|listed| listed.entry.file == file) {
                 return Ok(Some(found.name.clone()));
             }
+            // What was moved since this began is not run after.
+            let until = *until.get_or_insert(page.last);
             match page.entries.last() {
-                Some(last) if !page.end => cookie = last.entry.cookie,
+                Some(last) if !page.end && last.entry.cookie < until => cookie = last.entry.cookie,
                 _ => return Ok(None),
             }
         }

@@ -151,7 +151,7 @@ impl MdsCore {
         scan: &mut Scan,
     ) -> Result<(), Failure> {
         let counts = |file: FileIndex| file.shard() == shard && wanted.is_none_or(|wanted| wanted.contains_key(&file));
-        let mut cookie = 0;
+        let (mut cookie, mut until) = (0, None);
         loop {
             let page = match self.names.readdir(&Identity::root(), directory.file, cookie, PAGE_BYTES, false) {
                 Err(failure) if failure.status == Status::StaleHandle => return Ok(()), // removed meanwhile
@@ -170,8 +170,10 @@ impl MdsCore {
                     scan.names.entry(directory.file).or_default().subdirectories += 1;
                 }
             }
+            // What was moved since this began is not run after.
+            let until = *until.get_or_insert(page.last);
             match page.entries.last() {
-                Some(last) if !page.end => cookie = last.entry.cookie,
+                Some(last) if !page.end && last.entry.cookie < until => cookie = last.entry.cookie,
                 _ => return Ok(()),
             }
         }

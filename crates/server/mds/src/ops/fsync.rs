@@ -53,6 +53,9 @@ impl MdsCore {
     fn record_now(&self, mut sizes: Sizes) -> Result<braid_wire::message::types::Attributes, Failure> {
         let (inode, found) = sizes.pop().ok_or(Status::Internal)?;
         let found = found?;
+        if found.lost {
+            return Err(self.lost_part(&inode).unwrap_or_else(|| Status::ObjectLost.into()));
+        }
         let attributes = self.state().merged(&inode, &found);
         self.record_open(&inode, &found)?;
         Ok(attributes)

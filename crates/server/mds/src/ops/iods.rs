@@ -24,13 +24,18 @@ impl MdsCore {
         // One lock from the check to the record, so that two directories do not get one id. Of its own, since the log is
         // forced under it: nobody but another daemon that registers waits for that.
         let _one_at_a_time = self.registering.lock().unwrap_or_else(PoisonError::into_inner);
-        self.state().cluster.check_registration(r)?;
+        {
+            let state = self.state();
+            state.cluster.check_registration(r)?;
+            let peer = &call.connection.peer;
+            state.cluster.check_reachable(r, &peer.address, peer.loopback)?;
+        }
         let record = self.names.register_iod(r.directory, &r.addresses, &r.labels)?;
         // An id that was told must not be given to another directory after a loss of power.
         self.names.sync()?;
         let id = record.id;
         let mut state = self.state();
-        state.cluster.register(record, r.space.clone(), r.verifier, call.came);
+        state.cluster.register(record, r.space.clone(), r.verifier, r.object_bytes_max.0, call.came);
         state.daemon_back = true;
         let reply = RegisterIodReply { id, state: self.heartbeat_reply(&state, id) };
         drop(state);

@@ -99,7 +99,7 @@ impl MdsCore {
             // Read after the grant: whoever gives the file set-ids from now on recalls it.
             Ok((call, mode, number)) => {
                 let granted = self.names.getattr(r.file);
-                Flow::from(call, granted.map(|inode| convert::granted(mode, number, inode.has_set_ids())))
+                Flow::from(call, granted.map(|inode| convert::granted(mode, number, self.names.has_privileges(&inode))))
             }
             Err(flow) => flow,
         }

@@ -93,5 +93,6 @@ fn reply(page: DirectoryPage, known: &BTreeMap<FileIndex, Option<Attributes>>) -
             attributes,
         }
     };
-    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end: page.end }
+    let (end, last) = (page.end, page.last);
+    ReadDirectoryReply { entries: page.entries.into_iter().map(entry).collect(), end, last }
 }

@@ -19,6 +19,7 @@ mod open;
 mod punch;
 mod quota;
 mod reclaim;
+mod removal;
 mod session;
 mod status;
 mod xattr;
@@ -153,6 +154,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::KeyRevoke(r) => core.key_revoke(call, r),
         R::MdsStatus(_) => core.mds_status(call),
         R::SetIodState(r) => core.set_iod_state(call, r),
+        R::IodRemove(r) => core.iod_remove(call, r),
         R::RegisterIod(r) => core.register_iod(call, r),
         R::Heartbeat(r) => core.heartbeat(call, r),
         R::FsckFiles(r) => core.fsck_files(call, r),
@@ -160,6 +162,7 @@ pub(crate) fn perform(core: &MdsCore, call: Call, request: &MdsRequest) -> Flow 
         R::FsckMendFile(r) => core.fsck_mend_file(call, r),
         R::FsckOrphans(r) => core.fsck_orphans(call, r),
         R::FsckShards(_) => core.fsck_shards(call),
+        R::FsckAffected(r) => core.fsck_affected(call, r),
         R::FsckUsage(r) => core.fsck_usage(call, r),
         R::ExtendWriteEnd(r) => core.extend_write_end(call, r),
         R::QuotaSet(r) => core.quota_set(call, r),

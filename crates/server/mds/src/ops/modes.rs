@@ -37,6 +37,7 @@ impl MdsCore {
     /// Refuses an open that another one excludes, before anything is done for it.
     pub(super) fn may_share(&self, inode: &Inode, rights: Rights, deny: Deny) -> Result<(), Failure> {
         self.may_deny(deny)?;
+        self.may_open_damaged(inode, rights)?;
         self.names.check_open(inode.file, convert::open_mode(rights, deny))
     }
 
@@ -98,6 +99,9 @@ impl MdsCore {
             return Flow::Gate(call, r.file);
         }
         let more = Rights(r.rights.0 & !open.rights.0);
+        if let Err(failure) = self.may_open_damaged(&inode, more) {
+            return Flow::Fail(call, failure);
+        }
         let needs = if more == Rights(0) { Vec::new() } else { self.needs_of_open(&call, &inode, more, false) };
         let call = claimed!(self.claim_to_open(call, &inode, needs, denies));
         let (to, again) = (r.clone(), r.clone());

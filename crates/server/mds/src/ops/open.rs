@@ -98,7 +98,7 @@ impl MdsCore {
         }
         let (mode, number) = self.try_data(call, file, wish);
         // Read after the grant: whoever gives the file set-ids from now on recalls it. What is not known is asked for by who writes.
-        let set_ids = self.names.getattr(file).map_or(true, |inode| inode.has_set_ids());
+        let set_ids = self.names.getattr(file).map_or(true, |inode| self.names.has_privileges(&inode));
         Opened { lease: convert::granted(mode, number, set_ids), ..opened }
     }
 
@@ -159,7 +159,7 @@ impl MdsCore {
             layout: layout.clone(),
             existing_parts: inode.parts.as_bytes().to_vec(),
         };
-        let write_end = self.write_end(session, inode.file, rights, attributes.bytes)?;
+        let write_end = self.write_end(session, (inode.file, layout), rights, attributes.bytes)?;
         let signed = capability.sign(&self.key);
         let Capability { layout, existing_parts, .. } = capability;
         let lease = LeaseGrant::NONE;
@@ -261,6 +261,8 @@ impl MdsCore {
             // It was closed, or not named in a reclaim.
             None => Err(Failure::new(Status::StaleHandle, format!("handle {open_id} is not open"))),
         };
+        // Who has it open for writing has marked it: nothing more is asked than whether its size is known.
+        let allowed = allowed.and_then(|()| self.may_open_damaged(&inode, Rights::READ));
         if let Err(failure) = allowed {
             return Flow::Fail(call, failure);
         }

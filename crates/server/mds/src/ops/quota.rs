@@ -1,7 +1,8 @@
 //! Quota: limits and usage, and how far files may be written. ADR 0012.
 
-use braid_meta::{Bound, Quota, QuotaOwner, QuotaState, Usage};
-use braid_types::{ByteCount, Failure, FileIndex, SessionId, Status};
+use braid_layout::Layout;
+use braid_meta::{Bound, Inode, Quota, QuotaOwner, QuotaState, Usage};
+use braid_types::{ByteCount, Failure, FileIndex, SessionId, Status, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
     message::{
@@ -23,19 +24,26 @@ use crate::{
 /// Owners in one reply: about 100 bytes each, with a path to a directory up to 4 KiB more.
 const LIST_MAX: usize = 64;
 
+/// A write end, no farther than `fits`. The largest file of all needs no bound.
+fn bounded(allowed: Option<u64>, fits: u64) -> Option<u64> {
+    let fits = (fits < FILE_BYTES_MAX).then_some(fits);
+    [allowed, fits].into_iter().flatten().min()
+}
+
 impl MdsCore {
-    /// How far an open file of a session may be written without asking.
+    /// How far an open file of a session may be written without asking: as far as quotas and the daemons' disks allow.
     pub(super) fn write_end(
         &self,
         session: SessionId,
-        file: FileIndex,
+        (file, layout): (FileIndex, &Layout),
         rights: Rights,
         size: ByteCount,
     ) -> Result<Option<u64>, Failure> {
         if !rights.allow(Rights::WRITE) {
             return Ok(None);
         }
-        self.names.write_end(session, file, size.0, None, self.env.clock.wall())
+        let allowed = self.names.write_end(session, file, size.0, None, self.env.clock.wall())?;
+        Ok(bounded(allowed, self.state().cluster.object_bytes_max(layout)))
     }
 
     pub(super) fn extend_write_end(&self, call: Call, r: &ExtendWriteEnd) -> Flow {
@@ -43,7 +51,9 @@ impl MdsCore {
             let held = self.state().sessions.live(session).and_then(|live| live.opened(r.open_id));
             match held {
                 Some(open) if open.file == r.file && open.rights.allow(Rights::WRITE) => {
-                    self.names.write_end(session, r.file, 0, Some(r.end), self.env.clock.wall())
+                    let fits = self.file_bytes_max(&*self.names.getattr(r.file)?, r.end)?;
+                    let allowed = self.names.write_end(session, r.file, 0, Some(r.end), self.env.clock.wall())?;
+                    Ok(bounded(allowed, fits))
                 }
                 Some(_) => {
                     Err(Failure::new(Status::Invalid, format!("handle {} is open for something else", r.open_id)))
@@ -52,6 +62,15 @@ impl MdsCore {
             }
         });
         Flow::from(call, extended)
+    }
+
+    /// The largest that a file can be on its daemons' disks.
+    ///
+    /// # Errors
+    /// [`Status::TooLarge`] when that is less than `size`.
+    pub(super) fn file_bytes_max(&self, inode: &Inode, size: u64) -> Result<u64, Failure> {
+        let layout = inode.layout.as_deref();
+        layout.map_or(Ok(FILE_BYTES_MAX), |layout| self.state().cluster.file_bytes_max(layout, size))
     }
 
     pub(super) fn quota_set(&self, call: Call, r: &QuotaSet) -> Flow {
@@ -138,6 +157,7 @@ impl MdsCore {
             let used = narrow(usage.bytes + in_flight);
             let available = limit.saturating_sub(used).min(left.available.0);
             (left.total, left.available) = (ByteCount(limit.min(left.total.0)), ByteCount(available));
+            left.free = left.available;
         }
         if let Some(limit) = quota.inodes.soft.or(quota.inodes.hard) {
             (left.files, left.files_max) = (usage.inodes, Some(limit));

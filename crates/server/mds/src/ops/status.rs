@@ -26,19 +26,19 @@ impl MdsCore {
         // Daemons that share a disk tell the same room: it counts once. Hosts may number their disks alike, so a
         // disk is named by its number and its size.
         let mut disks = HashMap::new();
-        for iod in state.cluster.iods() {
+        for iod in state.cluster.iods().filter(|iod| iod.info.state != IodState::Removed) {
             iods += 1;
             let space = &iod.info.space;
             if iod.info.state != IodState::Down {
                 iods_up += 1;
                 let host =
                     iod.info.addresses.first().and_then(|at| at.rsplit_once(':')).map(|(host, _)| host.to_owned());
-                disks.insert((host, space.device), (space.total.0, space.available.0));
+                disks.insert((host, space.device), (space.total.0, space.free.0, space.available.0));
             }
         }
-        let sum = |pick: fn(&(u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
-        let (total, available) = (sum(|d| d.0), sum(|d| d.1));
-        StatFsReply { total, available, files, files_max: None, iods_up, iods }
+        let sum = |pick: fn(&(u64, u64, u64)) -> u64| ByteCount(disks.values().map(pick).fold(0, u64::saturating_add));
+        let (total, free, available) = (sum(|d| d.0), sum(|d| d.1), sum(|d| d.2));
+        StatFsReply { total, free, available, files, files_max: None, iods_up, iods }
     }
 
     pub(super) fn mds_status(&self, call: Call) -> Flow {

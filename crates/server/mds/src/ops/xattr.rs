@@ -1,7 +1,7 @@
 //! Extended attributes.
 
 use braid_meta::{
-    Inode, XattrMode as StoredMode,
+    CAPABILITY_XATTR, Inode, XattrMode as StoredMode,
     lease::{LeaseMode, LeaseOf},
 };
 use braid_types::Status;
@@ -57,10 +57,13 @@ impl MdsCore {
 }
 
 /// What a change of an attribute needs. An access control list has the group's bits of the mode: with the right to execute, setgid
-/// means "runs as the group".
+/// means "runs as the group". Capabilities go with a write, which asks the server only if its lease says that there are some.
 fn needs_of(inode: &Inode, name: &[u8]) -> Vec<(LeaseOf, LeaseMode)> {
     let mut needs: Vec<_> = names_of(inode).into_iter().collect();
     if name.starts_with(ACCESS_LISTS) && u32::from(inode.mode) & SET_IDS != 0 {
+        needs.extend(given_set_ids(inode));
+    }
+    if name == CAPABILITY_XATTR {
         needs.extend(given_set_ids(inode));
     }
     needs

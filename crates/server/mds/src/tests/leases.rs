@@ -677,6 +677,13 @@ fn who_gives_a_file_set_ids_waits_for_those_that_write_it_and_the_next_lease_say
     assert_eq!(writer.give_way(), [file], "with the group's right to execute setgid means more");
     assert!(given.take::<()>().expect("now").is_ok());
     grant(&writer.data(file, LeaseMode::Shared));
+    giver.client.call(chmod(0o711)).expect("none");
+    let (name, value) = (braid_meta::CAPABILITY_XATTR.to_vec(), vec![1; 20]);
+    let capability = SetXattr { at: at("f"), name, value, mode: XattrMode::Either, drop_setgid: false };
+    let given = giver.client.begin(1, capability);
+    assert_eq!(writer.give_way(), [file], "a write takes capabilities away");
+    assert!(given.take::<()>().expect("now").is_ok());
+    assert!(grant(&writer.data(file, LeaseMode::Shared)).set_ids);
     writer.client.call(chmod(0o4755)).expect("its own change waits for nobody");
     let open = Open { at: at("f"), rights: Rights::WRITE, truncate: false, lease: LeaseMode::Write, deny: Deny::NONE };
     let opened = giver.client.call(open).unwrap();

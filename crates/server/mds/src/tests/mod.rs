@@ -13,6 +13,7 @@ mod quota;
 mod reach;
 mod reclaim;
 mod reclaim_many;
+mod removal;
 mod replay;
 mod revocation;
 mod sessions;

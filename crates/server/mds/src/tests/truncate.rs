@@ -5,18 +5,18 @@ use braid_types::{
     limits::{GRACE_MS, SESSION_SILENT_MS},
 };
 use braid_wire::{
-    Deny, Rights,
+    Credential, Deny, Rights, Role,
     message::{
         lease::LeaseMode,
         mds::{
-            AttributeChanges, Envelope, MakeDirectory, Open, Opened, PunchHole, RenewCapability, SetAttributes,
-            SetTime, Stat, Unlink,
+            AttributeChanges, Envelope, ExtendWriteEnd, MakeDirectory, Open, Opened, PunchHole, RegisterIod,
+            RenewCapability, SetAttributes, SetTime, Stat, Unlink,
         },
         types::Attributes,
     },
 };
 
-use super::world::{Client, World, at, create, set_size};
+use super::world::{Client, World, at, create, register, set_size};
 use crate::{TICK_MS, gate::GATE_WAIT_MS_MAX};
 
 /// A file of 40,000 bytes on three daemons, open for writing.
@@ -358,6 +358,125 @@ fn set_ids_are_dropped_from_the_mode_as_it_is_alone_or_with_a_size() {
     client.close(&opened);
     let refused = client.call_as(Envelope { identity: user, ..client.next() }, drops()).unwrap_err();
     assert_eq!(refused.status, Status::PermissionDenied);
+}
+
+#[test]
+fn a_size_that_the_disks_cannot_hold_is_refused_before_anything_is_recorded() {
+    const MIB: u64 = 1 << 20;
+    let mut world = World::new(2);
+    for id in [1, 2] {
+        let daemon = world.connect(Role::Iod, Credential::Server);
+        daemon.call(RegisterIod { object_bytes_max: ByteCount(MIB), ..register(id, id as u8) }).unwrap();
+    }
+    let client = world.client();
+    let opened = client.create("f");
+    assert_eq!(opened.write_end, Some(MIB), "whatever the stripes, that much fits");
+    world.write(&opened, 5000).unwrap();
+    assert_eq!(client.truncate("f", 2 * MIB).unwrap().bytes, ByteCount(2 * MIB), "1 MiB on each disk");
+    world.iods.state().log.clear();
+    for bytes in [2 * MIB + 1, 70 << 40] {
+        let refused = client.truncate("f", bytes).unwrap_err();
+        assert_eq!(refused.status, Status::TooLarge, "{refused}");
+        assert!(refused.detail.contains("I/O daemon"), "{refused}");
+    }
+    assert!(!world.iods.state().log.iter().any(|(_, call)| *call == "Truncate"), "no daemon was asked");
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(2 * MIB));
+    let (open_id, file) = (opened.open_id, opened.attributes.file);
+    let extend = |end| client.call(ExtendWriteEnd { open_id, file, end });
+    assert_eq!(extend(MIB + 1).unwrap(), Some(2 * MIB));
+    assert_eq!(extend(2 * MIB + 1).unwrap_err().status, Status::TooLarge);
+}
+
+/// A daemon refuses to make objects longer than 1 MiB, which the server does not know.
+fn refusing() -> (World, Client, Opened) {
+    let mut world = World::new(3);
+    let client = world.client();
+    let opened = client.create("f");
+    world.write(&opened, 40_000).unwrap();
+    world.iods.state().refusing.insert(IodId(2), (1 << 20, Status::TooLarge));
+    (world, client, opened)
+}
+
+fn is_usable(world: &mut World, client: &Client) {
+    assert_eq!(world.status().intents_pending, 0);
+    let open =
+        Open { at: at("f"), rights: Rights::READ_WRITE, truncate: false, lease: LeaseMode::None, deny: Deny::NONE };
+    let opened = client.call(open).unwrap();
+    world.write(&opened, 50_000).unwrap();
+    client.close(&opened);
+    client.truncate("f", 100).unwrap();
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(100));
+    client.call(Unlink { at: at("f") }).unwrap();
+}
+
+#[test]
+fn a_truncate_that_a_daemon_refuses_is_undone_and_the_file_stays_usable() {
+    let (mut world, client, opened) = refusing();
+    client.close(&opened);
+    world.settle();
+    let refused = client.truncate("f", 70 << 40).unwrap_err();
+    assert_eq!((refused.status, refused.blamed()), (Status::TooLarge, Some("I/O daemon 2 at 127.0.0.1:7002")));
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000));
+    let longest = world.iods.state().objects.values().map(|object| object.bytes).max();
+    assert!(longest < Some(40_000), "what the others had grown is cut back: {longest:?}");
+    is_usable(&mut world, &client);
+    world.pass(10_000);
+    assert_eq!(world.objects_of(opened.attributes.file), 0, "nothing of it is left behind");
+}
+
+#[test]
+fn a_refused_truncate_takes_nothing_from_who_writes_beyond_the_recorded_size() {
+    let (mut world, client, opened) = refusing();
+    let refused = client.truncate("f", 70 << 40).unwrap_err();
+    assert_eq!(refused.status, Status::TooLarge, "{refused}");
+    assert!(client.stat("f").unwrap().bytes >= ByteCount(40_000));
+    assert_eq!(world.write(&opened, 50_000), Err(Status::StaleGeneration), "the capability is of before");
+    is_usable(&mut world, &client);
+}
+
+#[test]
+fn a_server_that_starts_undoes_the_truncate_that_a_daemon_refuses() {
+    for steps in 0..=3 {
+        let (mut world, client, opened) = refusing();
+        client.close(&opened);
+        world.settle();
+        world.iods.hold();
+        let _truncate = client.begin(1, set_size("f", 70 << 40));
+        (0..steps).for_each(|_| assert!(world.iods.step()));
+        world.restart();
+        let client = client.reclaim(&mut world).unwrap();
+        world.pass(2000);
+        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000), "after {steps} daemons");
+        is_usable(&mut world, &client);
+    }
+}
+
+#[test]
+fn a_hole_that_a_daemon_cannot_make_is_an_error_and_the_file_stays_usable() {
+    for status in [Status::Unsupported, Status::NoSpace, Status::ObjectLost] {
+        let (mut world, client, opened) = written();
+        world.iods.state().refusing.insert(IodId(2), (u64::MAX, status));
+        let file = opened.attributes.file;
+        let punch = PunchHole { file, offset: FileOffset(0), bytes: ByteCount(30_000) };
+        assert_eq!(client.call(punch).unwrap_err().status, status);
+        assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000));
+        is_usable(&mut world, &client);
+    }
+}
+
+#[test]
+fn a_truncate_for_which_a_disk_has_no_space_is_undone_if_it_grows_the_file() {
+    let (mut world, client, opened) = refusing();
+    client.close(&opened);
+    world.settle();
+    world.iods.state().refusing.insert(IodId(2), (0, Status::NoSpace));
+    assert_eq!(client.truncate("f", 40_001).unwrap_err().status, Status::NoSpace);
+    // Its undoing needs the same daemon, which has no space for that either.
+    assert_eq!(world.status().intents_pending, 1);
+    world.iods.state().refusing.clear();
+    world.pass(2000);
+    assert_eq!(client.stat("f").unwrap().bytes, ByteCount(40_000));
+    is_usable(&mut world, &client);
 }
 
 #[test]

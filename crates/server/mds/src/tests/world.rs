@@ -40,6 +40,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Default)]
 pub struct ManualClock(AtomicU64);
 
+impl ManualClock {
+    /// A number that no other call gets.
+    pub fn turn(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
 impl Clock for ManualClock {
     fn monotonic(&self) -> Duration {
         Duration::from_millis(self.0.load(Ordering::Relaxed))
@@ -83,6 +91,8 @@ pub struct FakeState {
     pub epoch_min: BTreeMap<IodId, MdsEpoch>,
     /// Daemons that do not answer.
     pub dead: BTreeSet<IodId>,
+    /// Daemons that refuse, of truncates those to more than so many bytes, of holes all, and how.
+    pub refusing: BTreeMap<IodId, (u64, Status)>,
     /// Every call, in order.
     pub log: Vec<(IodId, &'static str)>,
     hold: bool,
@@ -198,6 +208,11 @@ impl FakeState {
                     return encode_failure(&Status::BadCapability.into());
                 }
                 for wanted in &call.objects {
+                    if let Some((most, status)) = self.refusing.get(&iod)
+                        && wanted.bytes.0 > *most
+                    {
+                        return encode_failure(&(*status).into());
+                    }
                     let key = (iod, wanted.object);
                     if wanted.bytes.0 == 0 && !self.objects.contains_key(&key) {
                         continue;
@@ -212,6 +227,11 @@ impl FakeState {
                 encode_success(&infos)
             }
             IodRequest::Punch(call) => {
+                if let Some((_, status)) = self.refusing.get(&iod)
+                    && call.bytes.0 > 0
+                {
+                    return encode_failure(&(*status).into());
+                }
                 let capability = Capability::verify(&call.capability, &Secret::from_bytes(KEY)).expect("signed");
                 for ((_, id), object) in self.objects.iter_mut().filter(|((at, _), _)| *at == iod) {
                     if id.file == capability.file {
@@ -342,6 +362,13 @@ impl World {
         self.register_all();
     }
 
+    /// As [`World::power_loss`], and this daemon does not register.
+    pub fn power_loss_without(&mut self, out: u32) {
+        self.restart_on(self.store.lose_power(0));
+        let all = std::mem::take(&mut self.away);
+        self.daemons = (1..=all).filter(|id| *id != out).map(|id| self.daemon(id)).collect();
+    }
+
     fn restart_on(&mut self, store: MemoryStore) {
         self.iods.drop_held();
         self.store = Arc::new(store);
@@ -460,11 +487,13 @@ pub fn register(id: u32, directory: u8) -> RegisterIod {
         labels: Vec::new(),
         space: space(),
         verifier: WriteVerifier(1),
+        object_bytes_max: ByteCount(braid_types::limits::FILE_BYTES_MAX),
     }
 }
 
 pub fn space() -> Space {
-    Space { device: 1, total: ByteCount(1 << 40), available: ByteCount(1 << 39), files_free: 1000 }
+    let room = ByteCount(1 << 39);
+    Space { device: 1, total: ByteCount(1 << 40), free: room, available: room, files_free: 1000 }
 }
 
 /// A reply that may not have come yet.

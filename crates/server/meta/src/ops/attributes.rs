@@ -5,9 +5,10 @@ use std::sync::Arc;
 use braid_types::{Failure, FileIndex, Status, Timestamp};
 
 use crate::identity::{Call, Identity, Want, permit};
+use crate::key;
 use crate::namespace::Namespace;
 use crate::record::{Inode, Outcome, Principal};
-use crate::tx::Op;
+use crate::tx::{Op, Tx};
 
 /// A time to set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,9 +34,23 @@ pub struct Changes {
     pub mtime: Option<SetTime>,
     /// Attribute flags.
     pub flags: Option<u64>,
-    /// setuid goes, and setgid where the group may execute: somebody is about to write who may not keep them.
+    /// setuid goes, and setgid where the group may execute, and file capabilities: somebody is about to write who may not keep them.
     pub drop_set_ids: bool,
+    /// File capabilities go: somebody is about to write.
+    pub drop_capabilities: bool,
 }
+
+impl Changes {
+    /// Whether nothing is asked for but that privileges go.
+    fn only_drops(&self) -> bool {
+        let Self { drop_set_ids, drop_capabilities, .. } = *self;
+        *self == Self { drop_set_ids, drop_capabilities, ..Self::default() }
+    }
+}
+
+/// The attribute in which Linux keeps the capabilities of a program, capabilities(7): a write, a truncate and a change of the owner by
+/// anybody takes them away.
+pub const CAPABILITY_XATTR: &[u8] = b"security.capability";
 
 impl Namespace {
     /// Changes attributes, all or none.
@@ -44,7 +59,10 @@ impl Namespace {
             let old = tx.inode(file)?;
             let mut new = (*old).clone();
             apply(call, &old, &mut new, changes)?;
-            if new.mode == old.mode && *changes == (Changes { drop_set_ids: true, ..Changes::default() }) {
+            let drops = changes.drop_set_ids || changes.drop_capabilities;
+            let gives_away = changes.owner.is_some() || changes.group.is_some();
+            let dropped = (drops || gives_away) && self.drop_capabilities(tx, &mut new)?;
+            if drops && new.mode == old.mode && !dropped && changes.only_drops() {
                 // There was nothing to drop.
                 return Ok(Outcome::File(old));
             }
@@ -53,6 +71,24 @@ impl Namespace {
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())
     }
+
+    /// Whether a write may take setuid, setgid or file capabilities away. What cannot be read may be there.
+    pub fn has_privileges(&self, inode: &Inode) -> bool {
+        inode.has_set_ids()
+            || inode.has_xattrs
+                && self.store.get(&key::xattr(inode.file, CAPABILITY_XATTR)).map_or(true, |it| it.is_some())
+    }
+
+    /// Takes the capabilities of a file away; whether there were any.
+    pub(super) fn drop_capabilities(&self, tx: &mut Tx<'_>, inode: &mut Inode) -> Result<bool, Failure> {
+        let key = key::xattr(inode.file, CAPABILITY_XATTR);
+        if !inode.has_xattrs || tx.get(&key)?.is_none() {
+            return Ok(false);
+        }
+        tx.batch.remove(key);
+        inode.has_xattrs = self.xattr_names(inode.file)?.len() > 1;
+        Ok(true)
+    }
 }
 
 /// All changes, each asked about as if it were alone.
@@ -60,10 +96,11 @@ pub(super) fn apply(call: &Call<'_>, old: &Inode, new: &mut Inode, changes: &Cha
     own(call.who, old, new, changes)?;
     mode(call.who, old, new, changes)?;
     times(call, old, new, changes)?;
+    let may_have = new.has_set_ids() || new.has_xattrs;
+    if (changes.drop_set_ids || changes.drop_capabilities) && may_have && !call.who.owns(old) {
+        permit(call.who, old, Want::WRITE)?;
+    }
     if changes.drop_set_ids && new.has_set_ids() {
-        if !call.who.owns(old) {
-            permit(call.who, old, Want::WRITE)?;
-        }
         clear_set_ids(new);
     }
     if let Some(flags) = changes.flags {

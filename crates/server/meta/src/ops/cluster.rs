@@ -56,6 +56,12 @@ impl Namespace {
         })
     }
 
+    /// An I/O daemon is out of the cluster for good. On disk when this returns: a loss of power must not bring it back.
+    pub fn remove_iod(&self, id: IodId) -> Result<(), Failure> {
+        self.set_iod_state(id, IodState::Removed)?;
+        self.sync()
+    }
+
     /// Every client key, also revoked ones.
     pub fn client_keys(&self) -> Result<Vec<ClientKey>, Failure> {
         self.cluster_records(Kind::ClientKey, 8, |id, value| ClientKey::decode(KeyId(id), value))

@@ -11,6 +11,7 @@ use crate::identity::Call;
 use crate::key::{self, Kind};
 use crate::namespace::Namespace;
 use crate::record::{Inode, Outcome, Parts, RecordError};
+use crate::store::Batch;
 use crate::tx::{Op, Tx};
 
 impl Namespace {
@@ -40,6 +41,20 @@ impl Namespace {
         Ok(found)
     }
 
+    /// Why the file system must be checked, where it must: its metadata was salvaged, or loaded from a dump.
+    pub fn fsck_mark(&self) -> Result<Option<String>, Failure> {
+        let value = self.store.get(&key::fsck_mark())?;
+        Ok(value.map(|value| String::from_utf8_lossy(value.get(1..).unwrap_or_default()).into_owned()))
+    }
+
+    /// The file system was checked and found clean: the mark is taken off, synced.
+    pub fn clear_fsck_mark(&self) -> Result<(), Failure> {
+        let mut batch = Batch::new();
+        batch.remove(key::fsck_mark());
+        let sequence = self.store.commit(batch, self.fence)?;
+        Ok(self.store.sync(sequence)?)
+    }
+
     /// Records a true size, or parts besides those on record, for fsck. No part is taken off the record: one that is
     /// missing is a loss (I11). Root's alone.
     ///
@@ -61,6 +76,21 @@ impl Namespace {
             parts.iter().for_each(|parts| inode.parts.merge(parts));
             inode.touch(tx.now);
             tx.put_inode(inode);
+            Ok(Outcome::Done)
+        })?;
+        Ok(())
+    }
+
+    /// Records parts as existing of a file that is being written: their daemon is gone, and nobody can tell any more whether they
+    /// exist. Who reads them is told so, and gets no zeros (I11). Root's alone.
+    pub fn assume_parts(&self, call: &Call<'_>, file: FileIndex, parts: &Parts) -> Result<(), Failure> {
+        self.change(call, Op::Mend, file, |tx| {
+            let mut inode = found(tx, call, file, None)?;
+            if inode.size_in_objects {
+                inode.parts.merge(parts);
+                inode.touch(tx.now);
+                tx.put_inode(inode);
+            }
             Ok(Outcome::Done)
         })?;
         Ok(())

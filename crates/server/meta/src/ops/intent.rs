@@ -71,6 +71,8 @@ impl Namespace {
             if !call.who.is_unheld() {
                 attributes::clear_set_ids(&mut inode);
             }
+            // capabilities(7): whoever changes the bytes, root too.
+            self.drop_capabilities(tx, &mut inode)?;
             inode.touch(tx.now);
             let intent = Intent { file, kind, generation: inode.size_generation };
             tx.batch.put(key::intent(file), intent.encode());
@@ -93,12 +95,41 @@ impl Namespace {
                 (inode.size, cut) = (size, Some(size));
             }
             tx.mark(Mark::Done { file: intent.file, size: cut });
-            inode.parts.merge(parts);
+            // An empty file misses nothing: a part that was lost is not expected any more (I11).
+            match cut {
+                Some(0) => inode.parts = parts.clone(),
+                _ => inode.parts.merge(parts),
+            }
             inode.modify(tx.now);
             tx.batch.remove(key::intent(intent.file));
             Ok(Outcome::File(tx.put_inode(inode)))
         })?;
         outcome.inode().ok_or_else(|| Status::Internal.into())
+    }
+
+    /// Puts another intent in the place of one that stands, with a generation of its own: what a daemon refused for good is
+    /// not asked again, and daemons that have done it already do the other after it.
+    ///
+    /// # Errors
+    /// [`Status::StaleHandle`] when the file is gone, or the intent is finished.
+    pub fn replace_intent(&self, call: &Call<'_>, intent: &Intent, kind: IntentKind) -> Result<Intent, Failure> {
+        let outcome = self.change(call, Op::BeginIntent, intent.file, |tx| {
+            if !stands(tx, intent.file, intent.generation)? {
+                return Err(Status::StaleHandle.into());
+            }
+            let mut inode = (*tx.inode(intent.file)?).clone();
+            let size = match kind {
+                IntentKind::Truncate { size } => Some(size),
+                IntentKind::Punch { .. } => None,
+            };
+            tx.mark(Mark::Begun { file: intent.file, size });
+            inode.size_generation.0 += 1;
+            let next = Intent { kind, generation: inode.size_generation, ..*intent };
+            tx.batch.put(key::intent(intent.file), next.encode());
+            Ok(Outcome::File(tx.put_inode(inode)))
+        })?;
+        let inode = outcome.inode().ok_or(Status::Internal)?;
+        Ok(Intent { kind, generation: inode.size_generation, ..*intent })
     }
 
     /// The intent that stands on a file.

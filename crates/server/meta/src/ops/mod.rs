@@ -26,7 +26,7 @@ mod unlink;
 mod unnamed;
 mod xattr;
 
-pub use attributes::{Changes, SetTime};
+pub use attributes::{CAPABILITY_XATTR, Changes, SetTime};
 pub use create::{CreateArgs, Created};
 pub use mknod::NodeArgs;
 pub use open::{Fetch, OpenArgs};

@@ -31,6 +31,8 @@ pub struct DirectoryPage {
     pub entries: Vec<ListedEntry>,
     /// Whether the listing ends here.
     pub end: bool,
+    /// The last cookie that the directory has given to a name: what is made or moved from now on has a later one.
+    pub last: u64,
 }
 
 impl Namespace {
@@ -47,6 +49,8 @@ impl Namespace {
         let inode = self.directory(directory)?;
         permit(who, &inode, Want::READ)?;
         let mut page = self.page(directory, cookie, bytes_max)?;
+        // Of before the page: what has a later cookie came since.
+        page.last = inode.next_cookie - 1;
         // POSIX stat(): what an entry leads to is told to who may search the directory.
         if with_attributes && permit(who, &inode, Want::EXECUTE).is_ok() {
             for listed in &mut page.entries {
@@ -58,7 +62,7 @@ impl Namespace {
 
     fn page(&self, directory: FileIndex, cookie: u64, bytes_max: usize) -> Result<DirectoryPage, Failure> {
         let range = key::cookies_after(directory, cookie);
-        let mut page = DirectoryPage { entries: Vec::new(), end: true };
+        let mut page = DirectoryPage { entries: Vec::new(), end: true, last: 0 };
         let (mut bytes, mut broken) = (0, None);
         self.store.view()?.scan(&range.from, &range.end, &mut |key, value| {
             if !page.entries.is_empty() && (bytes >= bytes_max || page.entries.len() == PAGE_ENTRIES_MAX) {

@@ -17,13 +17,14 @@ pub mod engine;
 mod memory;
 
 use std::ops::{ControlFlow, Range};
+use std::path::Path;
 
 use braid_types::limits::BATCH_BYTES_MAX;
 use braid_types::{Failure, Status};
 
 use crate::codec::Encoder;
 
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Cut, Dumped, Engine, EngineOptions, Taken, dump};
 pub use memory::{Faults, MemoryStore};
 
 /// The number of a committed batch, from 1, without gaps.
@@ -66,6 +67,24 @@ pub enum StoreError {
     /// What is on the disk is not what was written, or of a format that this program does not know (I10).
     #[error("metadata store: {0}")]
     Corrupted(String),
+    /// A file of the store is damaged, cut or missing. Nothing was changed; every file is kept.
+    #[error("metadata store: {file} at byte {offset}: {why}; try: braid mds salvage --dir {directory}")]
+    Damaged {
+        /// Which file.
+        file: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        why: String,
+        /// The directory of the store.
+        directory: String,
+    },
+    /// No store is in the directory.
+    #[error("metadata store: no metadata is in {0}: is its disk mounted?; try: mount | grep {0}")]
+    Missing(String),
+    /// A store, or a part of one, is in the directory already.
+    #[error("metadata store: {0} holds a metadata store already, or a part of one; try: another directory")]
+    Exists(String),
     /// An earlier failure left the log in doubt; only a restart can tell what it holds.
     #[error("metadata store: stopped after a failed write; try: restart the metadata server")]
     Stopped,
@@ -81,7 +100,9 @@ impl From<StoreError> for Failure {
             StoreError::Disk { .. } | StoreError::Stopped => Status::DiskError,
             StoreError::Fenced { .. } => Status::NotServing,
             StoreError::BatchTooLarge { .. } => Status::LimitExceeded,
-            StoreError::Corrupted(_) => Status::Corrupted,
+            StoreError::Corrupted(_) | StoreError::Damaged { .. } => Status::Corrupted,
+            StoreError::Missing(_) => Status::NotFound,
+            StoreError::Exists(_) => Status::Exists,
             StoreError::InUse(_) => Status::Busy,
         };
         Self::new(status, error.to_string())
@@ -89,6 +110,12 @@ impl From<StoreError> for Failure {
 }
 
 impl StoreError {
+    /// The error for a file of the store in `directory` that is not as it was written.
+    pub(crate) fn damaged(directory: &Path, file: &Path, offset: u64, why: impl Into<String>) -> Self {
+        let (file, directory) = (file.display().to_string(), directory.display().to_string());
+        Self::Damaged { file, offset, why: why.into(), directory }
+    }
+
     /// The error for a failed system call: a full disk is told apart.
     pub(crate) fn disk(what: &'static str, source: std::io::Error) -> Self {
         match source.kind() {

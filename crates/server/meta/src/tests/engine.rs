@@ -8,7 +8,18 @@ use crate::{Batch, Engine, EngineOptions, Fence, StoreError};
 
 /// An engine that folds all the time.
 pub(super) fn small(directory: &Path) -> Engine {
-    Engine::open(directory, EngineOptions { fold_bytes: 20_000 }).unwrap()
+    with(directory, EngineOptions { fold_bytes: 20_000 })
+}
+
+pub(super) fn default(directory: &Path) -> Engine {
+    with(directory, EngineOptions::default())
+}
+
+fn with(directory: &Path, options: EngineOptions) -> Engine {
+    match Engine::open(directory, options.clone()) {
+        Err(StoreError::Missing(_)) => Engine::create(directory, options).unwrap(),
+        opened => opened.unwrap(),
+    }
 }
 
 fn put(store: &Engine, key: &[u8], value: &[u8]) {
@@ -47,6 +58,7 @@ pub(super) fn image(directory: &Path) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
     std::fs::create_dir(copy.path().join("base")).unwrap();
     std::fs::copy(directory.join("base/data.mdb"), copy.path().join("base/data.mdb")).unwrap();
+    std::fs::copy(directory.join("synced"), copy.path().join("synced")).unwrap();
     for path in segments(directory) {
         std::fs::copy(&path, copy.path().join(path.file_name().unwrap())).unwrap();
     }
@@ -56,10 +68,10 @@ pub(super) fn image(directory: &Path) -> tempfile::TempDir {
 #[test]
 fn what_was_committed_is_there_after_a_kill() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     (0..500u32).for_each(|n| put(&store, &n.to_be_bytes(), b"value"));
     let image = killed(&store, directory.path());
-    let found = Engine::open(image.path(), EngineOptions::default()).unwrap();
+    let found = default(image.path());
     assert_eq!(all(&found).len(), 500);
     assert_eq!(found.committed(), store.committed());
 }
@@ -67,72 +79,42 @@ fn what_was_committed_is_there_after_a_kill() {
 #[test]
 fn a_torn_tail_ends_the_log_at_the_last_whole_batch() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
     let log = std::fs::read(&segments(directory.path())[0]).unwrap();
     for end in (0..log.len()).step_by(7) {
         let torn = killed(&store, directory.path());
         std::fs::write(&segments(torn.path())[0], &log[..end]).unwrap();
-        let found = Engine::open(torn.path(), EngineOptions::default()).unwrap();
+        let found = default(torn.path());
         let whole: Vec<_> = all(&found).into_iter().map(|(key, _)| key[0]).collect();
         assert_eq!(whole, (0..found.committed().0 as u8).collect::<Vec<_>>(), "cut at {end}: a prefix");
     }
 }
 
 #[test]
-fn a_damaged_byte_ends_the_log_before_its_batch_and_new_batches_follow_on() {
+fn new_batches_follow_on_where_a_torn_log_was_cut() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     (0..10u8).for_each(|n| put(&store, &[n], &[n; 40]));
-    let damaged = killed(&store, directory.path());
-    let path = segments(damaged.path()).remove(0);
-    let mut log = std::fs::read(&path).unwrap();
-    let middle = log.len() / 2;
-    log[middle] ^= 1;
-    std::fs::write(&path, &log).unwrap();
-    let found = Engine::open(damaged.path(), EngineOptions::default()).unwrap();
+    let torn = killed(&store, directory.path());
+    let path = segments(torn.path()).remove(0);
+    let log = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &log[..log.len() / 2]).unwrap();
+    let found = default(torn.path());
     let kept = found.committed().0;
     assert!(kept > 0 && kept < 10, "{kept}");
+    assert_eq!(found.cut().unwrap().first_lost.0, kept + 1);
     put(&found, b"next", b"1");
     assert_eq!(found.committed().0, kept + 1);
     drop(found);
-    let again = Engine::open(damaged.path(), EngineOptions::default()).unwrap();
-    assert_eq!(all(&again).len() as u64, kept + 1);
-}
-
-#[test]
-fn a_later_segment_is_not_read_past_a_tear_in_an_earlier_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
-    (0..5u8).for_each(|n| put(&store, &[n], &[n; 40]));
-    let first = killed(&store, directory.path());
-    // A restart folds the first segment and begins a second one.
-    let later = image(first.path());
-    let restarted = Engine::open(later.path(), EngineOptions::default()).unwrap();
-    (5..10u8).for_each(|n| put(&restarted, &[n], &[n; 40]));
-    let second = segments(later.path()).pop().unwrap();
-    assert_eq!(second.file_name().unwrap(), "log.0000000000000006");
-    for (cut, want) in [(0, 10), (1, 4)] {
-        // The disk kept an empty base, all or most of the first segment, and all of the second.
-        let lost = image(first.path());
-        std::fs::remove_dir_all(lost.path().join("base")).unwrap();
-        let torn = segments(lost.path()).remove(0);
-        let bytes = std::fs::read(&torn).unwrap();
-        std::fs::write(&torn, &bytes[..bytes.len() - cut]).unwrap();
-        std::fs::copy(&second, lost.path().join(second.file_name().unwrap())).unwrap();
-        let found = Engine::open(lost.path(), EngineOptions::default()).unwrap();
-        assert_eq!((all(&found).len(), found.committed().0), (want, want as u64));
-        put(&found, b"next", b"1");
-        drop(found);
-        let again = Engine::open(lost.path(), EngineOptions::default()).unwrap();
-        assert_eq!(all(&again).len(), want + 1, "what came after the tear stays away");
-    }
+    let again = default(torn.path());
+    assert_eq!((all(&again).len() as u64, again.cut()), (kept + 1, None));
 }
 
 #[test]
 fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     (0..200u8).for_each(|n| put(&store, &[n % 7], &[n]));
     let before = killed(&store, directory.path());
     let want = all(&store);
@@ -141,7 +123,7 @@ fn a_base_that_a_fold_left_ahead_of_its_sequence_is_brought_right_by_the_log() {
     let folded = directory.path().join("base/data.mdb");
     let both = image(before.path());
     std::fs::copy(folded, both.path().join("base/data.mdb")).unwrap();
-    let found = Engine::open(both.path(), EngineOptions::default()).unwrap();
+    let found = default(both.path());
     assert_eq!((all(&found), found.committed()), (want, store.committed()));
 }
 
@@ -182,7 +164,7 @@ fn folding_changes_nothing_that_a_reader_sees() {
 #[test]
 fn after_a_failed_sync_no_second_one_is_trusted_until_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     put(&store, b"synced", b"1");
     let synced = store.committed();
     store.sync(synced).unwrap();
@@ -193,7 +175,7 @@ fn after_a_failed_sync_no_second_one_is_trusted_until_a_restart() {
     assert!(matches!(store.checkpoint(), Err(StoreError::Stopped)), "nor is the base built on it");
     store.sync(synced).unwrap();
     drop(store);
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     assert_eq!(store.get(b"lost").unwrap().as_deref(), Some(&b"1"[..]), "the process was not even killed");
     store.sync(store.committed()).unwrap();
 }
@@ -201,7 +183,7 @@ fn after_a_failed_sync_no_second_one_is_trusted_until_a_restart() {
 #[test]
 fn a_scan_stops_where_its_visitor_says_in_every_layer() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     [1u8, 4, 7].iter().for_each(|n| put(&store, &[*n], b"base"));
     store.checkpoint().unwrap();
     [2u8, 4, 9].iter().for_each(|n| put(&store, &[*n], b"over"));
@@ -221,7 +203,7 @@ fn a_scan_stops_where_its_visitor_says_in_every_layer() {
 #[test]
 fn a_second_process_is_refused_and_so_is_an_older_fence() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     let second = Engine::open(directory.path(), EngineOptions::default());
     assert!(matches!(second, Err(StoreError::InUse(_))));
     let mut batch = Batch::new();
@@ -229,7 +211,7 @@ fn a_second_process_is_refused_and_so_is_an_older_fence() {
     store.commit(batch.clone(), Fence(7)).unwrap();
     assert!(matches!(store.commit(batch.clone(), Fence(6)), Err(StoreError::Fenced { offered: 6, current: 7 })));
     drop(store);
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     assert_eq!(store.fence(), Fence(7));
     assert!(store.commit(batch, Fence(6)).is_err());
 }
@@ -237,7 +219,7 @@ fn a_second_process_is_refused_and_so_is_an_older_fence() {
 #[test]
 fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
     let directory = tempfile::tempdir().unwrap();
-    let store = Engine::open(directory.path(), EngineOptions::default()).unwrap();
+    let store = default(directory.path());
     let batch = |bytes: usize| {
         let mut batch = Batch::new();
         batch.put(b"k", vec![1; bytes - 7]);
@@ -247,7 +229,7 @@ fn a_batch_over_the_limit_is_refused_and_one_at_it_is_not() {
     assert!(matches!(store.commit(batch(limit + 1), Fence(1)), Err(StoreError::BatchTooLarge { .. })));
     store.commit(batch(limit), Fence(1)).unwrap();
     let image = killed(&store, directory.path());
-    let found = Engine::open(image.path(), EngineOptions::default()).unwrap();
+    let found = default(image.path());
     assert_eq!(found.get(b"k").unwrap().unwrap().len(), limit - 7);
 }
 

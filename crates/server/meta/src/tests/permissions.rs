@@ -1,7 +1,7 @@
 //! Who may do what, as POSIX and Linux have it.
 
 use super::*;
-use crate::{Access, Changes, OpenArgs, Principal, Want, XattrMode};
+use crate::{Access, CAPABILITY_XATTR, Changes, IntentKind, OpenArgs, Parts, Principal, SetTime, Want, XattrMode};
 
 /// A directory of this owner and mode under the root.
 fn directory(ns: &Namespace, owner: u64, mode: u16) -> FileIndex {
@@ -139,6 +139,42 @@ fn set_ids_are_dropped_by_whoever_may_write_and_nothing_to_drop_changes_nothing(
     assert_eq!(drop(&other).unwrap().mode, 0o2722, "setgid without group execute marks mandatory locking");
     let before = mode(0o2640);
     assert_eq!(drop(&other).unwrap(), before, "times and all");
+}
+
+#[test]
+fn capabilities_go_with_a_write_a_truncate_and_another_owner_and_with_nothing_else() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let other = user(6);
+    let file = create(&ns, &call(&root), ROOT, b"f").unwrap().inode.file;
+    ns.setattr(&call(&root), file, &Changes { mode: Some(0o4622), ..Changes::default() }).unwrap();
+    ns.set_xattr(&call(&root), file, b"user.a", b"1", XattrMode::Either, false).unwrap();
+    let give = || ns.set_xattr(&call(&root), file, CAPABILITY_XATTR, b"cap", XattrMode::Create, false).unwrap();
+    let has = || ns.xattr(&root, file, CAPABILITY_XATTR).is_ok();
+    let none = Changes::default;
+    let set = |who: &Identity, changes: Changes| ns.setattr(&call(who), file, &changes);
+
+    give();
+    assert!(ns.has_privileges(&ns.getattr(file).unwrap()));
+    set(&root, Changes { mode: Some(0o4622), mtime: Some(SetTime::Now), ..none() }).unwrap();
+    assert!(has());
+    assert_eq!(set(&root, Changes { drop_capabilities: true, ..none() }).unwrap().mode, 0o4622);
+    assert!(!has());
+    let before = ns.getattr(file).unwrap();
+    assert_eq!(set(&root, Changes { drop_capabilities: true, ..none() }).unwrap(), before, "nothing to drop");
+    give();
+    assert_eq!(set(&other, Changes { drop_set_ids: true, ..none() }).unwrap().mode, 0o622);
+    assert!(!has() && !ns.has_privileges(&ns.getattr(file).unwrap()));
+    give();
+    set(&root, Changes { mode: Some(0o600), ..none() }).unwrap();
+    assert_eq!(status(set(&other, Changes { drop_capabilities: true, ..none() })), Status::PermissionDenied);
+    set(&root, Changes { owner: Some(Principal::posix(7)), ..none() }).unwrap();
+    assert!(!has());
+    give();
+    let cut = ns.begin_intent(&call(&root), file, IntentKind::Truncate { size: 5 }, true).unwrap();
+    assert!(!has());
+    ns.finish_intent(&call(&root), &cut, &Parts::none()).unwrap();
+    assert_eq!(ns.list_xattrs(&root, file).unwrap(), [b"user.a"], "others stay");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Listings: whole, in pages, and while the directory changes.
 
 use super::*;
-use crate::RenameMode;
+use crate::{RenameMode, namespace::COOKIE_FIRST};
 
 #[test]
 fn a_listing_in_pages_of_any_size_is_whole() {
@@ -63,6 +63,27 @@ fn a_listing_under_change_meets_every_untouched_name_exactly_once() {
         let name = format!("stay{n}").into_bytes();
         assert_eq!(found.iter().filter(|found| **found == name).count(), 1, "stay{n}");
     }
+}
+
+#[test]
+fn a_page_says_which_cookie_is_the_last_and_what_is_moved_comes_behind_it() {
+    let (_, ns) = memory();
+    let root = Identity::root();
+    let page = |cookie, bytes| ns.readdir(&root, ROOT, cookie, bytes, false).unwrap();
+    assert!(page(0, 1000).last < COOKIE_FIRST);
+    for name in [b"a", b"b", b"c"] {
+        create(&ns, &call(&root), ROOT, name).unwrap();
+    }
+    let first = page(0, 1);
+    assert!(!first.end && first.last == page(0, 1000).entries[2].entry.cookie);
+    ns.rename(&call(&root), (ROOT, b"a"), (ROOT, b"d"), RenameMode::Replace).unwrap();
+    let rest = page(first.entries[0].entry.cookie, 1000);
+    assert_eq!(
+        rest.entries.iter().map(|listed| listed.entry.cookie <= first.last).collect::<Vec<_>>(),
+        [true, true, false]
+    );
+    ns.unlink(&call(&root), ROOT, b"d").unwrap();
+    assert_eq!(page(0, 1000).last, rest.entries[2].entry.cookie, "also when that one is gone");
 }
 
 #[test]

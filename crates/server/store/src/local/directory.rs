@@ -50,6 +50,8 @@ pub(super) struct Directory {
     pub(super) lock: File,
     host: Host,
     pub(super) device: DeviceId,
+    /// The longest that a file can be here.
+    pub(super) object_bytes_max: u64,
     faults: Option<Arc<FaultPlan>>,
     verifier: Mutex<WriteVerifier>,
     names: Vec<Names>,
@@ -92,6 +94,7 @@ impl Directory {
         root: PathBuf,
         lock: File,
         (host, device): (Host, DeviceId),
+        object_bytes_max: u64,
         faults: Option<Arc<FaultPlan>>,
     ) -> Self {
         let kept = std::fs::read_to_string(root.join(VERIFIER_FILE)).ok();
@@ -107,6 +110,7 @@ impl Directory {
             lock,
             host,
             device,
+            object_bytes_max,
             faults,
             verifier: Mutex::new(current),
             names,

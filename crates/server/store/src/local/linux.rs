@@ -2,7 +2,7 @@
 
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
-use braid_types::Timestamp;
+use braid_types::{Timestamp, limits};
 use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
@@ -91,6 +91,32 @@ pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// The longest that a file can be in this directory, in bytes: tried on a file without a name, which is empty and gone
+/// afterwards. `limits::FILE_BYTES_MAX` where that cannot be tried.
+pub(super) fn longest_file(directory: &Path) -> u64 {
+    let Ok(Some(file)) = nameless(directory) else { return limits::FILE_BYTES_MAX };
+    let fits = |length: u64| match file.set_len(length) {
+        Ok(()) => Some(true),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => Some(false),
+        Err(_) => None,
+    };
+    let (mut longest, mut too_long) = (0, limits::FILE_BYTES_MAX);
+    match fits(too_long) {
+        Some(false) => {}
+        // A full or failing disk says nothing about lengths.
+        Some(true) | None => return limits::FILE_BYTES_MAX,
+    }
+    while too_long - longest > 1 {
+        let middle = longest + (too_long - longest) / 2;
+        match fits(middle) {
+            Some(true) => longest = middle,
+            Some(false) => too_long = middle,
+            None => return limits::FILE_BYTES_MAX,
+        }
+    }
+    longest
+}
+
 /// Gives a nameless file its name, which nothing may have.
 pub(super) fn name(file: &File, path: &Path) -> io::Result<()> {
     // open(2): by /proc, since AT_EMPTY_PATH wants a capability before Linux 6.10.
@@ -115,8 +141,13 @@ pub(super) fn is_side_file(_name: &str) -> bool {
 pub(super) fn change(file: &File, change: SizeChange) -> io::Result<()> {
     match change {
         SizeChange::Truncate { length } => file.set_len(length),
-        SizeChange::Punch { length: 0, .. } => Ok(()),
         SizeChange::Punch { offset, length } => {
+            // Past its end an object has nothing; some file systems refuse holes past their largest file.
+            let size = rustix::fs::fstat(file)?.st_size as u64;
+            let length = length.min(size.saturating_sub(offset.0));
+            if length == 0 {
+                return Ok(());
+            }
             let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             Ok(rustix::fs::fallocate(file, flags, offset.0, length)?)
         }

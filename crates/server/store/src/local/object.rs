@@ -10,6 +10,7 @@ use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier, limits}
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[derive(Debug)]
@@ -22,6 +23,10 @@ pub(super) struct LocalObject {
     directory: Arc<Directory>,
     /// Shared by writers, alone for a size change: no write falls between a change and its refusal (I5).
     record: RwLock<ObjectRecord>,
+    /// The record's flushed length, which alone of it is raised by those who share the record.
+    flushed_bytes: AtomicU64,
+    /// The file was shorter than that when it was last looked at.
+    cut_short: AtomicBool,
     /// Whether the next flush must sync the record too, not only the data.
     /// Held over the sync: the system reports a failed write-back to one of two flushes only, and the other must see
     /// the new verifier.
@@ -53,16 +58,28 @@ impl LocalObject {
         }
         let mut object = Self::new(directory, record, file, path);
         (object.writable, object.opened_anew) = (writable, true);
+        // Before anything is written to it: whether it has lost its end.
+        object.stat()?;
         object.settle()?;
         Ok(object)
     }
 
     /// An object whose file is open, lies there and has this record.
     pub(super) fn new(directory: &Arc<Directory>, record: ObjectRecord, file: File, path: PathBuf) -> Self {
-        let (id, directory, record) = (record.id, directory.clone(), RwLock::new(record));
-        let (record_unsynced, dirt) = (Mutex::new(true), Arc::new(Dirt::unknown()));
-        let mapping = RwLock::default();
-        Self { id, path, file, writable: true, directory, record, record_unsynced, dirt, mapping, opened_anew: false }
+        Self {
+            id: record.id,
+            path,
+            file,
+            writable: true,
+            directory: directory.clone(),
+            flushed_bytes: AtomicU64::new(record.flushed_bytes),
+            cut_short: AtomicBool::new(false),
+            record: RwLock::new(record),
+            record_unsynced: Mutex::new(true),
+            dirt: Arc::new(Dirt::unknown()),
+            mapping: RwLock::default(),
+            opened_anew: false,
+        }
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ObjectRecord> {
@@ -98,10 +115,18 @@ impl LocalObject {
 
     /// Finishes a pending size change, if there is one.
     fn settle(&self) -> Result<()> {
-        if self.shared().pending.is_some() {
-            self.finish(&mut self.alone())?;
+        if self.shared().pending.is_some() { self.settle_in(&mut self.alone()) } else { Ok(()) }
+    }
+
+    /// The same, with the record held. One that the file system refuses is taken back: who began it asks again.
+    fn settle_in(&self, record: &mut ObjectRecord) -> Result<()> {
+        match self.finish(record) {
+            Err(error) if error.is_refusal() && record.pending.is_none() => {
+                tracing::warn!(object = %self.id, %error, "a size change was refused and taken back");
+                Ok(())
+            }
+            finished => finished,
         }
-        Ok(())
     }
 
     /// The record, held against size changes, with nothing pending, for a caller of this generation.
@@ -119,11 +144,22 @@ impl LocalObject {
 
     /// Step 1 of a size change, in `change.rs`.
     fn begin(&self, record: &mut ObjectRecord, change: SizeChange, generation: SizeGeneration) -> Result<()> {
-        let next = ObjectRecord { pending: Some(change), size_generation: generation, ..record.clone() };
+        let next = self.with_flushed(record).begun(change, generation);
         self.write_record(&next)?;
         // From here on the generation is refused in memory too: what became of the record on disk is not known.
-        *record = next;
+        self.put(record, next);
         self.sync(true)
+    }
+
+    /// The record as it is, with its flushed length.
+    fn with_flushed(&self, record: &ObjectRecord) -> ObjectRecord {
+        ObjectRecord { flushed_bytes: self.flushed_bytes.load(Ordering::Acquire), ..record.clone() }
+    }
+
+    /// The record is `next` from now on; nobody shares it.
+    fn put(&self, record: &mut ObjectRecord, next: ObjectRecord) {
+        self.flushed_bytes.store(next.flushed_bytes, Ordering::Release);
+        *record = next;
     }
 
     /// Steps 2 and 3.
@@ -139,14 +175,69 @@ impl LocalObject {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
+        let can_be_done = !self.cut_short.load(Ordering::Acquire) || {
+            let size = platform::facts(&self.file).map_err(self.failed("stat"))?.size;
+            self.with_flushed(record).can_be_done_at(size)
+        };
         let changing = self.dirt.changing();
-        self.directory.check(op).and_then(|()| platform::change(&self.file, change)).map_err(self.failed(action))?;
+        let change = || if can_be_done { platform::change(&self.file, change) } else { Ok(()) };
+        let changed = self.directory.check(op).and_then(|()| change());
         drop(changing);
+        if let Err(error) = changed.map_err(self.failed(action)) {
+            if error.is_refusal() {
+                self.take_back(record)?;
+            }
+            return Err(error);
+        }
         self.sync(true)?;
-        let next = ObjectRecord { pending: None, ..record.clone() };
+        let next = self.with_flushed(record).done();
         self.write_record(&next)?;
-        *record = next;
+        self.put(record, next);
         Ok(())
+    }
+
+    /// After a refused step 2: nothing is pending any more, durably.
+    fn take_back(&self, record: &mut ObjectRecord) -> Result<()> {
+        let before = self.with_flushed(record).taken_back();
+        self.write_record(&before)?;
+        self.put(record, before);
+        self.sync(true)
+    }
+
+    /// A flush has succeeded that began after the object was seen to be so long, at this generation: the record says so from
+    /// now on. Not synced, and a failure costs nothing: the record promises less then.
+    ///
+    /// After the flush, never before it: a record may reach the disk ahead of the data that it promises.
+    pub(super) fn remember_length(&self, size: u64, generation: SizeGeneration) {
+        let record = self.shared();
+        let is_newer = || size > self.flushed_bytes.load(Ordering::Acquire);
+        if record.pending.is_some() || record.size_generation != generation || !self.writable || !is_newer() {
+            return;
+        }
+        let _one = lock(&self.record_unsynced);
+        if is_newer() {
+            let next = ObjectRecord { flushed_bytes: size, ..record.clone() };
+            match platform::write_record(&self.file, &self.path, &next.encode()) {
+                Ok(()) => self.flushed_bytes.store(size, Ordering::Release),
+                Err(error) => tracing::debug!(object = %self.id, %error, "a length is not remembered"),
+            }
+        }
+    }
+
+    /// Refuses a change from `offset` on that would make an object which has lost its end look whole.
+    fn expect_end_at(&self, offset: u64) -> Result<()> {
+        if !self.cut_short.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.stat()?.lost_from {
+            Some(found) if offset > found => Err(self.is_cut_short(found)),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_cut_short(&self, found: u64) -> StoreError {
+        let (object, flushed) = (self.id, self.flushed_bytes.load(Ordering::Acquire));
+        StoreError::CutShort { object, path: self.directory.root.display().to_string(), found, flushed }
     }
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
@@ -177,7 +268,7 @@ impl LocalObject {
 
     fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
         match offset.checked_add(length) {
-            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            Some(end) if end.0 <= self.directory.object_bytes_max => Ok(()),
             _ => Err(StoreError::TooLarge { object: self.id }),
         }
     }
@@ -199,7 +290,7 @@ impl Object for LocalObject {
     }
 
     fn record(&self) -> ObjectRecord {
-        self.shared().clone()
+        self.with_flushed(&self.shared())
     }
 
     fn read_at(&self, buf: &mut [u8], offset: ObjectOffset) -> Result<usize> {
@@ -250,6 +341,7 @@ impl Object for LocalObject {
     fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()> {
         self.end(offset, data.len() as u64)?;
         let _record = self.admitted(generation)?;
+        self.expect_end_at(offset.0)?;
         let _changing = self.dirt.changing();
         let mut written = 0;
         while written < data.len() {
@@ -274,6 +366,7 @@ impl Object for LocalObject {
         self.end(to, bytes)?;
         let Some(source) = source.file() else { return Ok(None) };
         let _record = self.admitted(generation)?;
+        self.expect_end_at(to.0)?;
         let _changing = self.dirt.changing();
         let copy = || {
             let allowed = self.directory.allowed(DiskOp::Write, usize::try_from(bytes).unwrap_or(usize::MAX))?;
@@ -292,6 +385,7 @@ impl Object for LocalObject {
         if length == 0 {
             return Ok(());
         }
+        self.expect_end_at(offset.0.saturating_add(length))?;
         let _changing = self.dirt.changing();
         self.directory
             .check(DiskOp::Allocate)
@@ -300,13 +394,13 @@ impl Object for LocalObject {
     }
 
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
-        if !change.fits() {
+        if !change.fits_in(self.directory.object_bytes_max) {
             return Err(StoreError::TooLarge { object: self.id });
         }
         let mut record = self.alone();
         check_generation(&record, generation)?;
         self.expect_writable()?;
-        self.finish(&mut record)?;
+        self.settle_in(&mut record)?;
         if record.size_generation != generation {
             self.begin(&mut record, change, generation)?;
             self.finish(&mut record)?;
@@ -320,24 +414,43 @@ impl Object for LocalObject {
             if self.opened_anew {
                 self.directory.ask_of_closed(self.id)?;
             }
+            let seen = self.stat()?;
             self.sync(false)?;
+            self.remember_length(seen.size, seen.size_generation);
         }
         self.directory.sync_names(self.id.file)?;
         Ok(self.directory.verifier())
     }
 
     fn stat(&self) -> Result<ObjectStat> {
+        // In this order: nobody cuts the object while its record is shared, so that it is not shorter than its flushed
+        // length was before it was looked at.
+        let record = self.shared();
+        let flushed = self.flushed_bytes.load(Ordering::Acquire);
         let facts = platform::facts(&self.file).map_err(self.failed("stat"))?;
         let platform::Facts { size, allocated_bytes, mtime } = facts;
-        Ok(ObjectStat { size, allocated_bytes, mtime, size_generation: self.shared().size_generation })
+        let lost_from = (size < flushed).then_some(size);
+        if self.cut_short.load(Ordering::Relaxed) != lost_from.is_some() {
+            self.cut_short.store(lost_from.is_some(), Ordering::Release);
+            if let Some(found) = lost_from {
+                tracing::error!(error = %self.is_cut_short(found), "an object has lost its end");
+            }
+        }
+        let size = size.max(flushed);
+        Ok(ObjectStat { size, lost_from, allocated_bytes, mtime, size_generation: record.size_generation })
     }
 
     fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        sought(from, |from| platform::next_data(&self.file, from)).map_err(self.failed("seek data in"))
+        let found = sought(from, |from| platform::next_data(&self.file, from)).map_err(self.failed("seek data in"))?;
+        let lost = if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
+        Ok(found.or_else(|| lost.lost_data(from)))
     }
 
     fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        sought(from, |from| platform::next_hole(&self.file, from)).map_err(self.failed("seek a hole in"))
+        let found =
+            sought(from, |from| platform::next_hole(&self.file, from)).map_err(self.failed("seek a hole in"))?;
+        let lost = if self.cut_short.load(Ordering::Acquire) { self.stat()? } else { return Ok(found) };
+        Ok(lost.hole_after_lost(from, found))
     }
 }
 

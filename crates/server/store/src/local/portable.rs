@@ -88,6 +88,11 @@ pub(super) fn nameless(_directory: &Path) -> io::Result<Option<File>> {
     Ok(None)
 }
 
+/// Not known without nameless files to try it on.
+pub(super) fn longest_file(_directory: &Path) -> u64 {
+    braid_types::limits::FILE_BYTES_MAX
+}
+
 /// Never asked for.
 pub(super) fn name(_file: &File, _path: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())

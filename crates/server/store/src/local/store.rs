@@ -8,7 +8,8 @@ use super::{init, list, measure, platform};
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
-    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace,
+    DiskLoad, DiskRates, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, StoreError,
+    StoreSpace,
 };
 use braid_types::{ClusterUuid, FileIndex, IodId, ObjectId, WriteVerifier};
 use std::collections::BTreeMap;
@@ -38,11 +39,13 @@ pub struct LocalOptions {
     pub faults: Option<Arc<FaultPlan>>,
     /// Takes the place of the host's own, in tests of the write verifier.
     pub host: Option<Host>,
+    /// Takes the place of the file system's own, in tests.
+    pub object_bytes_max: Option<u64>,
 }
 
 impl Default for LocalOptions {
     fn default() -> Self {
-        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None }
+        Self { open_files_max: OPEN_FILES_DEFAULT, faults: None, host: None, object_bytes_max: None }
     }
 }
 
@@ -95,8 +98,10 @@ impl LocalStore {
         };
         let device =
             platform::device(&lock).map_err(|error| StoreError::from_io("identify the device of", &root, error))?;
+        let longest = || platform::longest_file(&root.join(TEMPORARY));
+        let object_bytes_max = options.object_bytes_max.unwrap_or_else(longest);
         Ok(Self {
-            directory: Arc::new(Directory::open(root, lock, (host, device), options.faults)),
+            directory: Arc::new(Directory::open(root, lock, (host, device), object_bytes_max, options.faults)),
             identity,
             cache: Cache::new(options.open_files_max),
             creation: (0..CREATION_LOCKS).map(|_| Mutex::default()).collect(),
@@ -265,6 +270,10 @@ impl ObjectStore for LocalStore {
         self.directory.verifier()
     }
 
+    fn object_bytes_max(&self) -> u64 {
+        self.directory.object_bytes_max
+    }
+
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {
         Ok(self.open_local(id)?)
     }
@@ -311,6 +320,14 @@ impl ObjectStore for LocalStore {
             dirty.into_iter().try_for_each(|id| self.flush_one(id))?;
         }
         Ok(self.directory.verifier())
+    }
+
+    fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]) {
+        for (id, stat) in seen {
+            if let Ok(object) = self.open_local(*id) {
+                object.remember_length(stat.size, stat.size_generation);
+            }
+        }
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

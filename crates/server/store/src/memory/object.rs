@@ -5,7 +5,7 @@ use super::store::{Entry, Inner, Shared};
 use crate::change::check_generation;
 use crate::fault::{DiskOp, Fault};
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
-use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -59,8 +59,19 @@ impl MemObject {
 
     fn end(&self, offset: ObjectOffset, length: u64) -> Result<()> {
         match offset.checked_add(length) {
-            Some(end) if end.0 <= limits::FILE_BYTES_MAX => Ok(()),
+            Some(end) if end.0 <= self.shared.object_bytes_max() => Ok(()),
             _ => Err(StoreError::TooLarge { object: self.id }),
+        }
+    }
+
+    /// Refuses a change from `offset` on that would make an object which has lost its end look whole.
+    fn expect_end_at(&self, entry: &Entry, offset: u64) -> Result<()> {
+        match entry.stat().lost_from {
+            Some(found) if offset > found => {
+                let (object, flushed) = (self.id, entry.live.record.flushed_bytes);
+                Err(StoreError::CutShort { object, path: self.shared.name.clone(), found, flushed })
+            }
+            _ => Ok(()),
         }
     }
 
@@ -96,15 +107,31 @@ impl MemObject {
             SizeChange::Truncate { .. } => (DiskOp::Truncate, "truncate"),
             SizeChange::Punch { .. } => (DiskOp::Punch, "punch a hole into"),
         };
-        self.check(action, op)?;
-        entry.do_unsynced(Unsynced::Change(change));
+        if let Err(error) = self.check(action, op) {
+            if error.is_refusal() {
+                self.set_record(entry, entry.live.record.taken_back())?;
+                self.sync(inner, entry)?;
+            }
+            return Err(error);
+        }
+        if entry.live.record.can_be_done_at(entry.live.content.size) {
+            entry.do_unsynced(Unsynced::Change(change));
+        }
         self.sync(inner, entry)?;
-        self.set_record(entry, ObjectRecord { pending: None, ..entry.live.record.clone() })
+        self.set_record(entry, entry.live.record.done())
     }
 
     /// Finishes what a crash left pending.
     pub(super) fn settle(&self) -> Result<()> {
-        self.with("open", |inner, entry| self.finish(inner, entry))
+        self.with("open", |inner, entry| self.settle_in(inner, entry))
+    }
+
+    /// The same; a change that is refused is taken back.
+    fn settle_in(&self, inner: &mut Inner, entry: &mut Entry) -> Result<()> {
+        match self.finish(inner, entry) {
+            Err(error) if error.is_refusal() && entry.live.record.pending.is_none() => Ok(()),
+            finished => finished,
+        }
     }
 }
 
@@ -121,6 +148,7 @@ impl Object for MemObject {
             gid: 0,
             layout: Arc::from([]),
             pending: None,
+            flushed_bytes: 0,
         })
     }
 
@@ -143,7 +171,8 @@ impl Object for MemObject {
         self.end(offset, data.len() as u64)?;
         self.with("write", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
+            self.expect_end_at(entry, offset.0)?;
             self.pieces("write", DiskOp::Write, data.len())?;
             inner.take_space(data.len() as u64).map_err(|error| self.failed("write", error))?;
             if !data.is_empty() {
@@ -157,8 +186,9 @@ impl Object for MemObject {
         self.end(offset, length)?;
         self.with("reserve space for", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
             if length > 0 {
+                self.expect_end_at(entry, offset.0.saturating_add(length))?;
                 self.check("reserve space for", DiskOp::Allocate)?;
                 inner.take_space(length).map_err(|error| self.failed("reserve space for", error))?;
                 entry.do_unsynced(Unsynced::Allocate { offset: offset.0, length });
@@ -168,15 +198,14 @@ impl Object for MemObject {
     }
 
     fn change_size(&self, change: SizeChange, generation: SizeGeneration) -> Result<()> {
-        if !change.fits() {
+        if !change.fits_in(self.shared.object_bytes_max()) {
             return Err(StoreError::TooLarge { object: self.id });
         }
         self.with("change the size of", |inner, entry| {
             check_generation(&entry.live.record, generation)?;
-            self.finish(inner, entry)?;
+            self.settle_in(inner, entry)?;
             if entry.live.record.size_generation != generation {
-                let next = entry.live.record.clone();
-                self.set_record(entry, ObjectRecord { pending: Some(change), size_generation: generation, ..next })?;
+                self.set_record(entry, entry.live.record.begun(change, generation))?;
                 self.sync(inner, entry)?;
                 self.finish(inner, entry)?;
             }
@@ -188,6 +217,7 @@ impl Object for MemObject {
         self.with("make durable", |inner, entry| {
             if entry.dirty {
                 self.sync(inner, entry)?;
+                entry.remember_length(entry.live.content.size);
             }
             self.sync_name(inner, entry)?;
             Ok(inner.verifier)
@@ -195,21 +225,20 @@ impl Object for MemObject {
     }
 
     fn stat(&self) -> Result<ObjectStat> {
-        self.with("stat", |_, entry| {
-            Ok(ObjectStat {
-                size: entry.live.content.size,
-                allocated_bytes: entry.live.content.allocated_bytes(),
-                mtime: Timestamp { seconds: entry.changes as i64, nanos: 0 },
-                size_generation: entry.live.record.size_generation,
-            })
-        })
+        self.with("stat", |_, entry| Ok(entry.stat()))
     }
 
     fn next_data(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        self.with("seek data in", |_, entry| Ok(entry.live.content.next_data(from.0).map(ObjectOffset)))
+        self.with("seek data in", |_, entry| {
+            let found = entry.live.content.next_data(from.0).map(ObjectOffset);
+            Ok(found.or_else(|| entry.stat().lost_data(from)))
+        })
     }
 
     fn next_hole(&self, from: ObjectOffset) -> Result<Option<ObjectOffset>> {
-        self.with("seek a hole in", |_, entry| Ok(entry.live.content.next_hole(from.0).map(ObjectOffset)))
+        self.with("seek a hole in", |_, entry| {
+            let found = entry.live.content.next_hole(from.0).map(ObjectOffset);
+            Ok(entry.stat().hole_after_lost(from, found))
+        })
     }
 }

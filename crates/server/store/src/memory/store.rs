@@ -6,11 +6,13 @@ use super::object::MemObject;
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::Identity;
 use crate::{
-    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStore, Result, StoreError, StoreSpace, order,
+    DeviceId, NewObject, Object, ObjectPage, ObjectRecord, ObjectStat, ObjectStore, Result, SizeChange, StoreError,
+    StoreSpace, order,
 };
-use braid_types::{ClusterUuid, IodId, ObjectId, Random, WriteVerifier};
+use braid_types::{ClusterUuid, IodId, ObjectId, Random, Timestamp, WriteVerifier, limits};
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Space of a store in memory that was not told another.
@@ -45,6 +47,7 @@ pub struct MemStore {
 pub(super) struct Shared {
     pub(super) name: String,
     pub(super) faults: Arc<FaultPlan>,
+    object_bytes_max: AtomicU64,
     inner: Mutex<Inner>,
 }
 
@@ -99,7 +102,8 @@ impl MemStore {
             used_bytes: 0,
         };
         let name = format!("memory:{seed}");
-        Self { shared: Arc::new(Shared { name, faults: Arc::default(), inner: Mutex::new(inner) }) }
+        let object_bytes_max = AtomicU64::new(limits::FILE_BYTES_MAX);
+        Self { shared: Arc::new(Shared { name, faults: Arc::default(), object_bytes_max, inner: Mutex::new(inner) }) }
     }
 
     /// Faults to inject.
@@ -111,6 +115,19 @@ impl MemStore {
     pub fn limit_space(&self, bytes: u64) {
         let mut inner = self.shared.lock();
         (inner.total_bytes, inner.used_bytes) = (bytes, 0);
+    }
+
+    /// Cuts an object's file behind the daemon's back, as a hand on the disk does.
+    pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
+        if let Some(entry) = self.shared.lock().entries.get_mut(&order(id)) {
+            let cut = SizeChange::Truncate { length: bytes };
+            (entry.live.content.change(cut), entry.durable.content.change(cut));
+        }
+    }
+
+    /// Makes this the longest that an object can be.
+    pub fn limit_objects(&self, bytes: u64) {
+        self.shared.object_bytes_max.store(bytes, Ordering::Relaxed);
     }
 
     /// The daemon died and started again: nothing is lost, open objects are of no use, the verifier stays.
@@ -147,6 +164,10 @@ impl MemStore {
 impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn object_bytes_max(&self) -> u64 {
+        self.object_bytes_max.load(Ordering::Relaxed)
     }
 
     pub(super) fn path(&self, id: ObjectId) -> String {
@@ -230,6 +251,26 @@ impl Entry {
     fn is_dirty(&self) -> bool {
         self.dirty || !self.name_durable
     }
+
+    pub(super) fn stat(&self) -> ObjectStat {
+        let (size, flushed) = (self.live.content.size, self.live.record.flushed_bytes);
+        ObjectStat {
+            size: size.max(flushed),
+            lost_from: (size < flushed).then_some(size),
+            allocated_bytes: self.live.content.allocated_bytes(),
+            mtime: Timestamp { seconds: self.changes as i64, nanos: 0 },
+            size_generation: self.live.record.size_generation,
+        }
+    }
+
+    /// The record says so from now on, and power can take that.
+    pub(super) fn remember_length(&mut self, size: u64) {
+        if size > self.live.record.flushed_bytes && self.live.record.pending.is_none() {
+            let record = ObjectRecord { flushed_bytes: size, ..self.live.record.clone() };
+            self.live.record = record.clone();
+            self.unsynced.push(Unsynced::Record(record));
+        }
+    }
 }
 
 impl ObjectStore for MemStore {
@@ -252,6 +293,10 @@ impl ObjectStore for MemStore {
 
     fn write_verifier(&self) -> WriteVerifier {
         self.shared.lock().verifier
+    }
+
+    fn object_bytes_max(&self) -> u64 {
+        self.shared.object_bytes_max()
     }
 
     fn open(&self, id: ObjectId) -> Result<Arc<dyn Object>> {
@@ -313,6 +358,17 @@ impl ObjectStore for MemStore {
             }
         }
         Ok(self.write_verifier())
+    }
+
+    fn remember_lengths(&self, seen: &[(ObjectId, ObjectStat)]) {
+        let mut inner = self.shared.lock();
+        for (id, stat) in seen {
+            if let Some(entry) = inner.entries.get_mut(&order(*id))
+                && entry.live.record.size_generation == stat.size_generation
+            {
+                entry.remember_length(stat.size);
+            }
+        }
     }
 
     fn delete(&self, id: ObjectId) -> Result<bool> {

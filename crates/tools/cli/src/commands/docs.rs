@@ -1,6 +1,9 @@
 //! `braid completions`, `braid man`: made from the clap tree, so that they cannot differ from it.
 
-use std::{io, path::Path};
+use std::{
+    io::{self, Write},
+    path::Path,
+};
 
 use clap::CommandFactory;
 
@@ -10,15 +13,30 @@ use crate::{
 };
 
 /// Prints completions.
-pub fn completions(shell: clap_complete::Shell) {
-    clap_complete::generate(shell, &mut Cli::command(), "braid", &mut io::stdout());
+pub fn completions(shell: clap_complete::Shell) -> Result<(), Fault> {
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "braid", &mut text);
+    print(&text)
+}
+
+/// A closed pipe ends it quietly: somebody read the beginning.
+fn print(text: &[u8]) -> Result<(), Fault> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Fault::failed("writing to standard output", error))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Prints the page of `braid`, or writes a page per command into `dir`.
 pub fn man(dir: Option<&Path>, out: Printer) -> Result<(), Fault> {
     let fault = |e: io::Error| Fault::failed("writing man pages", e);
     let Some(dir) = dir else {
-        return clap_mangen::Man::new(Cli::command()).render(&mut io::stdout()).map_err(fault);
+        let mut text = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut text).map_err(fault)?;
+        return print(&text);
     };
     std::fs::create_dir_all(dir).map_err(fault)?;
     clap_mangen::generate_to(Cli::command(), dir).map_err(fault)?;

@@ -1,8 +1,13 @@
 //! Attributes for people and for programs.
 
 use braid_types::Timestamp;
-use braid_wire::message::{FileKind, types::Attributes};
+use braid_wire::message::{
+    FileKind,
+    types::{Attributes, IodInfo, IodState},
+};
 use serde_json::{Value, json};
+
+use crate::output::human_bytes;
 
 /// One letter, as `ls -l` has it.
 pub fn kind_letter(kind: FileKind) -> char {
@@ -28,6 +33,37 @@ pub fn kind_word(kind: FileKind) -> &'static str {
         FileKind::BlockDevice => "block device",
         _ => "file",
     }
+}
+
+/// The state of an I/O daemon, the same word everywhere.
+pub fn state_word(state: IodState) -> &'static str {
+    match state {
+        IodState::Up => "up",
+        IodState::Down => "down",
+        IodState::Draining => "draining",
+        IodState::Removed => "removed",
+        _ => "unknown to this version",
+    }
+}
+
+/// The disk with the least room of those that there are, and whether new files leave it out.
+pub fn fullest(iods: &[IodInfo]) -> Option<String> {
+    let there = iods.iter().filter(|iod| iod.state != IodState::Removed && iod.space.total.0 > 0);
+    // In 1/1024 of what an ordinary user may write: exact for every size.
+    let used = |iod: &&IodInfo| {
+        let (free, available) = (iod.space.free.0, iod.space.available.0);
+        let used = u128::from(iod.space.total.0.saturating_sub(free));
+        used * 1024 / (used + u128::from(available)).max(1)
+    };
+    let iod = there.max_by_key(used)?;
+    let left_out = if iod.space.is_nearly_full() { "; new files leave it out while others have room" } else { "" };
+    Some(format!(
+        "fullest: I/O daemon {} at {}, {} % used, {} free{left_out}",
+        iod.id,
+        iod.addresses.first().map_or("no address", String::as_str),
+        used(&iod) * 100 / 1024,
+        human_bytes(iod.space.available.0),
+    ))
 }
 
 /// `drwxr-sr-t`.

@@ -18,7 +18,7 @@ use braid_wire::message::{
     iod::{ListObjects, MoveToLost},
     mds::{FsckFile, FsckMend, FsckProblem, FsckProblemKind},
     quota::{QuotaDifference, QuotaKind},
-    types::IodState,
+    types::{IodState, ObjectRecord},
 };
 use serde::Serialize;
 
@@ -73,6 +73,38 @@ enum Mend {
     Record(Box<FsckFile>, FsckMend),
 }
 
+/// Lists the files of which an I/O daemon has a part, or may have one: what is lost with it.
+pub fn affected_by(iod: u32, settings: &Settings, out: Printer) -> Result<(), Fault> {
+    let client = admin::client(settings)?;
+    if !client.cluster_map()?.iods.iter().any(|known| known.id == IodId(iod)) {
+        let (what, why) = (format!("looking for parts on I/O daemon {iod}"), "the cluster has no such I/O daemon");
+        return Err(Fault::new(Exit::NotFound, what, why).hint("braid status"));
+    }
+    let (mut facts, mut count) = (Vec::new(), 0_u64);
+    for shard in client.fsck_shards()? {
+        let mut after = Some(FileIndex(0));
+        while let Some(from) = after {
+            let reply = client.fsck_affected(IodId(iod), shard, from)?;
+            after = reply.next;
+            for file in &reply.files {
+                count += 1;
+                match out.json {
+                    true => facts.push(serde_json::json!({ "path": name(file), "file": file.file.to_string(),
+                        "size_known": !file.size_in_objects })),
+                    false if file.size_in_objects => out.line(format!("{} (its size was not on record)", name(file))),
+                    false => out.line(name(file)),
+                }
+            }
+        }
+    }
+    if out.json {
+        out.value(&facts);
+    } else {
+        out.hint(format!("{count} files have a part on I/O daemon {iod}"));
+    }
+    Ok(())
+}
+
 /// Checks, prints, and says by the exit code whether all is well.
 pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, Fault> {
     let secret = admin::server_key(settings)?.ok_or_else(|| {
@@ -83,10 +115,10 @@ pub fn fsck(mend: bool, settings: &Settings, out: Printer) -> Result<ExitCode, F
     let mut report = Report::default();
     check_names(&client, mend, &mut report)?;
     check_usage(&client, mend, &mut report)?;
-    let mut links = connect_all(&client, &secret, settings, &mut report)?;
-    let mut problems = check_objects(&client, &mut links, &mut report)?;
+    let (mut links, removed) = connect_all(&client, &secret, settings, &mut report)?;
+    let mut problems = check_objects(&client, &mut links, &removed, &mut report)?;
     if !problems.is_empty() {
-        let again = check_objects(&client, &mut links, &mut Report::default())?;
+        let again = check_objects(&client, &mut links, &removed, &mut Report::default())?;
         problems.retain(|key, _| again.contains_key(key));
     }
     for mut problem in problems.into_values() {
@@ -148,20 +180,31 @@ fn connect_all(
     secret: &braid_wire::Secret,
     settings: &Settings,
     report: &mut Report,
-) -> Result<BTreeMap<IodId, IodLink>, Fault> {
-    let mut links = BTreeMap::new();
+) -> Result<(BTreeMap<IodId, IodLink>, BTreeSet<IodId>), Fault> {
+    let (mut links, mut removed) = (BTreeMap::new(), BTreeSet::new());
     for iod in client.cluster_map()?.iods {
+        if iod.state == IodState::Removed {
+            removed.insert(iod.id);
+            continue;
+        }
         let link = if iod.state == IodState::Down { None } else { IodLink::connect(&iod, secret, settings).ok() };
         match link {
             Some(link) => drop(links.insert(iod.id, link)),
             None => report.daemons_not_reached.push(format!("I/O daemon {} at {}", iod.id, iod.addresses.join(" "))),
         }
     }
-    Ok(links)
+    Ok((links, removed))
 }
 
 /// Every object that exists, where.
-type Objects = HashMap<(IodId, ObjectId), u64>;
+type Objects = HashMap<(IodId, ObjectId), Found>;
+
+/// What of an object matters to its file.
+#[derive(Clone, Copy)]
+struct Found {
+    bytes: u64,
+    lost_from: Option<u64>,
+}
 
 /// Problems by a key that stays the same when they are found again.
 type Problems = BTreeMap<String, Problem>;
@@ -169,6 +212,7 @@ type Problems = BTreeMap<String, Problem>;
 fn check_objects(
     client: &Client,
     links: &mut BTreeMap<IodId, IodLink>,
+    removed: &BTreeSet<IodId>,
     report: &mut Report,
 ) -> Result<Problems, Fault> {
     let mut problems = Problems::new();
@@ -182,7 +226,7 @@ fn check_objects(
             after = last.file;
             for file in &files {
                 report.files += 1;
-                check_file(file, &objects, links, &mut problems);
+                check_file(file, &objects, (links, removed), &mut problems);
             }
         }
     }
@@ -210,7 +254,8 @@ fn list_objects(
                 let what = format!("{} on I/O daemon {iod} is not an object", String::from_utf8_lossy(stranger));
                 note(problems, "stranger", what, Mend::Impossible, Some(STRANGER.to_owned()));
             }
-            objects.extend(page.objects.iter().map(|o| ((*iod, o.object), o.bytes.0)));
+            let found = |o: &ObjectRecord| Found { bytes: o.bytes.0, lost_from: o.lost_from.map(|from| from.0) };
+            objects.extend(page.objects.iter().map(|o| ((*iod, o.object), found(o))));
             match page.cursor {
                 Some(next) => cursor = next,
                 None => break,
@@ -221,19 +266,36 @@ fn list_objects(
 }
 
 /// One file against the objects of its layout.
-fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLink>, problems: &mut Problems) {
+fn check_file(
+    file: &FsckFile,
+    objects: &Objects,
+    (links, removed): (&BTreeMap<IodId, IodLink>, &BTreeSet<IodId>),
+    problems: &mut Problems,
+) {
     let mut ends = Vec::new();
     let mut present = BTreeSet::new();
     let mut whole = true;
     for (part, placement) in file.layout.placements() {
         let Some(iod) = placement.iods.first() else { continue };
+        if removed.contains(iod) {
+            // A part that never was there is no loss.
+            if recorded(file, part) {
+                gone(file, part, *iod, problems);
+                whole = false;
+            }
+            continue;
+        }
         if !links.contains_key(iod) {
             return; // its daemon was not reached, and that is reported
         }
         let object = ObjectId { file: file.file, part, generation: placement.generation };
         match objects.get(&(*iod, object)) {
-            Some(bytes) => {
-                ends.push((part, *bytes));
+            Some(found) => {
+                if let Some(from) = found.lost_from {
+                    cut_short(file, (part, object, *iod), (from, found.bytes), problems);
+                    whole = false;
+                }
+                ends.push((part, found.bytes));
                 present.insert(part);
             }
             None if recorded(file, part) => {
@@ -253,14 +315,40 @@ fn check_file(file: &FsckFile, objects: &Objects, links: &BTreeMap<IodId, IodLin
     check_parts(file, &present, problems);
 }
 
+/// Given up with its daemon.
+fn gone(file: &FsckFile, part: PartIndex, iod: IodId, problems: &mut Problems) {
+    let (name, path) = (name(file), quoted(&name(file)));
+    let what = format!("{name}: part {part} went with I/O daemon {iod}, which was removed");
+    let advice = format!("what is left: braid get {path} FILE; then braid rm {path}, and braid put COPY {path}");
+    note(problems, "part lost", what, Mend::Impossible, Some(advice));
+}
+
 /// There is one copy of the bytes: nobody can bring them back from here.
 fn missing(file: &FsckFile, part: PartIndex, object: ObjectId, iod: IodId, problems: &mut Problems) {
     let what = format!("{}: part {part} (object {object}) is missing on I/O daemon {iod}", name(file));
+    note(problems, "object missing", what, Mend::Impossible, Some(put_again(file, iod)));
+}
+
+/// What is left of it can be read.
+fn cut_short(
+    file: &FsckFile,
+    (part, object, iod): (PartIndex, ObjectId, IodId),
+    (from, bytes): (u64, u64),
+    problems: &mut Problems,
+) {
+    let where_it_is = format!("{}: part {part} (object {object}) on I/O daemon {iod}", name(file));
+    let (kind, what) = match bytes {
+        0 => ("object unreadable", format!("{where_it_is} has a damaged record")),
+        _ => ("object cut short", format!("{where_it_is} ends at byte {from}, {bytes} were flushed")),
+    };
+    note(problems, kind, what, Mend::Impossible, Some(put_again(file, iod)));
+}
+
+fn put_again(file: &FsckFile, iod: IodId) -> String {
     let path = quoted(&name(file));
-    let advice = format!(
+    format!(
         "bring the disk of I/O daemon {iod} back as it was, or put the file again: braid rm {path}, then braid put COPY {path}"
-    );
-    note(problems, "object missing", what, Mend::Impossible, Some(advice));
+    )
 }
 
 fn check_size(file: &FsckFile, ends: &[(PartIndex, u64)], problems: &mut Problems) {

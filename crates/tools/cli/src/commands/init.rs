@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{
     args::InitArgs,
-    output::{Fault, Printer},
+    output::{Fault, Printer, quoted},
 };
 
 /// A new cluster on disk.
@@ -38,11 +38,20 @@ pub fn init(args: &InitArgs, out: Printer) -> Result<(), Fault> {
         out.value(&json!({ "cluster": new.uuid.to_string(), "config": config, "server_key": args.dir.join("keys/server.key") }));
         return Ok(());
     }
-    let config = config.display();
+    let config = quoted(&config.display().to_string());
+    let key = quoted(&args.dir.join("keys/client.key").display().to_string());
+    let is_local = |address: &String| address.starts_with("127.") || address.starts_with("[::1]");
+    let listen = if args.listen.iter().all(is_local) { "127.0.0.1:7701" } else { "ADDR:7701" };
     out.line(format!("cluster {} is in {}", new.uuid, args.dir.display()));
     out.hint(format!("next: braid mds --config {config}"));
-    out.hint(format!("      braid iod --config {config} --dir DISK --init    (one per disk; copy braid.toml and keys/server.key to other hosts)"));
-    out.hint(format!("      braid key add NAME --config {config}              (a client key for a host or a group)"));
+    out.hint(format!(
+        "      braid iod --config {config} --dir DISK --init --listen {listen}    (one per disk, each with an address that clients \
+         reach; copy braid.toml and keys/server.key to other hosts)"
+    ));
+    out.hint(format!(
+        "      braid key add client --config {config} --out {key}    (the client key that braid.toml names; without --out: for \
+         other hosts or groups)"
+    ));
     Ok(())
 }
 

@@ -2,8 +2,11 @@
 
 use braid_client::Client;
 use braid_layout::{Component, Distribution};
-use braid_types::FileOffset;
-use braid_wire::message::{mds::LayoutShowReply, types::LayoutWish};
+use braid_types::{FileOffset, IodId, PartIndex};
+use braid_wire::message::{
+    mds::LayoutShowReply,
+    types::{IodState, LayoutWish, Placement, WishedDistribution},
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,8 +21,7 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
     let client = connect::client(settings)?;
     match command {
         LayoutCommand::Set { path, layout } => {
-            client.set_layout(path, connect::wish(layout)?)?;
-            several_parts(&client, layout.iod_count, out)?;
+            client.set_layout(path, connect::wish(layout, &client)?)?;
             out.next(format!("braid layout show {}", quoted(path)));
             Ok(())
         }
@@ -35,16 +37,6 @@ pub fn run(command: &LayoutCommand, settings: &Settings, out: Printer) -> Result
     }
 }
 
-/// More parts than daemons are allowed, but seldom meant.
-fn several_parts(client: &Client, parts: Option<u16>, out: Printer) -> Result<(), Fault> {
-    let Some(parts) = parts.filter(|_| out.hints()) else { return Ok(()) };
-    let iods = client.cluster_map()?.iods.len();
-    if usize::from(parts) > iods {
-        out.hint(format!("{parts} parts on {iods} I/O daemons: some hold several parts of a file"));
-    }
-    Ok(())
-}
-
 fn next(path: &str, is_directory: bool, out: Printer) {
     let path = quoted(path);
     match is_directory {
@@ -57,14 +49,19 @@ fn show(client: &Client, path: &str, out: Printer) -> Result<Value, Fault> {
     let found = client.layout(path)?;
     if !out.json {
         match &found.layout {
-            Some(_) => show_file(path, &found, out),
+            Some(_) => {
+                // Its size may be with a daemon that is gone.
+                let bytes = client.stat(path).ok().map(|found| found.bytes.0);
+                let removed = client.cluster_map()?.iods.into_iter().filter(|iod| iod.state == IodState::Removed);
+                show_file(path, &found, (bytes, &removed.map(|iod| iod.id).collect::<Vec<_>>()), out);
+            }
             None => out.line(format!("{path}: new files here: {}", wish_text(&found.wish))),
         }
     }
     Ok(facts(path, &found))
 }
 
-fn show_file(path: &str, found: &LayoutShowReply, out: Printer) {
+fn show_file(path: &str, found: &LayoutShowReply, (bytes, removed): (Option<u64>, &[IodId]), out: Printer) {
     let Some(layout) = &found.layout else { return };
     out.line(format!("{path}: layout version {}", layout.version));
     let mut part = 0;
@@ -78,7 +75,16 @@ fn show_file(path: &str, found: &LayoutShowReply, out: Printer) {
         ));
         for placement in &component.parts {
             let iods: Vec<_> = placement.iods.iter().map(ToString::to_string).collect();
-            let there = if recorded(found, part) { "written" } else { "not written yet, or not collected yet" };
+            let ends_before = |bytes| layout.object_bytes(bytes, PartIndex(part as u16)).is_ok_and(|bytes| bytes == 0);
+            let there = match bytes {
+                _ if recorded(found, part) && placement.iods.iter().all(|iod| removed.contains(iod)) => {
+                    "lost: its daemon was removed"
+                }
+                _ if recorded(found, part) => "written",
+                Some(bytes) if ends_before(bytes) => "empty: the file ends before it",
+                Some(_) => "a hole, or written in the last seconds",
+                None => "not on record",
+            };
             out.line(format!("    part {part}: I/O daemon {} ({there})", iods.join(" ")));
             part += 1;
         }
@@ -104,13 +110,50 @@ fn distribution_text(distribution: &Distribution) -> String {
     }
 }
 
+/// The words of `--distribution`.
+fn distribution_word(kind: WishedDistribution) -> &'static str {
+    match kind {
+        WishedDistribution::SimpleStripe => "simple-stripe",
+        WishedDistribution::Single => "single",
+        WishedDistribution::VarStrip => "varstrip",
+        WishedDistribution::Grouped => "grouped",
+        _ => "a distribution that this version does not know",
+    }
+}
+
+/// The words of `--placement`.
+fn placement_word(kind: Placement) -> &'static str {
+    match kind {
+        Placement::RoundRobin => "round-robin",
+        Placement::FreeSpace => "free-space",
+        Placement::Owner => "owner",
+        _ => "a rule that this version does not know",
+    }
+}
+
+fn distribution_facts(distribution: &Distribution) -> Value {
+    match distribution {
+        Distribution::SimpleStripe { stripe_size } => json!({ "kind": "simple-stripe", "stripe_size": stripe_size }),
+        Distribution::Single => json!({ "kind": "single" }),
+        Distribution::VarStrip { strips } => {
+            let strips: Vec<Value> = strips.iter().map(|s| json!({ "part": s.part, "bytes": s.bytes })).collect();
+            json!({ "kind": "varstrip", "strips": strips })
+        }
+        Distribution::Grouped { stripe_size, group_width, group_depth } => {
+            json!({ "kind": "grouped", "stripe_size": stripe_size, "group_width": group_width,
+                "group_depth": group_depth })
+        }
+        _ => json!({ "kind": "unknown" }),
+    }
+}
+
 fn wish_text(wish: &LayoutWish) -> String {
     let mut words: Vec<String> = Vec::new();
-    words.extend(wish.distribution.map(|kind| format!("{kind:?}")));
+    words.extend(wish.distribution.map(|kind| distribution_word(kind).to_owned()));
     words.extend(wish.stripe_bytes.map(|bytes| format!("stripes of {}", human_bytes(bytes))));
     words.extend(wish.parts.map(|parts| format!("{parts} parts")));
     words.extend(wish.first_iod.map(|iod| format!("from daemon {iod} of the list")));
-    words.extend(wish.placement.map(|kind| format!("placed by {kind:?}")));
+    words.extend(wish.placement.map(|kind| format!("placed by {}", placement_word(kind))));
     if !wish.labels.is_empty() {
         words.push(format!("only on {}", wish.labels.join(" ")));
     }
@@ -121,7 +164,7 @@ fn facts(path: &str, found: &LayoutShowReply) -> Value {
     let component = |c: &Component| {
         let iods: Vec<Vec<u32>> = c.parts.iter().map(|p| p.iods.iter().map(|iod| iod.0).collect()).collect();
         json!({ "start": c.start.0, "end": (c.end != FileOffset::MAX).then_some(c.end.0),
-            "distribution": format!("{:?}", c.distribution), "first_part": c.first_part, "iods_of_parts": iods })
+            "distribution": distribution_facts(&c.distribution), "first_part": c.first_part, "iods_of_parts": iods })
     };
     let parts: usize = found.layout.iter().flat_map(|l| &l.components).map(|c| c.parts.len()).sum();
     json!({

@@ -1,29 +1,48 @@
-//! `braid ls`.
+//! `braid ls`. One file that cannot be looked at hides no other: it is shown with `?`, and why is said at the end.
 
-use braid_client::Client;
+use braid_client::{Client, Error};
+use braid_types::Status;
 use braid_wire::message::{FileKind, types::Attributes};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     args::LsArgs,
-    commands::facts::{attributes_json, mode_text, time_text},
+    commands::{
+        facts::{attributes_json, kind_letter, kind_word, mode_text, time_text},
+        people::Names,
+    },
     config::Settings,
     connect,
-    output::{Fault, Printer, quoted},
+    output::{Fault, Printer, human_bytes, quoted},
     transfer::path::{join, show},
 };
 
 /// Lists directories and files.
 pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let mut listing = Listing { client: &client, args, out, facts: Vec::new(), rows: 0, first_file: None };
+    let names = Names::default();
+    let mut listing = Listing {
+        client: &client,
+        args,
+        out,
+        names,
+        facts: Vec::new(),
+        rows: 0,
+        first_file: None,
+        unknown: Vec::new(),
+    };
     let mut queue: Vec<Vec<u8>> = Vec::new();
     for path in &args.paths {
-        let found = if args.directory { client.lstat(path)? } else { client.stat(path)? };
-        if found.kind == FileKind::Directory && !args.directory {
-            queue.push(path.as_bytes().to_vec());
-        } else {
-            listing.print(vec![(path.as_bytes().to_vec(), path.as_bytes().to_vec(), found)])?;
+        let found = if args.directory { client.lstat(path) } else { client.stat(path) };
+        let bytes = path.as_bytes().to_vec();
+        match found {
+            Ok(found) if found.kind == FileKind::Directory && !args.directory => queue.push(bytes),
+            found => {
+                let found = listing.known(found)?;
+                // What no daemon needs to be asked for is known of everything but files.
+                let kind = found.as_ref().map_or(FileKind::File, |found| found.kind);
+                listing.print(vec![Row { name: bytes.clone(), path: bytes, kind, found }])?;
+            }
         }
     }
     queue.reverse();
@@ -40,43 +59,83 @@ pub fn ls(args: &LsArgs, settings: &Settings, out: Printer) -> Result<(), Fault>
     }
     if out.json {
         out.value(&listing.facts);
-    } else {
+    }
+    if let Some(fault) = listing.fault() {
+        return Err(fault);
+    }
+    if !out.json {
         listing.next();
     }
     Ok(())
+}
+
+/// One name.
+struct Row {
+    name: Vec<u8>,
+    path: Vec<u8>,
+    kind: FileKind,
+    /// `None`: a daemon that is needed for its size is gone.
+    found: Option<Attributes>,
 }
 
 struct Listing<'a> {
     client: &'a Client,
     args: &'a LsArgs,
     out: Printer,
+    names: Names,
     facts: Vec<Value>,
     rows: usize,
     first_file: Option<Vec<u8>>,
+    /// Why files could not be looked at.
+    unknown: Vec<Error>,
 }
 
 impl Listing<'_> {
     /// Lists one directory in the order of names; returns the directories in it.
     fn directory(&mut self, path: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
         let mut rows = Vec::new();
-        for entry in self.client.read_dir(path, true)? {
+        let needs_attributes = self.args.long || self.out.json;
+        for entry in self.client.read_dir(path, needs_attributes)? {
             let entry = entry?;
             if !self.args.all && entry.name.starts_with(b".") {
                 continue;
             }
             let child = join(path, &entry.name);
             let found = match entry.attributes {
-                Some(found) => found,
-                None => self.client.lstat(&child[..])?,
+                None if needs_attributes => match self.client.lstat(&child[..]) {
+                    // It went meanwhile.
+                    Err(error) if error.status() == Status::NotFound => continue,
+                    found => self.known(found)?,
+                },
+                found => found,
             };
-            rows.push((entry.name, child, found));
+            rows.push(Row { name: entry.name, path: child, kind: entry.kind, found });
         }
-        rows.sort_by(|a, b| a.0.cmp(&b.0));
-        let below =
-            rows.iter().filter(|(_, _, found)| found.kind == FileKind::Directory).map(|(_, path, _)| path.clone());
+        rows.sort_by(|a, b| a.name.cmp(&b.name));
+        let below = rows.iter().filter(|row| row.kind == FileKind::Directory).map(|row| row.path.clone());
         let below = below.collect();
         self.print(rows)?;
         Ok(below)
+    }
+
+    /// Attributes; `None` where an I/O daemon that would have to be asked is gone.
+    fn known(&mut self, found: Result<Attributes, Error>) -> Result<Option<Attributes>, Fault> {
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(error) if error.server().is_some_and(|server| server.starts_with("I/O daemon")) => {
+                self.unknown.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What could not be shown.
+    fn fault(&self) -> Option<Fault> {
+        let first = Fault::from(self.unknown.first()?.clone());
+        let count = self.unknown.len();
+        let what = format!("looking at {count} {}", if count == 1 { "file" } else { "files" });
+        Some(Fault { what, why: format!("{}: {}", first.what, first.why), ..first })
     }
 
     /// From names to attributes to where the bytes lie.
@@ -92,30 +151,57 @@ impl Listing<'_> {
         }
     }
 
-    fn print(&mut self, rows: Vec<(Vec<u8>, Vec<u8>, Attributes)>) -> Result<(), Fault> {
+    fn print(&mut self, rows: Vec<Row>) -> Result<(), Fault> {
         self.rows += rows.len();
         if self.first_file.is_none() {
-            self.first_file = rows.iter().find(|row| row.2.kind == FileKind::File).map(|row| row.1.clone());
+            self.first_file = rows.iter().find(|row| row.kind == FileKind::File).map(|row| row.path.clone());
         }
         if self.out.json {
-            self.facts.extend(rows.iter().map(|(_, path, found)| attributes_json(path, found)));
+            self.facts.extend(rows.iter().map(|row| match &row.found {
+                Some(found) => attributes_json(&row.path, found),
+                None => json!({ "path": show(&row.path), "kind": kind_word(row.kind), "bytes": null }),
+            }));
             return Ok(());
         }
         if !self.args.long {
-            rows.iter().for_each(|(name, _, _)| self.out.line(show(name)));
+            rows.iter().for_each(|row| self.out.line(show(&row.name)));
             return Ok(());
         }
-        let wide = rows.iter().map(|(_, _, found)| found.bytes.0.to_string().len()).max().unwrap_or(1);
-        for (name, path, found) in rows {
-            let target = match found.kind {
-                FileKind::Symlink => format!(" -> {}", show(&self.client.read_link(&path[..])?)),
+        self.print_long(&rows)
+    }
+
+    fn print_long(&mut self, rows: &[Row]) -> Result<(), Fault> {
+        let human = self.args.human;
+        let size = |bytes: u64| if human { human_bytes(bytes) } else { bytes.to_string() };
+        let cells: Vec<[String; 6]> = rows.iter().map(|row| self.cells(row, size)).collect();
+        let width = |column: usize| cells.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+        let (links, user, group, bytes) = (width(1), width(2), width(3), width(4));
+        for (row, cells) in rows.iter().zip(&cells) {
+            let target = match row.kind {
+                FileKind::Symlink => format!(" -> {}", show(&self.client.read_link(&row.path[..])?)),
                 _ => String::new(),
             };
-            let mode = mode_text(found.kind, found.mode);
-            let (links, uid, gid, bytes) = (found.links, found.uid, found.gid, found.bytes.0);
-            let time = time_text(found.mtime);
-            self.out.line(format!("{mode} {links:>3} {uid:>5} {gid:>5} {bytes:>wide$} {time} {}{target}", show(&name)));
+            let [mode, n, owner, of, size, time] = cells;
+            self.out.line(format!(
+                "{mode} {n:>links$} {owner:<user$} {of:<group$} {size:>bytes$} {time} {}{target}",
+                show(&row.name)
+            ));
         }
         Ok(())
+    }
+
+    /// Mode, links, owner, group, size, time.
+    fn cells(&mut self, row: &Row, size: impl Fn(u64) -> String) -> [String; 6] {
+        let Some(found) = &row.found else {
+            let unknown = || "?".to_owned();
+            let mode = format!("{}?????????", kind_letter(row.kind));
+            return [mode, unknown(), unknown(), unknown(), unknown(), format!("{:<20}", "?")];
+        };
+        let (owner, group) = match self.args.numeric {
+            true => (found.uid.to_string(), found.gid.to_string()),
+            false => (self.names.user(found.uid).to_owned(), self.names.group(found.gid).to_owned()),
+        };
+        let mode = mode_text(found.kind, found.mode);
+        [mode, found.links.to_string(), owner, group, size(found.bytes.0), time_text(found.mtime)]
     }
 }

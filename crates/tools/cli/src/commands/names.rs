@@ -46,25 +46,31 @@ fn make_parents(client: &Client, path: &str, mode: u32) -> Result<(), Fault> {
 pub fn rm(paths: &[String], recursive: bool, force: bool, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
     for path in paths {
-        let found = match client.lstat(path) {
-            Err(e) if force && e.status() == Status::NotFound => continue,
-            found => found?,
-        };
-        match (found.kind, recursive) {
-            (FileKind::Directory, false) => {
-                let hint = format!("braid rm -r {}", quoted(path));
-                return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint(hint));
-            }
-            (FileKind::Directory, true) if path.trim_matches('/').is_empty() => {
-                return Err(Fault::new(Exit::Refused, "removing /", "it is the whole file system")
-                    .hint("braid rm -r with the names that braid ls shows"));
-            }
-            (FileKind::Directory, true) => remove_tree(&client, path.as_bytes())?,
-            _ => client.unlink(path)?,
+        if path.trim_matches('/').is_empty() && recursive {
+            return Err(Fault::new(Exit::Refused, "removing /", "it is the whole file system")
+                .hint("braid rm -r with the names that braid ls shows"));
+        }
+        // Not looked at before: that may need an I/O daemon that is gone, and the removal does not.
+        match client.unlink(path) {
+            Ok(()) => {}
+            Err(e) if force && e.status() == Status::NotFound => {}
+            Err(_) if is_directory_itself(&client, path) => match recursive {
+                true => remove_tree(&client, path.as_bytes())?,
+                false => {
+                    let hint = format!("braid rm -r {}", quoted(path));
+                    return Err(Fault::usage(format!("removing {path}"), "it is a directory").hint(hint));
+                }
+            },
+            Err(e) => return Err(e.into()),
         }
     }
     out.next("braid df    (the room comes back in the background)");
     Ok(())
+}
+
+/// Whether it is a directory, and no link to one.
+fn is_directory_itself(client: &Client, path: &str) -> bool {
+    client.lstat(path).is_ok_and(|found| found.kind == FileKind::Directory)
 }
 
 /// Removes a tree without recursion, so that no depth exhausts the stack.
@@ -164,6 +170,8 @@ fn is_directory(client: &Client, path: &[u8]) -> Result<bool, Fault> {
     match client.stat(path) {
         Ok(found) => Ok(found.kind == FileKind::Directory),
         Err(e) if e.status() == Status::NotFound => Ok(false),
+        // Of a directory no I/O daemon is asked.
+        Err(e) if e.server().is_some_and(|server| server.starts_with("I/O daemon")) => Ok(false),
         Err(e) => Err(e.into()),
     }
 }

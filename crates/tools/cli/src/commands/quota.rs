@@ -11,13 +11,11 @@ use serde_json::{Value, json};
 use crate::{
     admin,
     args::{QuotaCommand, QuotaLimitArgs, QuotaWho},
+    commands::people::{named, number},
     config::Settings,
     connect,
     output::{Exit, Fault, Printer, human_bytes, quoted},
 };
-
-/// Where users and groups have their names: the system's own way, so that those of a directory service are found too.
-const NAMES: &str = "getent";
 
 /// Runs one of them.
 pub fn run(command: &QuotaCommand, settings: &Settings, out: Printer) -> Result<(), Fault> {
@@ -135,27 +133,6 @@ fn owner(client: &Client, who: &QuotaWho) -> Result<QuotaOwner, Fault> {
         (_, Some(group)) => Ok(QuotaOwner { kind: QuotaKind::Group, id: number("group", "group", group)? }),
         _ => Err(Fault::usage("quota", "whose is not said").hint("--user NAME, --group NAME or --dir PATH")),
     }
-}
-
-/// The number of a user or group; names are this host's.
-fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
-    if let Ok(number) = name.parse() {
-        return Ok(number);
-    }
-    let unknown = || {
-        let why = "this host does not know the name";
-        Fault::new(Exit::NotFound, format!("{what} {name}"), why).hint(format!("--{what} with the number"))
-    };
-    let found = std::process::Command::new(NAMES).args([database, name]).output().map_err(|_| unknown())?;
-    let line = String::from_utf8_lossy(&found.stdout).into_owned();
-    line.split(':').nth(2).and_then(|number| number.trim().parse().ok()).ok_or_else(unknown)
-}
-
-/// The name of a number, where this host has one.
-fn named(database: &str, number: u64) -> String {
-    let found = std::process::Command::new(NAMES).args([database, &number.to_string()]).output();
-    let line = found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
-    line.split(':').next().filter(|name| !name.is_empty()).map_or_else(|| number.to_string(), str::to_owned)
 }
 
 fn name(who: &QuotaWho) -> String {

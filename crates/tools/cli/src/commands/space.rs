@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use braid_client::{Client, FileIndex};
-use braid_wire::message::FileKind;
+use braid_client::{Client, Error, FileIndex, Status};
+use braid_wire::message::{FileKind, types::IodState};
 use serde_json::json;
 
 use crate::{
+    commands::facts::{fullest, state_word},
     config::Settings,
     connect,
     output::{Fault, Printer, human_bytes},
@@ -23,27 +24,35 @@ pub fn df(settings: &Settings, out: Printer) -> Result<(), Fault> {
             .iods
             .iter()
             .map(|iod| {
-                json!({ "iod": iod.id.0, "state": format!("{:?}", iod.state), "device": iod.space.device,
-                    "total": iod.space.total.0, "available": iod.space.available.0 })
+                json!({ "iod": iod.id.0, "state": state_word(iod.state), "device": iod.space.device,
+                    "total": iod.space.total.0, "free": iod.space.free.0, "available": iod.space.available.0,
+                    "nearly_full": iod.space.is_nearly_full() })
             })
             .collect();
-        out.value(&json!({ "total": whole.total.0, "available": whole.available.0, "files": whole.files,
-            "iods_up": whole.iods_up, "iods": whole.iods, "disks": iods }));
+        out.value(
+            &json!({ "total": whole.total.0, "free": whole.free.0, "available": whole.available.0, "files": whole.files,
+            "iods_up": whole.iods_up, "iods": whole.iods, "disks": iods }),
+        );
         return Ok(());
     }
-    let row = |name: String, total: u64, available: u64, note: String| {
-        let used = total.saturating_sub(available);
-        let percent = (used * 100).checked_div(total).unwrap_or(0);
+    // As df(1) has it: what the disks keep for root is neither used nor free.
+    let row = |name: String, total: u64, free: u64, available: u64, note: String| {
+        let used = total.saturating_sub(free);
+        let whole = u128::from(used) + u128::from(available);
+        let percent = (u128::from(used) * 100).checked_div(whole).unwrap_or(0);
         vec![name, human_bytes(total), human_bytes(used), human_bytes(available), format!("{percent}%"), note]
     };
-    let mut rows = vec![row("all".into(), whole.total.0, whole.available.0, format!("{} files", whole.files))];
+    let files = format!("{} files", whole.files);
+    let mut rows = vec![row("all".into(), whole.total.0, whole.free.0, whole.available.0, files)];
     let mut devices = HashSet::new();
-    for iod in &map.iods {
+    for iod in map.iods.iter().filter(|iod| iod.state != IodState::Removed) {
         let shared = if devices.insert(iod.space.device) { "" } else { ", on a disk counted above" };
-        let note = format!("{:?}{shared}", iod.state).to_lowercase();
-        rows.push(row(format!("I/O daemon {}", iod.id), iod.space.total.0, iod.space.available.0, note));
+        let full = if iod.space.is_nearly_full() { ", nearly full" } else { "" };
+        let (note, space) = (format!("{}{full}{shared}", state_word(iod.state)), &iod.space);
+        rows.push(row(format!("I/O daemon {}", iod.id), space.total.0, space.free.0, space.available.0, note));
     }
     out.table(&["WHERE", "SIZE", "USED", "FREE", "USE", "NOTE"], &rows);
+    fullest(&map.iods).into_iter().for_each(|line| out.line(line));
     out.next("braid status    (the daemons behind)");
     Ok(())
 }
@@ -56,6 +65,9 @@ struct Usage {
     files: u64,
     directories: u64,
     seen: HashSet<u64>,
+    /// Files that could not be looked at, and why the first could not.
+    unknown: u64,
+    why: Option<Error>,
 }
 
 /// Bytes and files below paths; a file with several names counts once.
@@ -63,10 +75,13 @@ pub fn du(paths: &[String], settings: &Settings, out: Printer) -> Result<(), Fau
     let client = connect::client(settings)?;
     let mut facts = Vec::new();
     let mut rows = Vec::new();
+    let (mut unknown, mut why) = (0, None);
     for path in paths {
         let usage = measure(&client, path.as_bytes())?;
         facts.push(json!({ "path": path, "bytes": usage.bytes, "bytes_used": usage.bytes_used,
-            "files": usage.files, "directories": usage.directories }));
+            "files": usage.files, "directories": usage.directories, "unknown": usage.unknown }));
+        unknown += usage.unknown;
+        why = why.or(usage.why);
         rows.push(vec![
             human_bytes(usage.bytes),
             human_bytes(usage.bytes_used),
@@ -81,7 +96,13 @@ pub fn du(paths: &[String], settings: &Settings, out: Printer) -> Result<(), Fau
         out.table(&["SIZE", "ON DISK", "FILES", "DIRS", "PATH"], &rows);
         out.next("braid df    (what room is left)");
     }
-    Ok(())
+    match why.map(Fault::from) {
+        Some(first) => {
+            let why = format!("they are not counted; {}: {}", first.what, first.why);
+            Err(Fault { what: format!("looking at {unknown} files"), why, ..first })
+        }
+        None => Ok(()),
+    }
 }
 
 fn measure(client: &Client, root: &[u8]) -> Result<Usage, Fault> {
@@ -98,7 +119,22 @@ fn measure(client: &Client, root: &[u8]) -> Result<Usage, Fault> {
             let entry = entry?;
             if entry.kind == FileKind::Directory {
                 stack.push(join(&path, &entry.name));
-            } else if let Some(found) = entry.attributes.filter(|found| usage.seen.insert(found.file.0)) {
+                continue;
+            }
+            let found = match entry.attributes {
+                Some(found) => found,
+                // Somebody writes it.
+                None => match client.lstat(&join(&path, &entry.name)[..]) {
+                    Ok(found) => found,
+                    Err(error) if error.status() == Status::NotFound => continue,
+                    Err(error) => {
+                        usage.unknown += 1;
+                        usage.why.get_or_insert(error);
+                        continue;
+                    }
+                },
+            };
+            if usage.seen.insert(found.file.0) {
                 usage.files += 1;
                 usage.bytes += found.bytes.0;
                 usage.bytes_used += found.bytes_used.0;

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::{
     admin,
+    commands::facts::{fullest, state_word},
     config::Settings,
     output::{Fault, Printer, human_bytes},
 };
@@ -20,7 +21,7 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
     let daemon = client.daemon_status()?;
     let secret = admin::server_key(settings)?;
     let ask = |iod: &IodInfo| match (&secret, iod.state) {
-        (None, _) | (_, IodState::Down) => None,
+        (None, _) | (_, IodState::Down | IodState::Removed) => None,
         (Some(secret), _) => {
             admin::IodLink::connect(iod, secret, settings).and_then(|mut link| link.call(&DaemonStatus {})).ok()
         }
@@ -36,9 +37,12 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         let heard = mds.map.iods.iter().position(|i| i.id == iod.id).and_then(|at| mds.heard_ms_ago.get(at)).copied();
         let state = match (iod.state, heard) {
             (IodState::Down, Some(ms)) if ms < u64::MAX / 2 => format!("down, heard {} s ago", ms / 1000),
-            (state, _) => format!("{state:?}").to_lowercase(),
+            (state, _) => state_word(state).to_owned(),
         };
-        let free = format!("{} of {}", human_bytes(iod.space.available.0), human_bytes(iod.space.total.0));
+        let free = match iod.state {
+            IodState::Removed => String::new(),
+            _ => format!("{} of {}", human_bytes(iod.space.available.0), human_bytes(iod.space.total.0)),
+        };
         rows.push(row(&format!("I/O daemon {}", iod.id), iod.addresses.join(" "), state, free, counters.as_ref()));
     }
     out.table(
@@ -54,17 +58,19 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         mds.intents_pending,
         if mds.grace { "; in the grace period after a restart" } else { "" },
     ));
+    fullest(&mds.map.iods).into_iter().for_each(|line| out.line(line));
     if secret.is_none() {
         out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
     }
     match mds.map.iods.iter().find(|iod| iod.state == IodState::Down) {
         _ if iods.is_empty() => {
-            out.next("braid iod --dir DISK --init    (there is no I/O daemon yet: no file can hold a byte)")
+            out.next("braid iod --dir DISK --init --listen ADDR:7701    (there is no I/O daemon yet: no file can hold a byte)")
         }
         Some(down) => out.next(format!(
-            "on the host of {}: braid iod --dir ITS-DIRECTORY    (I/O daemon {} is down: what lies on it waits)",
+            "on the host of {}: braid iod --dir ITS-DIRECTORY    (I/O daemon {id} is down: what lies on it waits; if it is lost for \
+             ever: braid iod remove {id} --lost)",
             down.addresses.join(" "),
-            down.id
+            id = down.id
         )),
         None => out.next("braid fsck    (checks everything while it runs; changes nothing)"),
     }
@@ -104,8 +110,8 @@ fn print_json(
         .zip(&mds.heard_ms_ago)
         .map(|((iod, c), heard)| {
             json!({ "id": iod.id.0, "addresses": iod.addresses, "labels": iod.labels,
-                "state": format!("{:?}", iod.state).to_lowercase(), "heard_ms_ago": heard,
-                "total": iod.space.total.0, "available": iod.space.available.0, "counters": c.as_ref().map(counters) })
+                "state": state_word(iod.state), "heard_ms_ago": heard, "nearly_full": iod.space.is_nearly_full(),
+                "total": iod.space.total.0, "free": iod.space.free.0, "available": iod.space.available.0, "counters": c.as_ref().map(counters) })
         })
         .collect();
     out.value(&json!({

@@ -32,6 +32,7 @@ pub fn up(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
         )
         .hint(format!("braid down {}", args.dir.display())));
     }
+    trusted(&args.dir)?;
     if args.detach { detach(args, global, out) } else { foreground(args, out) }
 }
 
@@ -147,7 +148,7 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
             .hint("an empty or new directory"));
     }
     let log_path = args.dir.with_extension("log");
-    let log = File::create(&log_path).map_err(|e| Fault::failed(format!("writing {}", log_path.display()), e))?;
+    let log = new_log(&log_path)?;
     let mut command = Command::new(std::env::current_exe().map_err(fail)?);
     command.arg("up").arg(&args.dir);
     command.args(args.iods.iter().flat_map(|iods| ["--iods".to_owned(), iods.to_string()]));
@@ -177,6 +178,77 @@ fn detach(args: &UpArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     ready(args, &settings.mds.value.join(","), iods, out)?;
     out.hint(format!("       braid down {}    stop it (its log: {})", args.dir.display(), log_path.display()));
     Ok(())
+}
+
+/// Refuses a directory that somebody else has a say in: its keys and its programs' log would be theirs.
+#[cfg(unix)]
+fn trusted(dir: &Path) -> Result<(), Fault> {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(found) = dir.metadata() else { return Ok(()) };
+    let me = rustix::process::geteuid().as_raw();
+    let shown = quoted(&dir.display().to_string());
+    let (why, hint) = match found.mode() & 0o7777 {
+        _ if found.uid() != me => {
+            (format!("it belongs to user {}, and this is user {me}", found.uid()), "a directory of your own".to_owned())
+        }
+        mode if mode & 0o002 != 0 => {
+            (format!("everybody may write into it (mode {mode:04o})"), format!("chmod o-w {shown}"))
+        }
+        _ => return Ok(()),
+    };
+    Err(Fault::new(Exit::Refused, format!("starting the cluster of {}", dir.display()), why).hint(hint))
+}
+
+/// Elsewhere directories have other rules.
+#[cfg(not(unix))]
+fn trusted(_: &Path) -> Result<(), Fault> {
+    Ok(())
+}
+
+/// An empty log. It lies beside the directory, where others may have put something under its name: a link would lead to
+/// any file of ours.
+fn new_log(path: &Path) -> Result<File, Fault> {
+    let mut options = File::options();
+    options.write(true).create(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Nor does it wait for somebody who reads a pipe.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.mode(0o600).custom_flags(flags.bits() as i32);
+    }
+    let fault = |why: String| {
+        let hint = format!("rm {}, if it is not needed", quoted(&path.display().to_string()));
+        Fault::failed(format!("writing {}", path.display()), why).hint(hint)
+    };
+    let file = options.open(path).map_err(|error| match path.is_symlink() {
+        true => fault("it is a symbolic link".to_owned()),
+        false => fault(error.to_string()),
+    })?;
+    if let Some(why) = foreign(&file).map_err(|error| fault(error.to_string()))? {
+        return Err(fault(why.to_owned()));
+    }
+    // Not before it is known to be ours.
+    file.set_len(0).map_err(|error| fault(error.to_string()))?;
+    Ok(file)
+}
+
+/// Why an open file is not to be written.
+#[cfg(unix)]
+fn foreign(file: &File) -> std::io::Result<Option<&'static str>> {
+    use std::os::unix::fs::MetadataExt;
+    let found = file.metadata()?;
+    Ok(match found {
+        _ if !found.is_file() => Some("it is no file"),
+        _ if found.uid() != rustix::process::geteuid().as_raw() => Some("it belongs to somebody else"),
+        _ if found.nlink() != 1 => Some("it has other names"),
+        _ => None,
+    })
+}
+
+#[cfg(not(unix))]
+fn foreign(_: &File) -> std::io::Result<Option<&'static str>> {
+    Ok(None)
 }
 
 fn last_lines(log: &Path) -> String {

@@ -21,7 +21,8 @@ const NAMES: [&str; 2] = ["mount.braid", "mount.fuse.braid"];
 pub fn arguments(given: impl IntoIterator<Item = OsString>) -> Option<Vec<OsString>> {
     let given: Vec<OsString> = given.into_iter().collect();
     match given.split_first() {
-        Some((program, rest)) if is_helper(program) || is_of_libfuse(rest) => translate(rest),
+        Some((program, rest)) if is_helper(program) => translate(rest, true),
+        Some((_, rest)) if is_of_libfuse(rest) => translate(rest, false),
         _ => Some(given),
     }
 }
@@ -38,8 +39,16 @@ fn is_of_libfuse(given: &[OsString]) -> bool {
     source.to_str().is_none_or(is_source) && Path::new(point).is_absolute() && flag == "-o"
 }
 
-fn translate(given: &[OsString]) -> Option<Vec<OsString>> {
+/// What mount(8) means where it says nothing: it drops `suid` and `dev` before it calls a helper, and says `nosuid` and `nodev`
+/// where they are wanted, also for mounts of ordinary users.
+const OF_MOUNT: [&str; 2] = ["-o", "suid,dev"];
+
+fn translate(given: &[OsString], by_mount: bool) -> Option<Vec<OsString>> {
     let mut arguments: Vec<OsString> = ["braid", "mount"].map(OsString::from).into();
+    if by_mount {
+        // A helper that has done its work says nothing.
+        arguments.extend(OF_MOUNT.into_iter().chain(["--quiet"]).map(OsString::from));
+    }
     let (mut places, mut given) = (Vec::new(), given.iter());
     while let Some(argument) = given.next() {
         match argument.to_str() {
@@ -81,6 +90,8 @@ fn of_source(source: &OsStr) -> Vec<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
     fn given(text: &str) -> Option<String> {
@@ -92,20 +103,37 @@ mod tests {
     fn a_line_of_fstab_becomes_a_mount() {
         assert_eq!(
             given("/sbin/mount.braid mds1:7700,mds2:7700 /mnt -o rw,_netdev,key=/etc/k").unwrap(),
-            "braid mount -o rw,_netdev,key=/etc/k --source mds1:7700,mds2:7700 --mds mds1:7700,mds2:7700 -- /mnt"
+            "braid mount -o suid,dev --quiet -o rw,_netdev,key=/etc/k --source mds1:7700,mds2:7700 --mds mds1:7700,mds2:7700 -- /mnt"
         );
         assert_eq!(
             given("mount.braid /etc/braid/braid.toml /mnt -sv -t braid").unwrap(),
-            "braid mount -v --sloppy --source /etc/braid/braid.toml --config /etc/braid/braid.toml -- /mnt"
+            "braid mount -o suid,dev --quiet -v --sloppy --source /etc/braid/braid.toml --config /etc/braid/braid.toml -- /mnt"
         );
-        assert_eq!(given("mount.braid braid /mnt -n").unwrap(), "braid mount --source braid -- /mnt");
+        assert_eq!(
+            given("mount.braid braid /mnt -n").unwrap(),
+            "braid mount -o suid,dev --quiet --source braid -- /mnt"
+        );
     }
 
     #[test]
     fn libfuses_helper_is_understood_too() {
         let wanted = "braid mount --source host:7700 --mds host:7700 -o ro,remount -- /mnt";
-        assert_eq!(given("mount.fuse.braid host:7700 /mnt -o ro,remount").map(sorted), Some(sorted(wanted.into())));
         assert_eq!(given("braid host:7700 /mnt -o ro,remount").map(sorted), Some(sorted(wanted.into())));
+    }
+
+    #[test]
+    fn what_mount_leaves_out_is_what_it_means_and_what_it_says_counts() {
+        let read = |text| {
+            let words = arguments(str::split(text, ' ').map(OsString::from)).unwrap();
+            let cli = Cli::try_parse_from(words).unwrap();
+            let crate::args::Command::Mount(args) = cli.command else { panic!("not a mount") };
+            let mount = super::super::options::read(&args, &cli.global).unwrap().mount;
+            (mount.suid, mount.dev, cli.global.quiet)
+        };
+        assert_eq!(read("mount.braid mds:7700 /mnt -o rw,key=/k"), (true, true, true));
+        assert_eq!(read("mount.fuse.braid mds:7700 /mnt -o rw,noexec,nosuid,nodev,user,key=/k"), (false, false, true));
+        assert_eq!(read("mount.braid mds:7700 /mnt -o rw,nodev,key=/k"), (true, false, true));
+        assert_eq!(read("braid mount /mnt -o rw,key=/k --mds mds:7700"), (false, false, false));
     }
 
     fn sorted(words: String) -> Vec<String> {

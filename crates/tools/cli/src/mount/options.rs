@@ -1,6 +1,6 @@
 //! `-o`: words of mounts in general, and the client's own settings, as /etc/fstab can say them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use braid_fuse::kernel::mount::MountOptions;
 use braid_vfs::Options;
@@ -57,6 +57,8 @@ const REMOUNT: &str = "remount";
 /// What a killed mount leaves is taken out of the tree.
 const DETACH_DEAD: &str = "detach_dead";
 
+/// Of a mount point in the name of its log.
+const ESCAPED_BYTES_MAX: usize = 200;
 const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
     agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit";
 
@@ -91,15 +93,31 @@ pub fn log_file(args: &MountArgs) -> Option<PathBuf> {
     word.or_else(|| args.log.clone())
 }
 
-/// The log of mounts in the background where nobody named one and no system's log listens: of root in `/var/log`, of others in
-/// `XDG_RUNTIME_DIR`. Both are of this host: a home directory may lie on a mount, which must not wait for itself.
+/// The log of a mount in the background where nobody named one and no system's log listens, one for each place: of root in
+/// `/var/log`, of others in `XDG_RUNTIME_DIR`. Both are of this host: a home directory may lie on a mount, which must not wait for itself.
 pub fn own_log(args: &MountArgs) -> Option<PathBuf> {
     if args.foreground || log_file(args).is_some() || log::system_listens() {
         return None;
     }
     let root = rustix::process::geteuid().is_root();
     let dir = if root { Some("/var/log".into()) } else { std::env::var_os("XDG_RUNTIME_DIR") };
-    Some(PathBuf::from(dir?).join("braid-mount.log"))
+    let point = std::path::absolute(&args.point).unwrap_or_else(|_| args.point.clone());
+    Some(PathBuf::from(dir?).join(format!("braid-mount-{}.log", escaped(&point))))
+}
+
+/// A path as a part of a file's name, as systemd-escape(1) has it: two places never share one.
+fn escaped(point: &Path) -> String {
+    let mut name = String::new();
+    for byte in point.as_os_str().as_encoded_bytes().iter().skip_while(|byte| **byte == b'/') {
+        match byte {
+            b'/' => name.push('-'),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b':' | b'_' | b'.' => name.push(char::from(*byte)),
+            other => name += &format!("\\x{other:02x}"),
+        }
+    }
+    // The end tells places apart better than the beginning; a file's name has 255 bytes.
+    let cut = name.len().saturating_sub(ESCAPED_BYTES_MAX);
+    name.split_off(cut)
 }
 
 #[cfg(test)]
@@ -137,6 +155,13 @@ mod tests {
             "reading -o consistency=eventual: \"eventual\" is none of posix, close-to-open, commit; try: braid mount -o \
              consistency=posix"
         );
+    }
+
+    #[test]
+    fn each_place_has_a_log_of_its_own() {
+        assert_eq!(escaped(Path::new("/mnt/data")), "mnt-data");
+        assert_eq!(escaped(Path::new("/mnt-data x")), "mnt\\x2ddata\\x20x");
+        assert_eq!(escaped(Path::new(&"/a".repeat(300))).len(), ESCAPED_BYTES_MAX);
     }
 
     #[test]

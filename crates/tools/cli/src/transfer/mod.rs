@@ -46,7 +46,7 @@ const AGAIN: &str = "the same again";
 /// `braid put LOCAL… REMOTE`.
 pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let remote = Remote::new(client.clone(), connect::wish(&args.layout)?);
+    let remote = Remote::new(client.clone(), connect::wish(&args.layout, &client)?);
     run(&Local, &remote, args, RESUME, out)?;
     next_in_cluster(&client, args, out);
     Ok(())
@@ -55,7 +55,7 @@ pub fn put(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(),
 /// `braid get REMOTE… LOCAL`.
 pub fn get(args: &TransferArgs, settings: &Settings, out: Printer) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    run(&Remote::new(client.clone(), connect::wish(&args.layout)?), &Local, args, RESUME, out)?;
+    run(&Remote::new(client.clone(), connect::wish(&args.layout, &client)?), &Local, args, RESUME, out)?;
     if let Some(destination) = args.paths.last() {
         out.next(format!("ls -l {}", quoted(destination)));
     }
@@ -71,7 +71,7 @@ pub fn cp(
     out: Printer,
 ) -> Result<(), Fault> {
     let client = connect::client(settings)?;
-    let remote = Remote::new(client.clone(), connect::wish(layout)?);
+    let remote = Remote::new(client.clone(), connect::wish(layout, &client)?);
     let args = TransferArgs {
         paths: paths.to_vec(),
         recursive,

@@ -18,7 +18,10 @@ use braid_net::{
     server::{Authorizer, Peer},
 };
 use braid_store::{MemStore, ObjectStore};
-use braid_types::{Failure, IodId, Status, Timestamp, limits::HEARTBEAT_MS};
+use braid_types::{
+    Failure, IodId, Status, Timestamp,
+    limits::{FILE_BYTES_MAX, HEARTBEAT_MS},
+};
 use braid_wire::{Call, Credential, NodeKind, Role, Secret, Wire, decode_outcome, message::mds::Envelope};
 
 use super::{CLUSTER, MDS_ADDRESS, iod_session::IodSession, server_key, wall};
@@ -69,7 +72,8 @@ impl IodNode {
         let random = Random::new(seed, &name);
         let mut directory = [0; 16];
         random.fill(&mut directory);
-        let introduction = Introduction { cluster: CLUSTER, directory, addresses: vec![address], labels: Vec::new() };
+        let (addresses, labels, object_bytes_max) = (vec![address], Vec::new(), FILE_BYTES_MAX);
+        let introduction = Introduction { cluster: CLUSTER, directory, addresses, labels, object_bytes_max };
         Arc::new(Self {
             store: MemStore::new(CLUSTER, None, random.next()),
             driver: SimDriver::new(network.clone(), host, seed),

@@ -1,6 +1,7 @@
 //! How a mount is made: `-o` in parts.
 
 use super::SUBTYPE;
+use crate::kernel::uring::IoUring;
 use rustix::mount::MountFlags;
 use std::path::PathBuf;
 
@@ -28,20 +29,50 @@ pub struct MountOptions {
     pub exec: bool,
     /// Reading changes no times.
     pub no_atime: bool,
+    /// Of directories.
+    pub no_dir_atime: bool,
+    /// Each read changes the time, as the table of mounts shows it. What times are is the cluster's affair.
+    pub strict_atime: bool,
+    /// Times are written late, as the table of mounts shows it.
+    pub lazy_time: bool,
     /// What the kernel asks for at a time, in bytes, a multiple of the page.
     pub read_bytes_max: u32,
     /// Every write is synchronous.
     pub sync: bool,
     /// Every change of a directory is synchronous.
     pub dir_sync: bool,
+    /// Whether requests come over io_uring.
+    pub io_uring: IoUring,
 }
 
 /// Half of what a pipe holds at best, so that the pieces of a socket have places in it (docs/adr/0017).
 const READ_BYTES_MAX: u32 = 512 << 10;
 
-/// What `/etc/fstab` knows and the kernel does not.
-const OF_FSTAB: &[&str] =
-    &["defaults", "auto", "noauto", "user", "users", "owner", "group", "nouser", "nofail", "_netdev", "relatime"];
+/// What `/etc/fstab` and mount(8) know and the kernel, or a file system like this, has no use for.
+const OF_FSTAB: &[&str] = &[
+    "defaults",
+    "auto",
+    "noauto",
+    "user",
+    "users",
+    "nouser",
+    "nousers",
+    "owner",
+    "noowner",
+    "group",
+    "nogroup",
+    "nofail",
+    "_netdev",
+    "silent",
+    "loud",
+    "mand",
+    "nomand",
+    "iversion",
+    "noiversion",
+];
+
+/// How requests come, as a word of `-o`.
+const IO_URING: &str = "io_uring=";
 
 impl MountOptions {
     /// As a cluster's file system should be mounted: everyone may use it (where root mounts it), the kernel
@@ -58,9 +89,13 @@ impl MountOptions {
             dev: false,
             exec: true,
             no_atime: false,
+            no_dir_atime: false,
+            strict_atime: false,
+            lazy_time: false,
             read_bytes_max: READ_BYTES_MAX,
             sync: false,
             dir_sync: false,
+            io_uring: IoUring::default(),
         }
     }
 
@@ -73,11 +108,20 @@ impl MountOptions {
             "dev" | "nodev" => self.dev = word == "dev",
             "exec" | "noexec" => self.exec = word == "exec",
             "atime" | "noatime" => self.no_atime = word == "noatime",
+            "diratime" | "nodiratime" => self.no_dir_atime = word == "nodiratime",
+            // The kernel takes the one of them, and the last word counts.
+            "strictatime" => (self.strict_atime, self.no_atime) = (true, false),
+            "nostrictatime" | "relatime" | "norelatime" => self.strict_atime = false,
+            "lazytime" | "nolazytime" => self.lazy_time = word == "lazytime",
             "sync" | "async" => self.sync = word == "sync",
             "dirsync" => self.dir_sync = true,
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
             "default_permissions" => self.default_permissions = true,
+            _ if word.starts_with(IO_URING) => match word[IO_URING.len()..].parse() {
+                Ok(how) => self.io_uring = how,
+                Err(_) => return false,
+            },
             _ => return OF_FSTAB.contains(&word) || word.starts_with("x-") || word.starts_with("comment="),
         }
         true
@@ -90,6 +134,9 @@ impl MountOptions {
             (!self.dev, MountFlags::NODEV),
             (!self.exec, MountFlags::NOEXEC),
             (self.no_atime, MountFlags::NOATIME),
+            (self.no_dir_atime, MountFlags::NODIRATIME),
+            (self.strict_atime, MountFlags::STRICTATIME),
+            (self.lazy_time, MountFlags::LAZYTIME),
             (self.sync, MountFlags::SYNCHRONOUS),
             (self.dir_sync, MountFlags::DIRSYNC),
         ];
@@ -133,6 +180,27 @@ mod tests {
         assert!(options.read_only && options.no_atime && options.suid && !options.dev);
         assert!(!options.set("writeback"));
         assert!(!options.set(""));
+    }
+
+    #[test]
+    fn every_word_of_times_of_access_is_taken() {
+        let mut options = MountOptions::new("braid", "/mnt");
+        let own = options.flags();
+        for (word, flag) in [
+            ("nodiratime", MountFlags::NODIRATIME),
+            ("strictatime", MountFlags::STRICTATIME),
+            ("lazytime", MountFlags::LAZYTIME),
+            ("noatime", MountFlags::NOATIME),
+        ] {
+            assert!(options.set(word), "{word}");
+            assert!(options.flags().contains(flag), "{word}");
+        }
+        for word in ["diratime", "nostrictatime", "nolazytime", "atime", "relatime", "norelatime"] {
+            assert!(options.set(word), "{word}");
+        }
+        assert_eq!(options.flags(), own);
+        assert!(options.set("noatime") && options.set("strictatime"));
+        assert!(!options.flags().contains(MountFlags::NOATIME), "the kernel refuses both");
     }
 
     #[test]

@@ -1,17 +1,27 @@
 //! The base: an LMDB file that holds everything folded out of the log, with the sequence it reaches to.
 //!
+//! ```text
+//! data.mdb   key -> value | sequence u64 | crc32c of key, value and sequence u32
+//!            ff ff 00 -> version u32 | folded sequence u64 | fence u64 | store id u64     (the same trailer)
+//! ```
+//!
 //! 1. LMDB is copy-on-write and every transaction here is synced, so after any crash the file is as one left it.
 //! 2. A fold is several transactions, or the pages that it touches would not fit the memory of a small server. The
 //!    last one stores the sequence. A crash between them leaves newer values of some keys under an older sequence:
 //!    harmless, since the log that holds every batch of the fold was synced before it began, and is replayed over it.
+//! 3. LMDB gets the file only after every page of it has been checked (`pages.rs`): it trusts what it maps.
+//! 4. Every record is checked again when it is read: a disk may rot, or a page go bad, while the server runs. Its
+//!    sequence is that of the fold which wrote it: of two copies, salvage takes the newer.
 
 use std::ops::{Bound, ControlFlow};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls};
 
 use super::overlay::Overlay;
+use super::pages::{Bad, OnBad, PageFile};
+use super::{FORMAT_ADVICE, StoreId};
 use crate::store::{Fence, Sequence, StoreError};
 
 /// Address space set aside for the file, in bytes; it is not memory. Elsewhere than on 64-bit Unix the file grows to
@@ -24,8 +34,12 @@ const READERS_MAX: u32 = 1024;
 const FOLD_KEYS_MAX: usize = 2048;
 /// Where the base keeps its own facts. Namespace keys begin with a shard and a letter, and are longer.
 const STATE_KEY: &[u8] = b"\xff\xff\0";
-/// Format of the state record and of what the base holds.
-const VERSION: u32 = 1;
+/// Format of the state record and of what the base holds. 2: records have a trailer, the state names the store.
+const VERSION: u32 = 2;
+/// What is wrong with a record that is not as it was written.
+const FAILS: &str = "the record fails its checksum";
+/// Sequence and checksum behind each value.
+const TRAILER_BYTES: usize = 12;
 
 pub(super) struct Base {
     env: Env<WithoutTls>,
@@ -33,10 +47,25 @@ pub(super) struct Base {
 }
 
 /// Up to where the base reaches.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(super) struct State {
     pub(super) folded: Sequence,
     pub(super) fence: Fence,
+}
+
+/// What a damaged base held.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Salvaged {
+    /// How far it reaches.
+    pub(super) state: State,
+    /// Of which store it is.
+    pub(super) store: Option<StoreId>,
+    /// Records that its tree leads to.
+    pub(super) followed: u64,
+    /// Records that it has by its own account and that its tree does not lead to.
+    pub(super) lost: u64,
+    /// Records, and older copies of them, that were found outside the tree instead.
+    pub(super) strays: u64,
 }
 
 fn failed(what: &'static str) -> impl Fn(heed::Error) -> StoreError {
@@ -47,57 +76,117 @@ fn failed(what: &'static str) -> impl Fn(heed::Error) -> StoreError {
     }
 }
 
+/// The directory of the base.
+pub(super) fn place(directory: &Path) -> PathBuf {
+    directory.join("base")
+}
+
+/// Its file.
+pub(super) fn file(directory: &Path) -> PathBuf {
+    place(directory).join("data.mdb")
+}
+
 impl Base {
+    /// Makes an empty base.
+    pub(super) fn create(directory: &Path, store: StoreId) -> Result<Self, StoreError> {
+        std::fs::create_dir(place(directory)).map_err(|e| StoreError::disk("create the base directory", e))?;
+        let base = Self::map(directory)?;
+        base.fold(&Overlay::default(), State::default(), store)?;
+        // LMDB syncs what is in its file, not the file's name: without it a fold would delete the log and the loss of
+        // power the base.
+        super::log::sync_directory(&place(directory))?;
+        Ok(base)
+    }
+
+    /// Checks every page of the base, and says how far it reaches. Changes nothing.
+    pub(super) fn check(directory: &Path, store: StoreId) -> Result<State, StoreError> {
+        let file = file(directory);
+        let damaged = |Bad { offset, why }| StoreError::damaged(directory, &file, offset, why);
+        let pages = PageFile::open(&file).map_err(damaged)?;
+        let mut found = None;
+        let mut on_record = |key: &[u8], value: &[u8]| {
+            let value = checked(key, value).ok_or(FAILS)?;
+            found = found.take().or((key == STATE_KEY).then(|| value.to_vec()));
+            Ok(())
+        };
+        pages.check(MAP_BYTES as u64, &mut on_record).map_err(damaged)?;
+        drop(pages);
+        let state =
+            found.ok_or_else(|| damaged(Bad { offset: 0, why: "the record of its sequence is missing".into() }))?;
+        let (state, of) = decode_state(&state)?;
+        if of != store {
+            let why = format!("it belongs to store {:016x}, and the log to {:016x}", of.0, store.0);
+            return Err(damaged(Bad { offset: 0, why }));
+        }
+        Ok(state)
+    }
+
+    /// Opens a base that has been checked.
     #[allow(unsafe_code)]
-    pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
-        let path = directory.join("base");
-        std::fs::create_dir_all(&path).map_err(|e| StoreError::disk("create the base directory", e))?;
+    pub(super) fn map(directory: &Path) -> Result<Self, StoreError> {
+        let path = place(directory);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive lock of the
-        // directory, opens the base once, and no flag that weakens LMDB's own rules is set.
+        // directory, opens the base once, and no flag that weakens LMDB's own rules is set. Its pages have been
+        // checked: none that LMDB may follow lies behind the end of the file.
         let env = unsafe { options.flags(EnvFlags::NO_READ_AHEAD).open(&path) }.map_err(failed("open the base"))?;
         env.clear_stale_readers().map_err(failed("clear readers of the base"))?;
         let mut txn = env.write_txn().map_err(failed("open the base"))?;
         let data = env.create_database(&mut txn, None).map_err(failed("open the base"))?;
         txn.commit().map_err(failed("open the base"))?;
-        // LMDB syncs what is in its file, not the file's name: without it a fold would delete the log and the loss of
-        // power the base.
-        super::log::sync_directory(&path)?;
         Ok(Self { env, data })
     }
 
-    pub(super) fn state(&self) -> Result<State, StoreError> {
-        let txn = self.reader()?;
-        let Some(bytes) = self.get(&txn, STATE_KEY)? else { return Ok(State::default()) };
-        let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
-        match (bytes.get(..4) == Some(&VERSION.to_le_bytes()), number(4), number(12)) {
-            (true, Some(folded), Some(fence)) => Ok(State { folded: Sequence(folded), fence: Fence(fence) }),
-            _ => Err(StoreError::Corrupted("the base has a format that this program does not know".into())),
-        }
+    /// Opens the base of a store that another process may be changing, to read it.
+    #[allow(unsafe_code)]
+    pub(super) fn map_beside(directory: &Path) -> Result<Self, StoreError> {
+        let mut options = EnvOpenOptions::new().read_txn_without_tls();
+        options.map_size(MAP_BYTES).max_readers(READERS_MAX);
+        let flags = EnvFlags::NO_READ_AHEAD | EnvFlags::READ_ONLY;
+        // SAFETY: as in `map`; the process that changes the file does so by LMDB's rules, and has checked its pages
+        // or lets this one do it.
+        let env = unsafe { options.flags(flags).open(place(directory)) }.map_err(failed("open the base"))?;
+        let txn = env.read_txn().map_err(failed("read the base"))?;
+        let data = env.open_database(&txn, None).map_err(failed("open the base"))?;
+        // The handle outlives the transaction only when that commits.
+        txn.commit().map_err(failed("open the base"))?;
+        let data = data.ok_or_else(|| StoreError::Corrupted("the base holds no database".into()))?;
+        Ok(Self { env, data })
+    }
+
+    /// How far the base of a transaction reaches, and of which store it is.
+    pub(super) fn state(&self, txn: &RoTxn<'_, WithoutTls>) -> Result<(State, StoreId), StoreError> {
+        decode_state(self.get(txn, STATE_KEY)?.unwrap_or_default())
     }
 
     /// Writes an overlay that ends at `state`, synced. The log up to `state` must be synced (invariant 2).
-    pub(super) fn fold(&self, overlay: &Overlay, state: State) -> Result<(), StoreError> {
+    pub(super) fn fold(&self, overlay: &Overlay, state: State, store: StoreId) -> Result<(), StoreError> {
         let mut txn = self.env.write_txn().map_err(failed("begin a fold"))?;
         for (n, (key, value)) in overlay.iter().enumerate() {
             if n % FOLD_KEYS_MAX == FOLD_KEYS_MAX - 1 {
                 txn.commit().map_err(failed("commit a part of a fold"))?;
                 txn = self.env.write_txn().map_err(failed("go on with a fold"))?;
             }
-            self.set(&mut txn, key, value)?;
+            self.set(&mut txn, key, value, state.folded)?;
         }
-        let record = [&VERSION.to_le_bytes()[..], &state.folded.0.to_le_bytes(), &state.fence.0.to_le_bytes()].concat();
-        self.set(&mut txn, STATE_KEY, Some(&record))?;
+        let (folded, fence) = (state.folded.0.to_le_bytes(), state.fence.0.to_le_bytes());
+        let record = [&VERSION.to_le_bytes()[..], &folded, &fence, &store.0.to_le_bytes()].concat();
+        self.set(&mut txn, STATE_KEY, Some(&record), state.folded)?;
         txn.commit().map_err(failed("commit a fold"))
     }
 
-    fn set(&self, txn: &mut RwTxn<'_>, key: &[u8], value: Option<&[u8]>) -> Result<(), StoreError> {
-        match value {
-            Some(value) => self.data.put(txn, key, value),
-            None => self.data.delete(txn, key).map(|_| ()),
-        }
-        .map_err(failed("fold a key"))
+    fn set(&self, txn: &mut RwTxn<'_>, key: &[u8], value: Option<&[u8]>, at: Sequence) -> Result<(), StoreError> {
+        let Some(value) = value else { return self.data.delete(txn, key).map(drop).map_err(failed("fold a key")) };
+        let sequence = at.0.to_le_bytes();
+        let crc = checksum(key, value, &sequence).to_le_bytes();
+        let written = self.data.put_reserved(txn, key, value.len() + TRAILER_BYTES, |space| {
+            use std::io::Write;
+            space.write_all(value)?;
+            space.write_all(&sequence)?;
+            space.write_all(&crc)
+        });
+        written.map_err(failed("fold a key"))
     }
 
     pub(super) fn reader(&self) -> Result<RoTxn<'_, WithoutTls>, StoreError> {
@@ -105,7 +194,8 @@ impl Base {
     }
 
     pub(super) fn get<'t>(&self, txn: &'t RoTxn<'_, WithoutTls>, key: &[u8]) -> Result<Option<&'t [u8]>, StoreError> {
-        self.data.get(txn, key).map_err(failed("read the base"))
+        let stored = self.data.get(txn, key).map_err(failed("read the base"))?;
+        stored.map(|stored| checked(key, stored).ok_or_else(|| rotten(key))).transpose()
     }
 
     /// Visits `[from, end)`; the visitor may end the scan.
@@ -120,11 +210,78 @@ impl Base {
         let from = if from.is_empty() { Bound::Unbounded } else { Bound::Included(from) };
         let bounds = (from, Bound::Excluded(end));
         for entry in self.data.range(txn, &bounds).map_err(failed("scan the base"))? {
-            let (key, value) = entry.map_err(failed("scan the base"))?;
+            let (key, stored) = entry.map_err(failed("scan the base"))?;
+            let value = checked(key, stored).ok_or_else(|| rotten(key))?;
             if key != STATE_KEY && visit(key, value).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+}
+
+/// Every record of a base that may be damaged, each key once or more, the one that counts last; and what is wrong.
+pub(super) fn salvage(
+    directory: &Path,
+    on_record: &mut dyn FnMut(&[u8], &[u8]),
+    on_bad: &mut OnBad<'_>,
+) -> Result<Salvaged, Bad> {
+    let path = file(directory);
+    if let Err(bad) = PageFile::open(&path) {
+        on_bad(bad, b"", None)?;
+    }
+    let pages = PageFile::open_damaged(&path)?;
+    let mut strays: Vec<(u64, Vec<u8>, Vec<u8>)> = Vec::new();
+    let mut on_stray = |key: &[u8], stored: &[u8]| {
+        if let Some(value) = checked(key, stored) {
+            let sequence = stored[value.len()..].first_chunk::<8>().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+            strays.push((sequence, key.to_vec(), value.to_vec()));
+        }
+    };
+    let mut is_whole = |key: &[u8], stored: &[u8]| checked(key, stored).map(drop).ok_or_else(|| FAILS.to_owned());
+    pages.survey(&mut on_stray, &mut is_whole, on_bad);
+    strays.sort();
+    let (mut state, mut store, mut followed) = (State::default(), None, 0);
+    let mut take = |key: &[u8], value: &[u8]| match (key == STATE_KEY, decode_state(value)) {
+        (false, _) => on_record(key, value),
+        (true, Ok((newer, of))) => (state, store) = (newer, Some(of)),
+        (true, Err(_)) => {}
+    };
+    strays.iter().for_each(|(_, key, value)| take(key, value));
+    pages.records(&mut |key, stored| {
+        let value = checked(key, stored).ok_or(FAILS)?;
+        followed += 1;
+        take(key, value);
+        Ok(())
+    });
+    Ok(Salvaged { state, store, followed, lost: pages.entries().saturating_sub(followed), strays: strays.len() as u64 })
+}
+
+fn checksum(key: &[u8], value: &[u8], sequence: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c_append(crc32c::crc32c(key), value), sequence)
+}
+
+/// The value of a stored record; `None` when its checksum fails.
+fn checked<'a>(key: &[u8], stored: &'a [u8]) -> Option<&'a [u8]> {
+    let (covered, crc) = stored.split_last_chunk::<4>()?;
+    let value_bytes = stored.len().checked_sub(TRAILER_BYTES)?;
+    (crc32c::crc32c_append(crc32c::crc32c(key), covered) == u32::from_le_bytes(*crc)).then(|| &stored[..value_bytes])
+}
+
+fn rotten(key: &[u8]) -> StoreError {
+    StoreError::Corrupted(format!(
+        "the base's record of key {key:02x?} fails its checksum; try: stop the metadata server, then braid mds salvage"
+    ))
+}
+
+fn decode_state(bytes: &[u8]) -> Result<(State, StoreId), StoreError> {
+    let number = |at: usize| bytes.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+    match (bytes.get(..4) == Some(&VERSION.to_le_bytes()), number(4), number(12), number(20)) {
+        (true, Some(folded), Some(fence), Some(store)) => {
+            Ok((State { folded: Sequence(folded), fence: Fence(fence) }, StoreId(store)))
+        }
+        _ => Err(StoreError::Corrupted(format!(
+            "the base has a format that this program does not know; {FORMAT_ADVICE}"
+        ))),
     }
 }

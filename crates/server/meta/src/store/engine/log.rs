@@ -2,28 +2,37 @@
 //!
 //! ```text
 //! log.<first sequence, 16 hex digits>
-//!   header  32 B   "BRAIDLOG" | version u32 | crc32c of the first 12 bytes u32 | first sequence u64 | zero u64
-//!   record         body length u32 | crc32c u32 | sequence u64 | fence u64 | body
+//!   header  32 B   "BRAIDLOG" | version u32 | crc32c of the rest of the header u32 | first sequence u64 | store id u64
+//!   record         body length u32 | crc32c u32 | sequence u64 | fence u64 | synced u64 | body
 //!   body           count u32, then each change: key length u16 | value length u32 (!0: removed) | key | value
 //! ```
-//! All numbers little-endian. A record's checksum covers sequence, fence and body.
+//! All numbers little-endian. A record's checksum covers everything behind it.
 //!
 //! 1. Records carry consecutive sequences, also across segments.
-//! 2. A record is written with one `write`; what does not check out ends the log (a torn tail).
-//! 3. A segment is deleted only when the base holds, synced, every batch in it.
+//! 2. A record is written with one `write`.
+//! 3. `synced` is a sequence that was synced before the record was written. A bad byte at or below it is damage,
+//!    never a torn write: `recovery.rs` decides.
+//! 4. A segment is deleted only when the base holds, synced, every batch in it, and the name and the header of a
+//!    later segment are synced: a directory without a segment has lost one.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use braid_types::limits::BATCH_BYTES_MAX;
 
+use super::StoreId;
 use crate::store::{Batch, Fence, Sequence, StoreError};
 
 const MAGIC: &[u8; 8] = b"BRAIDLOG";
-const VERSION: u32 = 1;
-const HEADER_BYTES: usize = 32;
-const RECORD_HEADER_BYTES: usize = 24;
+/// 2: the header is checked as a whole and names the store; records carry what was synced.
+const VERSION: u32 = 2;
+pub(super) const HEADER_BYTES: usize = 32;
+pub(super) const RECORD_HEADER_BYTES: usize = 32;
+/// The longest body of a record.
+const BODY_BYTES_MAX: usize = BATCH_BYTES_MAX + 64;
+/// Under this name a segment is made that must be whole when its real name appears.
+const NEW_NAME: &str = "new-segment";
 
 /// A segment that is being written.
 pub(super) struct Segment {
@@ -38,24 +47,47 @@ pub(super) struct Segment {
 pub(super) struct Record {
     pub(super) sequence: Sequence,
     pub(super) fence: Fence,
+    /// Everything up to here was synced before this record was written.
+    pub(super) synced: Sequence,
     pub(super) batch: Batch,
 }
 
 impl Segment {
-    /// A new segment whose first record will be `first`. Its name is not synced: whoever syncs the log does that.
-    pub(super) fn create(directory: &Path, first: Sequence) -> Result<Self, StoreError> {
-        let path = directory.join(format!("log.{:016x}", first.0));
+    /// A new segment whose first record will be `first`. Neither its name nor its header is synced: the next sync of
+    /// the log does that.
+    pub(super) fn create(directory: &Path, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
+        Self::write_new(directory.join(name(first)), first, store)
+    }
+
+    /// The same, synced with its name. Replaces an empty segment of the same name in one step.
+    pub(super) fn create_synced(directory: &Path, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
+        let mut segment = Self::write_new(directory.join(NEW_NAME), first, store)?;
+        segment.file.sync_all().map_err(|e| StoreError::disk("sync a new log segment", e))?;
+        let path = directory.join(name(first));
+        std::fs::rename(&segment.path, &path).map_err(|e| StoreError::disk("name a log segment", e))?;
+        segment.path = path;
+        sync_directory(directory)?;
+        Ok(segment)
+    }
+
+    fn write_new(path: PathBuf, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
-        file.write_all(&header(first)).map_err(|e| StoreError::disk("write a log header", e))?;
+        file.write_all(&header(first, store)).map_err(|e| StoreError::disk("write a log header", e))?;
         Ok(Self { file, path, end: HEADER_BYTES as u64, buffer: Vec::with_capacity(4096) })
     }
 
     /// Appends one record. On an error the segment is cut back to where it was; `Stopped` when that failed too.
-    pub(super) fn append(&mut self, batch: &Batch, sequence: Sequence, fence: Fence) -> Result<(), StoreError> {
+    pub(super) fn append(
+        &mut self,
+        batch: &Batch,
+        sequence: Sequence,
+        fence: Fence,
+        synced: Sequence,
+    ) -> Result<(), StoreError> {
         self.buffer.clear();
-        encode(&mut self.buffer, batch, sequence, fence);
+        encode(&mut self.buffer, batch, sequence, fence, synced);
         match self.file.write_all(&self.buffer) {
             Ok(()) => {
                 self.end += self.buffer.len() as u64;
@@ -81,27 +113,61 @@ impl Segment {
     }
 }
 
-fn header(first: Sequence) -> [u8; HEADER_BYTES] {
+fn name(first: Sequence) -> String {
+    format!("log.{:016x}", first.0)
+}
+
+pub(super) fn header(first: Sequence, store: StoreId) -> [u8; HEADER_BYTES] {
     let mut header = [0; HEADER_BYTES];
     header[..8].copy_from_slice(MAGIC);
     header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-    let crc = crc32c::crc32c(&header[..12]);
-    header[12..16].copy_from_slice(&crc.to_le_bytes());
     header[16..24].copy_from_slice(&first.0.to_le_bytes());
+    header[24..32].copy_from_slice(&store.0.to_le_bytes());
+    let crc = header_crc(&header);
+    header[12..16].copy_from_slice(&crc.to_le_bytes());
     header
 }
 
-fn encode(out: &mut Vec<u8>, batch: &Batch, sequence: Sequence, fence: Fence) {
+fn header_crc(header: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&header[..12]), &header[16..HEADER_BYTES])
+}
+
+/// What the header of a segment says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Header {
+    /// First sequence and store.
+    Whole(Sequence, StoreId),
+    /// Written by a program of another format.
+    Version(u32),
+    /// Its bytes do not check out.
+    Bad,
+}
+
+pub(super) fn read_header(bytes: &[u8]) -> Header {
+    let Some(header) = bytes.get(..HEADER_BYTES) else { return Header::Bad };
+    let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
+    let word = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().unwrap_or_default());
+    match (&header[..8] == MAGIC, word(8)) {
+        (true, VERSION) if word(12) == header_crc(header) => Header::Whole(Sequence(number(16)), StoreId(number(24))),
+        // Format 1 checked its first 12 bytes alone.
+        (true, version) if version != VERSION && word(12) == crc32c::crc32c(&header[..12]) => Header::Version(version),
+        _ => Header::Bad,
+    }
+}
+
+pub(super) fn encode(out: &mut Vec<u8>, batch: &Batch, sequence: Sequence, fence: Fence, synced: Sequence) {
+    let from = out.len();
     out.extend_from_slice(&[0; 8]);
     out.extend_from_slice(&sequence.0.to_le_bytes());
     out.extend_from_slice(&fence.0.to_le_bytes());
+    out.extend_from_slice(&synced.0.to_le_bytes());
     let (count, changes) = batch.raw();
     out.extend_from_slice(&count.to_le_bytes());
     out.extend_from_slice(changes);
-    let body = (out.len() - RECORD_HEADER_BYTES) as u32;
-    let crc = crc32c::crc32c(&out[8..]);
-    out[..4].copy_from_slice(&body.to_le_bytes());
-    out[4..8].copy_from_slice(&crc.to_le_bytes());
+    let body = (out.len() - from - RECORD_HEADER_BYTES) as u32;
+    let crc = crc32c::crc32c(&out[from + 8..]);
+    out[from..from + 4].copy_from_slice(&body.to_le_bytes());
+    out[from + 4..from + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Every segment of `directory` with its first sequence, oldest first.
@@ -110,53 +176,26 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<(Sequence, PathBuf)>, Sto
     let mut found = Vec::new();
     for entry in list {
         let entry = entry.map_err(|e| StoreError::disk("list the metadata directory", e))?;
-        let name = entry.file_name();
-        if let Some(hex) = name.to_str().and_then(|name| name.strip_prefix("log.")) {
-            let first = u64::from_str_radix(hex, 16);
-            let first = first.map_err(|_| StoreError::Corrupted(format!("{name:?} is not a log segment")))?;
-            found.push((Sequence(first), entry.path()));
+        let file_name = entry.file_name();
+        if let Some(hex) = file_name.to_str().and_then(|name| name.strip_prefix("log.")) {
+            let first = u64::from_str_radix(hex, 16).ok().map(Sequence);
+            let Some(first) = first.filter(|first| file_name.to_str() == Some(&name(*first))) else {
+                return Err(StoreError::damaged(directory, &entry.path(), 0, "its name is not that of a log segment"));
+            };
+            found.push((first, entry.path()));
         }
     }
     found.sort();
     Ok(found)
 }
 
-/// Reads a segment's records in order until its end or its first torn record. `visit` may end it early.
-pub(super) fn replay(path: &Path, visit: &mut dyn FnMut(Record) -> Result<bool, StoreError>) -> Result<(), StoreError> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-    read.map_err(|e| StoreError::disk("read a log segment", e))?;
-    if !header_checks_out(&bytes, path)? {
-        return Ok(());
-    }
-    let mut rest = &bytes[HEADER_BYTES..];
-    while let Some((record, after)) = decode(rest) {
-        rest = after;
-        if !visit(record)? {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// A header cut short by the loss of power belongs to a segment without records.
-fn header_checks_out(bytes: &[u8], path: &Path) -> Result<bool, StoreError> {
-    if bytes.len() < HEADER_BYTES || crc32c::crc32c(&bytes[..12]).to_le_bytes() != bytes[12..16] {
-        return Ok(false);
-    }
-    if &bytes[..8] != MAGIC || bytes[8..12] != VERSION.to_le_bytes() {
-        let what = format!("{} is a log of a format this program does not know", path.display());
-        return Err(StoreError::Corrupted(what));
-    }
-    Ok(true)
-}
-
-fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
+/// The record that `bytes` begin with and how long it is; `None` where they are no whole record.
+pub(super) fn decode(bytes: &[u8]) -> Option<(Record, usize)> {
     let header = bytes.get(..RECORD_HEADER_BYTES)?;
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());
     let body_bytes = u32::from_le_bytes(header[..4].try_into().ok()?) as usize;
     let crc = u32::from_le_bytes(header[4..8].try_into().ok()?);
-    if body_bytes > BATCH_BYTES_MAX + 64 {
+    if body_bytes > BODY_BYTES_MAX {
         return None;
     }
     let end = RECORD_HEADER_BYTES + body_bytes;
@@ -166,11 +205,26 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     }
     let (count, changes) = bytes[RECORD_HEADER_BYTES..end].split_first_chunk::<4>()?;
     let batch = Batch::from_raw(u32::from_le_bytes(*count), changes)?;
-    Some((Record { sequence: Sequence(number(8)), fence: Fence(number(16)), batch }, &bytes[end..]))
+    let (sequence, fence, synced) = (Sequence(number(8)), Fence(number(16)), Sequence(number(24)));
+    Some((Record { sequence, fence, synced, batch }, end))
 }
 
+/// The next whole record at or behind `from` whose sequence is later than `after`, and where it begins.
+pub(super) fn next_record(bytes: &[u8], from: usize, after: Sequence) -> Option<(usize, Record, usize)> {
+    (from..bytes.len().saturating_sub(RECORD_HEADER_BYTES)).find_map(|at| {
+        // The sequence is looked at first: a checksum at every byte would take minutes.
+        let sequence = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().ok()?);
+        let plausible = sequence.checked_sub(after.0).is_some_and(|ahead| (1..=AHEAD_MAX).contains(&ahead));
+        let (record, length) = plausible.then(|| decode(&bytes[at..]))??;
+        Some((at, record, length))
+    })
+}
+
+/// How far ahead a record behind a bad one may be: more than fit all the segments that there can be.
+const AHEAD_MAX: u64 = 1 << 24;
+
 /// Makes names made or removed in `directory` last.
-pub(super) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
+pub(crate) fn sync_directory(directory: &Path) -> Result<(), StoreError> {
     let synced = names_of(directory)?.map_or(Ok(()), |names| names.sync_all());
     synced.map_err(|e| StoreError::disk("sync the metadata directory", e))
 }

@@ -11,15 +11,26 @@
 //! 2. Layers change only under the write lock of `layers`; the fold itself reads the frozen overlay without it.
 //! 3. Lock order: `log`, then `layers`. A view holds `layers` alone.
 //! 4. Memory is bounded: commits wait for the fold when the active overlay reaches twice `fold_bytes`.
-//! 5. At start the log's batches past the base's sequence are replayed in order, up to the first gap or torn
-//!    record, folded, and the old segments deleted: a torn tail is never built upon.
+//! 5. At start the base is checked page by page, and the log's batches past its sequence are replayed in order. A torn
+//!    tail is cut and reported, anything else that is wrong stops the start and leaves every file (`recovery.rs`).
+//! 6. What was synced can be proved after the log is gone: the file `synced` and the records' marks say how far
+//!    (`synced.rs`). The store's id in every file keeps files of two stores apart.
+//! 7. There is always a segment whose name and header are synced: it is made before older ones are deleted.
 
 mod base;
+#[cfg(test)]
+mod damage_tests;
+mod dump;
 mod log;
 mod overlay;
+mod pages;
+mod recovery;
+mod salvage;
+mod synced;
 mod view;
 
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
@@ -28,8 +39,30 @@ use std::thread::JoinHandle;
 use base::{Base, State};
 use log::Segment;
 use overlay::Overlay;
+use synced::SyncedFile;
+
+pub(crate) use dump::load;
+pub use dump::{Dumped, dump};
+pub(crate) use log::sync_directory;
+pub use recovery::Cut;
+pub use salvage::Taken;
+pub(crate) use salvage::take;
 
 use super::{Batch, Fence, MetaStore, Sequence, StoreError, View};
+
+/// What a user does with files of an older format.
+const FORMAT_ADVICE: &str = "try: the version of braid that wrote it";
+
+/// Tells the files of one store from those of another. Not a secret.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct StoreId(u64);
+
+impl StoreId {
+    /// One that no other store has: the keys of the standard library's hash maps are random.
+    fn random() -> Self {
+        Self(RandomState::new().hash_one(std::process::id()))
+    }
+}
 
 /// How the engine divides memory and disk.
 #[derive(Clone, Debug)]
@@ -51,18 +84,24 @@ pub struct Engine {
     folder: Option<JoinHandle<()>>,
     wake: Option<mpsc::SyncSender<()>>,
     lock: File,
+    cut: Option<Cut>,
 }
 
 struct Shared {
     directory: PathBuf,
     options: EngineOptions,
+    store: StoreId,
     base: Base,
     layers: RwLock<Layers>,
     log: Mutex<LogState>,
     /// Signalled with `log` when a fold ended, well or not.
     folded: Condvar,
     committed: AtomicU64,
+    /// Held while the log is synced.
     synced: Mutex<u64>,
+    /// A copy of `synced`, for the marks in records.
+    proven: AtomicU64,
+    synced_file: SyncedFile,
     stopped: AtomicBool,
     /// A segment was made whose name may not be on the disk yet.
     unsynced_name: AtomicBool,
@@ -89,26 +128,60 @@ struct LogState {
 }
 
 impl Engine {
-    /// Opens or makes the store in `directory` and recovers what its log holds.
-    pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
+    /// Makes an empty store in `directory`, which must be new or hold nothing of a store, and opens it.
+    pub fn create(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         std::fs::create_dir_all(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
+        if holds_anything(directory)? {
+            return Err(StoreError::Exists(directory.display().to_string()));
+        }
         let lock = lock(directory)?;
-        let base = Base::open(directory)?;
-        let state = recover(directory, &base)?;
-        let segment = Segment::create(directory, Sequence(state.folded.0 + 1))?;
+        let store = StoreId::random();
+        let base = Base::create(directory, store)?;
+        let segment = Segment::create_synced(directory, Sequence(1), store)?;
+        let synced_file = SyncedFile::create(directory, store, Sequence(0))?;
+        Self::start(directory, options, lock, store, Opened { base, state: State::default(), segment, synced_file })
+    }
+
+    /// Opens the store in `directory` and recovers what its log holds.
+    ///
+    /// # Errors
+    /// [`StoreError::Missing`] when no store is there, [`StoreError::Damaged`] when one is there and anything but the
+    /// torn end of its log is wrong. Nothing is changed or removed then.
+    pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
+        expect_store(directory)?;
+        let lock = lock(directory)?;
+        let (synced_file, store, synced) = SyncedFile::open(directory)?;
+        refuse_other_format(directory)?;
+        let (opened, cut) = recover(directory, store, synced, synced_file)?;
+        let mut engine = Self::start(directory, options, lock, store, opened)?;
+        engine.cut = cut;
+        Ok(engine)
+    }
+
+    fn start(
+        directory: &Path,
+        options: EngineOptions,
+        lock: File,
+        store: StoreId,
+        opened: Opened,
+    ) -> Result<Self, StoreError> {
+        let Opened { base, state, segment, synced_file } = opened;
         let live = vec![segment.handle()?];
         let log = LogState { segment, live, fence: state.fence, frozen: None, fold_error: None };
         let shared = Arc::new(Shared {
             directory: directory.to_owned(),
             options,
+            store,
             base,
             layers: RwLock::default(),
             log: Mutex::new(log),
             folded: Condvar::new(),
             committed: AtomicU64::new(state.folded.0),
             synced: Mutex::new(state.folded.0),
+            proven: AtomicU64::new(state.folded.0),
+            synced_file,
             stopped: AtomicBool::new(false),
-            unsynced_name: AtomicBool::new(true),
+            unsynced_name: AtomicBool::new(false),
             #[cfg(test)]
             next_flush_fails: AtomicBool::new(false),
         });
@@ -116,7 +189,12 @@ impl Engine {
         let folding = shared.clone();
         let folder = std::thread::Builder::new().name("meta-fold".into()).spawn(move || folding.fold_all(&woken));
         let folder = folder.map_err(|e| StoreError::disk("start the fold thread", e))?;
-        Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock })
+        Ok(Self { shared, folder: Some(folder), wake: Some(wake), lock, cut: None })
+    }
+
+    /// Where the torn end of the log was cut off when the store was opened. Nothing behind it was ever synced.
+    pub fn cut(&self) -> Option<&Cut> {
+        self.cut.as_ref()
     }
 
     /// Folds everything committed so far into the base and waits for it, where nobody commits meanwhile. For tests
@@ -136,6 +214,19 @@ impl Engine {
         // A fold that failed is tried again.
         self.wake_folder();
         self.shared.wait_for_fold(self.shared.log()).map(drop)
+    }
+
+    /// The newest segment, and up to which byte of it the log is known to be synced: by a caller or by a fold.
+    #[cfg(test)]
+    pub(crate) fn synced_bytes(&self) -> (PathBuf, u64) {
+        let (_, path) = self.shared.log().segment.handle().expect("a handle");
+        let bytes = std::fs::read(&path).expect("the newest segment");
+        let proven = self.shared.proven.load(Ordering::Relaxed);
+        let mut at = log::HEADER_BYTES;
+        while let Some((_, length)) = log::decode(&bytes[at..]).filter(|(record, _)| record.sequence.0 <= proven) {
+            at += length;
+        }
+        (path, at as u64)
     }
 
     /// The next sync of a log segment fails, once.
@@ -181,7 +272,8 @@ impl Drop for Engine {
     }
 }
 
-fn lock(directory: &Path) -> Result<File, StoreError> {
+/// Keeps other processes out of the store as long as the file is open.
+pub(crate) fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
     let file = File::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| StoreError::disk("open the lock file", e))?;
@@ -189,33 +281,108 @@ fn lock(directory: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-/// Brings the base up to the end of the log and removes the segments.
-fn recover(directory: &Path, base: &Base) -> Result<State, StoreError> {
-    let mut state = base.state()?;
+/// A store whose files have been read.
+struct Opened {
+    base: Base,
+    state: State,
+    segment: Segment,
+    synced_file: SyncedFile,
+}
+
+/// Reads every file of a store as a start does. Changes nothing; the caller holds the lock.
+pub(crate) fn check(directory: &Path) -> Result<(), StoreError> {
+    expect_store(directory)?;
+    let (_, store, synced) = SyncedFile::open(directory)?;
+    let state = Base::check(directory, store)?;
+    recovery::replay(directory, store, state, synced, &mut drop).map(drop)
+}
+
+/// The names of a store's files in `directory`, in the order in which they are taken away: without the first of them it
+/// is none.
+pub(crate) fn files(directory: &Path) -> Result<Vec<std::ffi::OsString>, StoreError> {
+    let list = std::fs::read_dir(directory).map_err(|e| StoreError::disk("list the metadata directory", e))?;
+    let mut names: Vec<_> = list.filter_map(|entry| Some(entry.ok()?.file_name())).collect();
+    names.retain(|name| name == synced::NAME || name == "base" || name.to_string_lossy().starts_with("log."));
+    names.sort_by_key(|name| (name != synced::NAME, name == "base", name.clone()));
+    Ok(names)
+}
+
+/// Where the base of a store lies.
+pub(crate) fn base_of(directory: &Path) -> PathBuf {
+    base::place(directory)
+}
+
+/// Removes a store that was never finished.
+pub(crate) fn remove(directory: &Path) -> Result<(), StoreError> {
+    for name in files(directory)? {
+        let path = directory.join(name);
+        let removed = if path.is_dir() { std::fs::remove_dir_all(&path) } else { std::fs::remove_file(&path) };
+        removed.map_err(|e| StoreError::disk("remove an unfinished store", e))?;
+    }
+    Ok(())
+}
+
+/// Whether anything of a store lies in `directory`.
+pub(crate) fn holds_anything(directory: &Path) -> Result<bool, StoreError> {
+    let holds = directory.join(synced::NAME).exists() || base::place(directory).exists();
+    Ok(holds || !log::segments(directory)?.is_empty())
+}
+
+/// An empty directory is where a disk is not mounted, or where a store has been removed: never a new store.
+fn expect_store(directory: &Path) -> Result<(), StoreError> {
+    if directory.join(synced::NAME).exists() {
+        return Ok(());
+    }
+    if !directory.is_dir() || !holds_anything(directory)? {
+        return Err(StoreError::Missing(directory.display().to_string()));
+    }
+    refuse_other_format(directory)?;
+    Err(StoreError::damaged(directory, &directory.join(synced::NAME), 0, "it is missing"))
+}
+
+/// Before anything else of a store of another format is taken for damage.
+pub(crate) fn refuse_other_format(directory: &Path) -> Result<(), StoreError> {
+    for (_, path) in log::segments(directory)? {
+        let mut header = Vec::new();
+        let file = File::open(&path).map_err(|e| StoreError::disk("read a log segment", e))?;
+        std::io::Read::read_to_end(&mut std::io::Read::take(file, log::HEADER_BYTES as u64), &mut header)
+            .map_err(|e| StoreError::disk("read a log segment", e))?;
+        if let log::Header::Version(version) = log::read_header(&header) {
+            return Err(recovery::other_format(&path, version));
+        }
+    }
+    Ok(())
+}
+
+/// Brings the base up to the end of the log, begins a new segment and removes the old ones.
+fn recover(
+    directory: &Path,
+    store: StoreId,
+    synced: Sequence,
+    synced_file: SyncedFile,
+) -> Result<(Opened, Option<Cut>), StoreError> {
+    let mut state = Base::check(directory, store)?;
     let mut overlay = Overlay::default();
     let segments = log::segments(directory)?;
-    for (_, path) in &segments {
-        log::replay(path, &mut |record| {
-            if record.sequence.0 > state.folded.0 + 1 {
-                return Ok(false);
-            }
-            if record.sequence.0 == state.folded.0 + 1 {
-                state = State { folded: record.sequence, fence: record.fence.max(state.fence) };
-                record.batch.changes().for_each(|change| overlay.apply(change));
-            }
-            Ok(true)
-        })?;
-    }
-    // What a killed process left in the page cache only must be on the disk before the base is built on it.
+    let cut = recovery::replay(directory, store, state, synced, &mut |record| {
+        state = State { folded: record.sequence, fence: record.fence.max(state.fence) };
+        record.batch.changes().for_each(|change| overlay.apply(change));
+    })?;
+    // Nothing has been changed so far. What a killed process left in the page cache only must be on the disk before the base is built on it.
     for (_, path) in &segments {
         let synced = File::options().write(true).open(path).and_then(|file| file.sync_data());
         synced.map_err(|e| StoreError::disk("sync an old log segment", e))?;
     }
-    base.fold(&overlay, state)?;
-    for (_, path) in &segments {
+    let base = Base::map(directory)?;
+    base.fold(&overlay, state, store)?;
+    let segment = Segment::create_synced(directory, Sequence(state.folded.0 + 1), store)?;
+    synced_file.write(state.folded)?;
+    synced_file.sync()?;
+    let (_, current) = segment.handle()?;
+    for (_, path) in segments.iter().filter(|(_, path)| *path != current) {
         std::fs::remove_file(path).map_err(|e| StoreError::disk("remove an old log segment", e))?;
     }
-    Ok(state)
+    Ok((Opened { base, state, segment, synced_file }, cut))
 }
 
 impl Shared {
@@ -246,7 +413,7 @@ impl Shared {
     fn freeze(&self, log: &mut LogState) -> Result<(), StoreError> {
         assert!(log.frozen.is_none(), "a second frozen overlay would hide the first");
         let committed = self.committed.load(Ordering::Acquire);
-        let segment = Segment::create(&self.directory, Sequence(committed + 1))?;
+        let segment = Segment::create(&self.directory, Sequence(committed + 1), self.store)?;
         let handle = segment.handle()?;
         self.unsynced_name.store(true, Ordering::Release);
         log.frozen = Some((State { folded: Sequence(committed), fence: log.fence }, log.live.len()));
@@ -270,8 +437,13 @@ impl Shared {
     fn fold_once(&self) -> Result<(), StoreError> {
         let Some((state, segments)) = self.log().frozen else { return Ok(()) };
         let Some(frozen) = self.read_layers().frozen.clone() else { return Ok(()) };
-        self.sync_log(state.folded)?;
-        self.base.fold(&frozen, state)?;
+        // The new segment too, with its name: the old ones are about to be removed (invariant 7).
+        self.sync_log(state.folded, self.unsynced_name.load(Ordering::Acquire))?;
+        self.base.fold(&frozen, state, self.store)?;
+        self.synced_file.sync()?;
+        if self.stopped.load(Ordering::Acquire) {
+            return Err(StoreError::Stopped);
+        }
         let old = self.write_layers().frozen.take();
         let removed = self.remove_segments(segments);
         let mut log = self.log();
@@ -309,7 +481,8 @@ impl MetaStore for Engine {
             return Err(StoreError::Fenced { offered: fence.0, current: log.fence.0 });
         }
         let sequence = Sequence(self.shared.committed.load(Ordering::Acquire) + 1);
-        if let Err(error) = log.segment.append(&batch, sequence, fence) {
+        let synced = Sequence(self.shared.proven.load(Ordering::Relaxed));
+        if let Err(error) = log.segment.append(&batch, sequence, fence, synced) {
             let stopped = matches!(error, StoreError::Stopped);
             self.shared.stopped.fetch_or(stopped, Ordering::AcqRel);
             return Err(error);
@@ -326,7 +499,7 @@ impl MetaStore for Engine {
     }
 
     fn sync(&self, sequence: Sequence) -> Result<(), StoreError> {
-        self.shared.sync_log(sequence)
+        self.shared.sync_log(sequence, false)
     }
 
     fn fence(&self) -> Fence {
@@ -335,10 +508,11 @@ impl MetaStore for Engine {
 }
 
 impl Shared {
-    /// Syncs the log at least up to `sequence`; who comes while another syncs waits, and mostly finds it done.
-    fn sync_log(&self, sequence: Sequence) -> Result<(), StoreError> {
+    /// Syncs the log at least up to `sequence`; a caller that comes while another syncs waits, and mostly finds it done.
+    /// `always`: also when nothing up to there is unsynced, for what else is in the log.
+    fn sync_log(&self, sequence: Sequence, always: bool) -> Result<(), StoreError> {
         let mut synced = self.synced.lock().unwrap_or_else(PoisonError::into_inner);
-        if *synced >= sequence.0 {
+        if *synced >= sequence.0 && !always {
             return Ok(());
         }
         if self.stopped.load(Ordering::Acquire) {
@@ -362,7 +536,9 @@ impl Shared {
             return Err(StoreError::disk("sync the log", error));
         }
         *synced = reached;
-        Ok(())
+        self.proven.store(reached, Ordering::Relaxed);
+        // An error leaves an older mark there: damage may then be taken for a torn tail, and nothing else is lost.
+        self.synced_file.write(Sequence(reached)).or(Ok(()))
     }
 
     fn flush(&self, segment: &File) -> std::io::Result<()> {

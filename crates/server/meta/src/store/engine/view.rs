@@ -24,6 +24,11 @@ impl<'a> EngineView<'a> {
         Self { layers, base, txn: OnceCell::new() }
     }
 
+    /// A view whose transaction of the base has begun already.
+    pub(super) fn of(layers: RwLockReadGuard<'a, Layers>, base: &'a Base, txn: RoTxn<'a, WithoutTls>) -> Self {
+        Self { layers, base, txn: OnceCell::from(txn) }
+    }
+
     fn txn(&self) -> Result<&RoTxn<'a, WithoutTls>, StoreError> {
         if self.txn.get().is_none() {
             let _ = self.txn.set(self.base.reader()?);

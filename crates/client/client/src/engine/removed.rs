@@ -1,0 +1,113 @@
+//! Files of which a part was on a daemon that is out of the cluster for good.
+//!
+//! | asked of the daemon | it has no part that exists | it had one |
+//! |---|---|---|
+//! | read | nothing is there: a hole, or past the end | fails, naming daemon and object, at once (I8, I11) |
+//! | sizes of objects | none | as the recorded size of the file makes them |
+//! | data or hole from an offset | no data, a hole at once | fails |
+//! | flush | done, with a verifier that no daemon has: what was written to it and not synced is told as lost (I6) | the same |
+//! | anything that writes | fails | fails |
+//!
+//! Invariant: which parts existed is believed only of a capability that was asked for after the daemon was known to be out: the
+//! metadata server has taken stock by then. An older one is renewed first.
+
+use std::{sync::Arc, time::Duration};
+
+use braid_layout::LayoutError;
+use braid_net::{Answer, Driver};
+use braid_types::{ByteCount, FileOffset, ObjectId, ObjectOffset, PartIndex, WriteVerifier};
+use braid_wire::{
+    Wire, encode_success,
+    message::{
+        iod::{FlushReply, ReadReply, SeekWhat},
+        types::ObjectInfo,
+    },
+};
+
+use super::{OpenFile, iod_batch::IodCall, iod_body::Body, iod_error::Remedy, open_file::Grant};
+use crate::error::Error;
+
+impl<D: Driver> OpenFile<D> {
+    /// Asks the daemons that are there, and answers for those that are out.
+    pub(crate) async fn batch_of_rest(
+        &self,
+        grant: &Arc<Grant<D>>,
+        calls: Vec<IodCall<'_>>,
+        deadline: Duration,
+    ) -> Result<(Vec<Result<Answer, Remedy>>, Duration), Remedy> {
+        let answer = |call: &IodCall<'_>| {
+            grant.pools[call.target].is_removed().then(|| grant.answer_of_removed(call.target, &call.body))
+        };
+        let mut outcomes: Vec<_> = calls.iter().map(answer).collect();
+        let asked: Vec<IodCall<'_>> =
+            calls.into_iter().zip(&outcomes).filter(|(_, known)| known.is_none()).map(|(call, _)| call).collect();
+        let (answers, moved) = match asked.is_empty() {
+            true => (Vec::new(), Duration::ZERO),
+            false => self.exchange_batch(grant, asked, deadline).await?,
+        };
+        let mut answers = answers.into_iter();
+        outcomes.iter_mut().filter(|known| known.is_none()).for_each(|known| *known = answers.next());
+        Ok((outcomes.into_iter().flatten().collect(), moved))
+    }
+}
+
+impl<D: Driver> Grant<D> {
+    /// Whether a daemon of the file is out of the cluster.
+    pub(crate) fn has_removed(&self) -> bool {
+        self.pools.iter().any(|pool| pool.is_removed())
+    }
+
+    fn answer_of_removed(&self, target: usize, body: &Body<'_>) -> Result<Answer, Remedy> {
+        let pool = &self.pools[target];
+        if !self.known_removed.contains(&target) {
+            return Err(Remedy::Renew(pool.gone(None)));
+        }
+        let existing: Vec<PartIndex> =
+            self.map.targets()[target].parts.iter().filter(|part| self.exists(*part)).collect();
+        let lost = existing.first().copied();
+        let fails = |part: Option<PartIndex>| Err(Remedy::Fail(pool.gone(part.and_then(|part| self.object(part)))));
+        match body {
+            Body::Flush => Ok(answer(&FlushReply { verifier: WriteVerifier(0) })),
+            Body::ObjectSizes => {
+                let infos: Result<Vec<ObjectInfo>, LayoutError> =
+                    existing.iter().map(|part| self.info(*part)).collect();
+                infos.map(|infos| answer(&infos)).map_err(unmapped)
+            }
+            Body::Read(_) if lost.is_none() => Ok(answer(&ReadReply { bytes: ByteCount(0), ends: Vec::new() })),
+            Body::Seek { offset, what } if lost.is_none() => {
+                let holes = self.map.targets()[target].parts.iter().map(|part| self.next_byte(part, *offset));
+                let nearest = match what {
+                    SeekWhat::Data => None,
+                    _ => holes.collect::<Result<Vec<_>, _>>().map_err(unmapped)?.into_iter().flatten().min(),
+                };
+                Ok(answer(&nearest))
+            }
+            _ => fails(lost.or_else(|| self.map.targets()[target].parts.iter().next())),
+        }
+    }
+
+    fn object(&self, part: PartIndex) -> Option<ObjectId> {
+        let generation = self.map.layout().placement(part)?.generation;
+        Some(ObjectId { file: self.attributes.file, part, generation })
+    }
+
+    /// An object as long as the recorded size of its file makes it.
+    fn info(&self, part: PartIndex) -> Result<ObjectInfo, LayoutError> {
+        let bytes = ByteCount(self.map.ready().object_bytes(self.attributes.bytes.0, part)?);
+        Ok(ObjectInfo { part, exists: true, bytes, bytes_used: ByteCount(0), mtime: self.attributes.mtime })
+    }
+
+    /// The first byte of the file at or after an offset that is of this part; `None` where there is none.
+    fn next_byte(&self, part: PartIndex, offset: FileOffset) -> Result<Option<FileOffset>, LayoutError> {
+        let from = ObjectOffset(self.map.ready().object_bytes(offset.0, part)?);
+        Ok(self.map.ready().file_offset(part, from).ok())
+    }
+}
+
+fn answer(reply: &impl Wire) -> Answer {
+    Answer { body: encode_success(reply), payload_bytes: 0 }
+}
+
+fn unmapped(error: LayoutError) -> Remedy {
+    Remedy::Fail(Error::from(error))
+}

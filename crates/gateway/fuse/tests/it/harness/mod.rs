@@ -1,0 +1,88 @@
+//! A mount of a tiny file system in memory, whose answers a test can hold back.
+#![allow(dead_code, unused_imports)] // each test binary uses its part
+
+mod gate;
+mod memory;
+
+pub use gate::{Fate, Gate};
+pub use memory::{FILE, Memory, SUB};
+
+use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
+use braid_fuse::kernel::uring::IoUring;
+use braid_fuse::kernel::{PoolOptions, abi};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const ROOT: u64 = abi::ROOT;
+/// Nothing here takes this long; a test that would hang fails instead.
+pub const LONG: Duration = Duration::from_secs(20);
+
+pub struct TestMount {
+    pub memory: Arc<Memory>,
+    pub mounted: Mounted,
+    dir: tempfile::TempDir,
+}
+
+impl TestMount {
+    /// `None`, and the reason printed, where this machine cannot mount.
+    pub fn new(memory: Memory) -> Option<Self> {
+        Self::with(memory, PoolOptions::default())
+    }
+
+    pub fn with(memory: Memory, pool: PoolOptions) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut options = MountOptions::new("memory", dir.path());
+        options.io_uring = transport();
+        let memory = Arc::new(memory);
+        match Mounted::new(&options, pool, memory.clone()) {
+            Ok(mounted) => Some(Self { memory, mounted, dir }),
+            Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
+            // Whether users may mount is the machine's choice, by the device's mode.
+            Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => skipped(&error),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub fn root(&self) -> &Path {
+        self.dir.path()
+    }
+}
+
+/// How requests come in this run ([`OVER`]); the device is what every kernel has.
+pub fn transport() -> IoUring {
+    std::env::var(OVER).ok().map_or(IoUring::Off, |word| word.parse().unwrap())
+}
+
+/// Set to `on`, tests of mounts run over io_uring.
+pub const OVER: &str = "BRAID_TEST_IO_URING";
+
+fn skipped(why: &MountError) -> Option<TestMount> {
+    println!("skipped: no mount on this machine: {why}");
+    None
+}
+
+impl Drop for TestMount {
+    fn drop(&mut self) {
+        // What is still held would keep an unmount waiting.
+        self.memory.gate.open();
+    }
+}
+
+/// A process that does something with a path; its output is not wanted.
+pub fn process(program: &str, arguments: &[&str]) -> Child {
+    let null = || Stdio::null();
+    Command::new(program).args(arguments).stdin(null()).stdout(null()).stderr(null()).spawn().unwrap()
+}
+
+/// Its end; `None`: it is still there after a long time.
+pub fn ended(mut child: Child) -> Option<ExitStatus> {
+    let (done, waiting) = std::sync::mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait().unwrap()));
+    waiting.recv_timeout(LONG).ok()
+}

@@ -1,0 +1,211 @@
+//! Taking an I/O daemon out of the cluster for good, and what is left of files that had a part on it.
+//!
+//! ```text
+//!   not given up: it is down, and no file has a part on it ─────────────────────────────> removed
+//!   given up:     parts of files that are being written are taken for existing ─────────> removed ──> once more
+//! ```
+//!
+//! Invariants: (1) it is on disk that a daemon is out before anybody acts on it; (2) of a file whose size is in its objects, every
+//! part on a daemon that is given up is on record as existing: what nobody can tell any more is a loss, and never zeros (I11);
+//! (3) a file that lost a part is not opened for writing, so that its size mark, where it stands, is of before: its true size went
+//! with the daemon, and it is not opened at all. What is about its names and attributes works as for any file.
+//!
+//! Parts that are moved to other daemons (drain, mirrors) need nothing of this: they leave no part behind.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering};
+
+use braid_meta::{Call as Change, FileKind, Identity, Inode, Parts};
+use braid_types::{Failure, FileIndex, IodId, ShardId, Status};
+use braid_wire::{
+    Rights, Wire,
+    message::mds::{FsckAffected, FsckAffectedReply, IodRemove},
+};
+
+use super::fsck::{FILES_BYTES_MAX, FILES_MAX};
+use crate::{
+    call::{Call, Flow},
+    core::MdsCore,
+    objects,
+};
+
+/// Inodes looked at in one call: some 50 ms, so that a search through millions is many short calls.
+const LOOKED_AT_MAX: usize = 32_768;
+
+impl MdsCore {
+    pub(super) fn iod_remove(&self, call: Call, r: &IodRemove) -> Flow {
+        let removed = self.remove_iod(r.iod, r.lost);
+        Flow::from(call, removed)
+    }
+
+    fn remove_iod(&self, id: IodId, lost: bool) -> Result<(), Failure> {
+        {
+            let mut state = self.state();
+            state.cluster.check_removal(id, lost)?;
+            if state.cluster.is_removed(id) {
+                return Ok(());
+            }
+            if !state.removing.insert(id) {
+                // A search through all files takes longer than one attempt of the caller.
+                let why = format!("files are searched for parts on I/O daemon {id}");
+                return Err(Failure::new(Status::TryAgain, why));
+            }
+        }
+        let outcome = self.take_out(id, lost);
+        self.state().removing.remove(&id);
+        outcome
+    }
+
+    fn take_out(&self, id: IodId, lost: bool) -> Result<(), Failure> {
+        let heard = self.state().cluster.check_removal(id, lost)?;
+        if lost {
+            self.assume_parts_on(id)?;
+        } else {
+            self.check_unused(id)?;
+            // New files have no parts on a daemon that is down.
+            if self.state().cluster.check_removal(id, lost)? != heard {
+                let why = format!("I/O daemon {id} was heard meanwhile; try: stop it first");
+                return Err(Failure::new(Status::Busy, why));
+            }
+        }
+        self.names.remove_iod(id)?;
+        {
+            let mut state = self.state();
+            state.cluster.remove(id);
+            // What waited for it goes on with the next tick: deletions, truncates, sizes.
+            state.deleter.queued();
+            state.daemon_back = true;
+        }
+        self.any_removed.store(true, Ordering::Release);
+        tracing::warn!(%id, lost, "an I/O daemon was removed from the cluster");
+        // Files that were first written meanwhile, where it was up.
+        if lost { self.assume_parts_on(id) } else { Ok(()) }
+    }
+
+    /// Refuses while a file has a part on the daemon, or may have one.
+    fn check_unused(&self, id: IodId) -> Result<(), Failure> {
+        self.each_file_on(id, |inode, parts| {
+            let may_exist = inode.size_in_objects || parts.iter().any(|part| inode.parts.contains(part));
+            if !may_exist {
+                return Ok(());
+            }
+            let path = String::from_utf8_lossy(&self.path_of(inode)?).into_owned();
+            let why = format!(
+                "I/O daemon {id} has a part of {path}, and perhaps of more; try: braid fsck --affected-by {id}"
+            );
+            Err(Failure::new(Status::Busy, why))
+        })
+    }
+
+    /// Records every part that may have existed on the daemon.
+    fn assume_parts_on(&self, id: IodId) -> Result<(), Failure> {
+        let who = Identity::root();
+        self.each_file_on(id, |inode, mut parts| {
+            if !inode.size_in_objects {
+                return Ok(());
+            }
+            // What its daemons said after its last writer is all that there is.
+            if let Some(found) = self.state().collector.heard(inode.file)
+                && found.fetch.generation == inode.size_generation
+            {
+                let mut told = Parts::none();
+                parts.iter().filter(|part| found.fetch.parts.contains(*part)).for_each(|part| told.insert(part));
+                parts = told;
+            }
+            if parts.iter().all(|part| inode.parts.contains(part)) {
+                return Ok(());
+            }
+            let change = Change { who: &who, now: self.env.clock.wall(), replay: None };
+            match self.names.assume_parts(&change, inode.file, &parts) {
+                Err(failure) if failure.status == Status::StaleHandle => Ok(()),
+                outcome => outcome,
+            }
+        })
+    }
+
+    /// Every file of whose parts some are on the daemon and on no other, with those.
+    fn each_file_on(
+        &self,
+        id: IodId,
+        mut seen: impl FnMut(&Inode, Parts) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let alone = BTreeSet::from([id]);
+        for shard in (0..self.names.shards()).map(ShardId) {
+            let mut after = None;
+            loop {
+                let page = self.names.files(shard, after, FILES_MAX)?;
+                let Some((last, _)) = page.last() else { break };
+                after = Some(*last);
+                for inode in page.into_iter().filter_map(|(_, inode)| inode.ok()) {
+                    let Some(layout) = inode.layout.as_deref() else { continue };
+                    let parts = objects::parts_on_only(layout, &alone);
+                    if !parts.is_empty() {
+                        seen(&inode, parts)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn fsck_affected(&self, call: Call, r: &FsckAffected) -> Flow {
+        let affected = self.affected(r);
+        Flow::from(call, affected)
+    }
+
+    fn affected(&self, r: &FsckAffected) -> Result<FsckAffectedReply, Failure> {
+        let alone = BTreeSet::from([r.iod]);
+        let (mut files, mut bytes, mut looked_at) = (Vec::new(), 0, 0);
+        let mut after = (r.after != FileIndex(0)).then_some(r.after);
+        while looked_at < LOOKED_AT_MAX {
+            let page = self.names.files(r.shard, after, FILES_MAX)?;
+            if page.is_empty() {
+                return Ok(FsckAffectedReply { files, next: None });
+            }
+            looked_at += page.len();
+            for (file, inode) in page {
+                let inode = inode.ok().filter(|inode| inode.kind == FileKind::Regular);
+                let affected = inode.filter(|inode| {
+                    let parts = inode.layout.as_deref().map(|layout| objects::parts_on_only(layout, &alone));
+                    parts.is_some_and(|parts| {
+                        let recorded = parts.iter().any(|part| inode.parts.contains(part));
+                        recorded || inode.size_in_objects && !parts.is_empty()
+                    })
+                });
+                if let Some(inode) = affected {
+                    let found = self.check_file(&inode)?;
+                    bytes += found.to_bytes().len();
+                    if files.len() == FILES_MAX || (bytes > FILES_BYTES_MAX && !files.is_empty()) {
+                        return Ok(FsckAffectedReply { files, next: after });
+                    }
+                    files.push(found);
+                }
+                after = Some(file);
+            }
+        }
+        Ok(FsckAffectedReply { files, next: after })
+    }
+
+    /// Refuses what a file whose part went with its daemon cannot be opened for: see the invariants above.
+    pub(super) fn may_open_damaged(&self, inode: &Inode, rights: Rights) -> Result<(), Failure> {
+        if !self.any_removed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some(lost) = self.lost_part(inode) else { return Ok(()) };
+        let is_size_known = !inode.size_in_objects || self.heard(inode).is_some();
+        if is_size_known && !rights.allow(Rights::WRITE) { Ok(()) } else { Err(lost) }
+    }
+
+    /// Which part of a file went with which daemon.
+    pub(super) fn lost_part(&self, inode: &Inode) -> Option<Failure> {
+        let layout = inode.layout.as_deref()?;
+        let state = self.state();
+        let removed = state.cluster.removed();
+        let lost = objects::parts_on_only(layout, &removed);
+        let (part, at) =
+            objects::parts(layout).find(|(part, _)| lost.contains(*part) && inode.parts.contains(*part))?;
+        let object = braid_types::ObjectId { file: inode.file, part, generation: at.generation };
+        let name = state.cluster.name(*at.iods.first()?);
+        let why = format!("it was removed from the cluster, and object {object} of the file with it");
+        Some(Failure::blaming(Status::ObjectLost, &name, why))
+    }
+}

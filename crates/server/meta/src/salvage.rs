@@ -1,0 +1,398 @@
+//! A damaged metadata store becomes one that starts: what can be read is taken over, what is lost is said, and the file
+//! system is marked until `braid fsck` has found it clean.
+//!
+//! ```text
+//! DIR/{synced, log.*, base}  ──read──▶ DIR/salvaging/ ──whole──▶ DIR/salvaged/ ──▶ DIR/
+//!                            ──moved, unchanged──▶ DIR/damaged-1/
+//! ```
+//!
+//! 1. The damaged files are never written. They are moved when the new store is whole and synced.
+//! 2. A move that is cut off is ended by the next call: `salvaged` stands until everything is in its place, and a
+//!    store without its file `synced`, which goes first and comes last, does not start.
+//! 3. No file index, cookie, session or epoch that a lost batch may have given out is given out again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use braid_types::limits::SHARDS_DEFAULT;
+use braid_types::{ClusterUuid, Failure, FileIndex, IdState, MapEpoch, MdsEpoch, ShardId, Status, Timestamp};
+
+use crate::key::{self, Kind};
+use crate::namespace::{COOKIE_FIRST, root};
+use crate::record::{ClusterIdentity, Entry, FileKind, Inode, decode_cookie, decode_entry, write_cookie, write_entry};
+use crate::store::engine::{self, Dumped, Taken};
+use crate::store::{Batch, Engine, EngineOptions, Fence, MetaStore, StoreError};
+use crate::tx::{decode_counter, encode_counter};
+
+/// What a salvaged or loaded store leaves between the counters that it has and those that it goes on with: more than
+/// lost batches can have used, and room for 65,536 salvages in the 48 bits of a file counter.
+const COUNTER_GAP: u64 = 1 << 32;
+/// The same for the cookies of each directory whose counter is behind its entries.
+const COOKIE_GAP: u64 = 1 << 20;
+/// The same for epochs and sessions.
+const EPOCH_GAP: u64 = 1 << 20;
+/// Changes are committed in batches of about this many bytes.
+const BATCH_BYTES: usize = 64 << 10;
+/// Names that are listed; the others are counted.
+const NAMES_MAX: usize = 1000;
+/// Directories above a name.
+const DEPTH_MAX: usize = 4096;
+
+const BUILDING: &str = "salvaging";
+const BUILT: &str = "salvaged";
+const KEPT: &str = "damaged-";
+
+/// What came of a salvage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Nothing is damaged; nothing was done.
+    Whole,
+    /// An earlier salvage had been cut off and was ended. The damaged files are kept there.
+    Ended(PathBuf),
+    /// The store is a new one now.
+    Done(Box<Salvaged>),
+}
+
+/// A salvage.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Salvaged {
+    /// Why the store did not start.
+    pub damage: String,
+    /// What was taken and what is lost.
+    pub taken: Taken,
+    /// What was repaired.
+    pub repaired: Repaired,
+    /// Where the damaged files are kept, unchanged.
+    pub kept: PathBuf,
+}
+
+/// What was made right in the records themselves. The rest is for `braid fsck`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Repaired {
+    /// Entries whose record by name or by cookie was lost, and made again from the other.
+    pub entries: u64,
+    /// Names that lead to no file, at most 1000: with their path where the directories above are there.
+    pub dangling: Vec<String>,
+    /// Names that lead to no file.
+    pub dangling_count: u64,
+    /// The record of the cluster was lost and is made anew.
+    pub cluster: bool,
+    /// The root directory's inode was lost and is made anew.
+    pub root: bool,
+}
+
+/// Makes the damaged store in `directory` one that starts, and marks it for `fsck`. `uuid` is needed when the record
+/// of the cluster is lost.
+///
+/// # Errors
+/// [`Status::Busy`] while a server runs on it, [`Status::NotFound`] when nothing of a store is there; no space; a
+/// format that this program does not know.
+pub fn salvage(directory: &Path, uuid: Option<ClusterUuid>, now: Timestamp) -> Result<Outcome, Failure> {
+    let fail = |what| move |error| Failure::from(StoreError::disk(what, error));
+    if !directory.is_dir() || !(engine::holds_anything(directory)? || directory.join(BUILT).exists()) {
+        return Err(StoreError::Missing(directory.display().to_string()).into());
+    }
+    let _lock = engine::lock(directory)?;
+    if directory.join(BUILT).is_dir() {
+        return Ok(Outcome::Ended(install(directory)?));
+    }
+    engine::refuse_other_format(directory)?;
+    let damage = match engine::check(directory) {
+        Ok(()) => return Ok(Outcome::Whole),
+        Err(error) => error.to_string(),
+    };
+    let building = directory.join(BUILDING);
+    if building.exists() {
+        std::fs::remove_dir_all(&building).map_err(fail("remove what an earlier salvage left"))?;
+    }
+    let built = build(directory, &building, &damage, uuid, now).inspect_err(|_| {
+        // The next salvage removes what stays.
+        let _ = std::fs::remove_dir_all(&building);
+    });
+    let (taken, repaired) = built?;
+    std::fs::rename(&building, directory.join(BUILT)).map_err(fail("name the salvaged store"))?;
+    engine::sync_directory(directory)?;
+    let kept = install(directory)?;
+    Ok(Outcome::Done(Box::new(Salvaged { damage, taken, repaired, kept })))
+}
+
+/// Makes a whole store in `building` of what can be read in `directory`.
+fn build(
+    directory: &Path,
+    building: &Path,
+    damage: &str,
+    uuid: Option<ClusterUuid>,
+    now: Timestamp,
+) -> Result<(Taken, Repaired), Failure> {
+    let store = Engine::create(building, EngineOptions::default())?;
+    let taken = engine::take(directory, &mut |batch| match batch.is_empty() {
+        true => Ok(()),
+        false => store.commit(batch, store.fence()).map(drop),
+    })?;
+    let repaired = restore(&store, damage, uuid, taken.fence, now)?;
+    store.sync(store.committed())?;
+    store.checkpoint()?;
+    Ok((taken, repaired))
+}
+
+/// Puts the store in `salvaged` where the damaged one is, and that aside.
+fn install(directory: &Path) -> Result<PathBuf, Failure> {
+    let fail = |error| Failure::from(StoreError::disk("move files of the metadata store", error));
+    let built = directory.join(BUILT);
+    let number = (1..).find(|n| !directory.join(format!("{KEPT}{}", n + 1)).exists()).unwrap_or(1);
+    let latest = directory.join(format!("{KEPT}{number}"));
+    // An install that was cut off goes on in the directory that it made: its mark is in there.
+    let mark = "unfinished";
+    let kept = match latest.join(mark).exists() || !latest.exists() {
+        true => latest,
+        false => directory.join(format!("{KEPT}{}", number + 1)),
+    };
+    std::fs::create_dir_all(&kept).map_err(fail)?;
+    std::fs::write(kept.join(mark), b"").map_err(fail)?;
+    engine::sync_directory(&kept)?;
+    engine::sync_directory(directory)?;
+    // Before the first new file is in its place, everything there is an old one.
+    if engine::base_of(&built).exists() {
+        for name in engine::files(directory)? {
+            std::fs::rename(directory.join(&name), kept.join(&name)).map_err(fail)?;
+            engine::sync_directory(directory)?;
+        }
+        engine::sync_directory(&kept)?;
+    }
+    // The base first, the file that makes it a store last.
+    for name in engine::files(&built)?.into_iter().rev() {
+        std::fs::rename(built.join(&name), directory.join(&name)).map_err(fail)?;
+        engine::sync_directory(directory)?;
+    }
+    std::fs::remove_dir_all(&built).map_err(fail)?;
+    std::fs::remove_file(kept.join(mark)).map_err(fail)?;
+    engine::sync_directory(directory)?;
+    Ok(kept)
+}
+
+/// Makes a store in `directory`, which must hold none, of a dump, synced; and marks it for `fsck`, since the objects may
+/// be newer.
+///
+/// # Errors
+/// [`Status::Exists`], [`Status::Corrupted`] for a dump that is not whole: nothing is made then.
+pub fn load(directory: &Path, from: &mut dyn Read, now: Timestamp) -> Result<Dumped, Failure> {
+    let (store, dumped) = engine::load(directory, from)?;
+    let loaded = restore(&store, "loaded from a dump", None, Fence(0), now).and_then(|_| {
+        store.sync(store.committed())?;
+        Ok(store.checkpoint()?)
+    });
+    drop(store);
+    if loaded.is_err() {
+        engine::remove(directory)?;
+    }
+    loaded.map(|()| dumped)
+}
+
+/// What a look at every record finds.
+#[derive(Default)]
+struct Survey {
+    repaired: Repaired,
+    fixes: Batch,
+    /// The next file counter of each shard.
+    counters: BTreeMap<u16, u64>,
+    /// The highest cookie of each directory.
+    cookies: HashMap<FileIndex, u64, IdState>,
+    /// Where each directory lies.
+    directories: HashMap<FileIndex, (FileIndex, Vec<u8>), IdState>,
+    dangling: Vec<(FileIndex, Vec<u8>)>,
+    root_entries: u64,
+    has_root: bool,
+    next_session: u64,
+    next_iod: u32,
+    next_key: u64,
+}
+
+/// Makes the records of `store` fit together where that is certain, raises what must not be given out twice, and marks
+/// the file system for `fsck`.
+fn restore(
+    store: &Engine,
+    why: &str,
+    uuid: Option<ClusterUuid>,
+    fence: Fence,
+    now: Timestamp,
+) -> Result<Repaired, Failure> {
+    let mut survey = look(store)?;
+    let bytes = store.get(&key::cluster())?;
+    let known = bytes.and_then(|bytes| ClusterIdentity::decode(&bytes).ok());
+    survey.repaired.cluster = known.is_none();
+    let shards = survey.counters.keys().last().map_or(0, |shard| shard + 1);
+    let mut cluster = match (known, uuid) {
+        (Some(known), _) => known,
+        (None, Some(uuid)) => ClusterIdentity {
+            uuid,
+            epoch: MdsEpoch(0),
+            map_epoch: MapEpoch(0),
+            shards: shards.max(SHARDS_DEFAULT),
+            next_session: 1,
+            next_iod: 1,
+            next_key: 1,
+        },
+        (None, None) => {
+            let why = "the record of the cluster is lost; try: the same with --config braid.toml, which has its UUID";
+            return Err(Failure::new(Status::Corrupted, why));
+        }
+    };
+    cluster.shards = cluster.shards.max(shards);
+    cluster.epoch.0 = cluster.epoch.0.max(fence.0) + EPOCH_GAP;
+    cluster.map_epoch.0 += EPOCH_GAP;
+    cluster.next_session = cluster.next_session.max(survey.next_session) + EPOCH_GAP;
+    cluster.next_iod = cluster.next_iod.max(survey.next_iod);
+    cluster.next_key = cluster.next_key.max(survey.next_key);
+    let fence = Fence(cluster.epoch.0);
+    let mut fixes = std::mem::take(&mut survey.fixes);
+    fixes.put(key::cluster(), cluster.encode());
+    for shard in 0..cluster.shards {
+        let next = survey.counters.get(&shard).copied().unwrap_or(0) + COUNTER_GAP;
+        fixes.put(key::counter(ShardId(shard)), encode_counter(next));
+    }
+    if !survey.has_root {
+        survey.repaired.root = true;
+        let last = survey.cookies.get(&FileIndex::ROOT).copied().unwrap_or(COOKIE_FIRST);
+        let root = Inode { size: survey.root_entries, next_cookie: last + COOKIE_GAP, ..root(now) };
+        fixes.put(key::inode(FileIndex::ROOT), root.encode());
+    }
+    fixes.put(key::fsck_mark(), [&[1], why.as_bytes()].concat());
+    let mut batch = Batch::new();
+    for change in fixes.changes() {
+        let value = change.value.unwrap_or_default();
+        if !batch.is_empty() && batch.bytes() + change.key.len() + value.len() >= BATCH_BYTES {
+            store.commit(std::mem::take(&mut batch), fence)?;
+        }
+        batch.put(change.key, value);
+    }
+    store.commit(batch, fence)?;
+    survey.repaired.dangling_count = survey.dangling.len() as u64;
+    let listed = survey.dangling.iter().take(NAMES_MAX);
+    survey.repaired.dangling = listed.map(|(directory, name)| survey.path(*directory, name)).collect();
+    Ok(survey.repaired)
+}
+
+fn look(store: &Engine) -> Result<Survey, Failure> {
+    let mut survey = Survey::default();
+    let view = store.view()?;
+    let mut outcome = Ok(());
+    view.scan(b"", &[0xff; 16], &mut |key, value| {
+        outcome = survey.record(&*view, key, value);
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome?;
+    Ok(survey)
+}
+
+impl Survey {
+    fn record(&mut self, view: &dyn crate::store::View, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        let (Some(shard), Some(kind)) = (key.first_chunk::<2>().map(|shard| u16::from_be_bytes(*shard)), key.get(2))
+        else {
+            return Ok(());
+        };
+        let number = key.get(3..).unwrap_or_default().iter().take(8).fold(0, |n, byte| n << 8 | u64::from(*byte));
+        let file = key::file_of(key).unwrap_or_default();
+        match *kind {
+            b if b == Kind::Cookie as u8 => self.by_cookie(view, file, key, value)?,
+            b if b == Kind::Entry as u8 => self.by_name(view, file, key, value)?,
+            b if b == Kind::Inode as u8 => self.inode(shard, file, value),
+            b if b == Kind::Counter as u8 => {
+                let counter = self.counters.entry(shard).or_default();
+                *counter = (*counter).max(decode_counter(value).unwrap_or_default());
+            }
+            b if b == Kind::Session as u8 => self.next_session = self.next_session.max(number + 1),
+            b if b == Kind::ClientKey as u8 => self.next_key = self.next_key.max(number + 1),
+            b if b == Kind::Iod as u8 => self.next_iod = self.next_iod.max(number as u32 + 1),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn by_cookie(
+        &mut self,
+        view: &dyn crate::store::View,
+        directory: FileIndex,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let Some((cookie, Ok((entry, name)))) =
+            key::number_of(key).map(|cookie| (cookie, decode_cookie(cookie, value)))
+        else {
+            return Ok(());
+        };
+        self.entry(directory, cookie, entry, name);
+        if view.get(&key::entry(directory, name))?.is_none() {
+            self.repaired.entries += 1;
+            self.fixes.put_with(key::entry(directory, name), |out| write_entry(out, &entry));
+        }
+        if view.get(&key::inode(entry.file))?.is_none() {
+            self.dangling.push((directory, name.to_vec()));
+        }
+        Ok(())
+    }
+
+    fn by_name(
+        &mut self,
+        view: &dyn crate::store::View,
+        directory: FileIndex,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(), StoreError> {
+        let (name, Ok(entry)) = (key::tail_of(key), decode_entry(value)) else { return Ok(()) };
+        if view.get(&key::cookie(directory, entry.cookie))?.is_none() {
+            self.entry(directory, entry.cookie, entry, name);
+            self.repaired.entries += 1;
+            self.fixes.put_with(key::cookie(directory, entry.cookie), |out| write_cookie(out, &entry, name));
+            if view.get(&key::inode(entry.file))?.is_none() {
+                self.dangling.push((directory, name.to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, directory: FileIndex, cookie: u64, entry: Entry, name: &[u8]) {
+        let last = self.cookies.entry(directory).or_default();
+        *last = (*last).max(cookie);
+        self.root_entries += u64::from(directory == FileIndex::ROOT);
+        if entry.kind == FileKind::Directory {
+            self.directories.insert(entry.file, (directory, name.to_vec()));
+        }
+        self.given_out(entry.file);
+    }
+
+    /// An inode. Its shard's entries have been seen: their keys come first.
+    fn inode(&mut self, shard: u16, file: FileIndex, value: &[u8]) {
+        self.counters.entry(shard).or_default();
+        self.given_out(file);
+        self.has_root |= file == FileIndex::ROOT;
+        let Ok(inode) = Inode::decode(file, value) else { return };
+        let last = self.cookies.get(&file).copied().unwrap_or_default();
+        if inode.next_cookie <= last {
+            let inode = Arc::new(Inode { next_cookie: last + COOKIE_GAP, ..inode });
+            self.fixes.put(key::inode(file), inode.encode());
+        }
+    }
+
+    fn given_out(&mut self, file: FileIndex) {
+        let counter = self.counters.entry(file.shard().0).or_default();
+        *counter = (*counter).max((file.0 & ((1 << 48) - 1)) + 1);
+    }
+
+    fn path(&self, mut directory: FileIndex, name: &[u8]) -> String {
+        let mut names = vec![String::from_utf8_lossy(name).into_owned()];
+        for _ in 0..DEPTH_MAX {
+            if directory == FileIndex::ROOT {
+                return names.iter().rev().fold(String::new(), |path, name| path + "/" + name);
+            }
+            let Some((above, name)) = self.directories.get(&directory) else { break };
+            names.push(String::from_utf8_lossy(name).into_owned());
+            directory = *above;
+        }
+        let below = names.iter().rev().map(String::as_str).collect::<Vec<_>>().join("/");
+        format!("{below} in directory {directory}")
+    }
+}

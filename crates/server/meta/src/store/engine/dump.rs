@@ -1,0 +1,216 @@
+//! All metadata as a stream of bytes, and back.
+//!
+//! ```text
+//! header   "BRAIDDMP" | version u32 | crc32c of the 12 bytes before u32
+//! records  as in a log segment, sequences from 1: batches that put every key once, ascending
+//! trailer  a record without changes; its fence is the count of keys, and nothing follows it
+//! ```
+//!
+//! 1. The dump is of one moment: a read transaction of the base, and the log past what that transaction holds. A server
+//!    may run meanwhile. A fold that ends between the two removes segments that the transaction needs: then both are
+//!    begun again.
+//! 2. A dump without its trailer is not whole, and is not loaded.
+
+use std::io::{Read, Write};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::RwLock;
+
+use super::base::{Base, State};
+use super::overlay::Overlay;
+use super::view::EngineView;
+use super::{
+    Engine, EngineOptions, Layers, StoreId, SyncedFile, expect_store, lock, log, recovery, refuse_other_format,
+};
+use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
+
+const MAGIC: &[u8; 8] = b"BRAIDDMP";
+const VERSION: u32 = 1;
+/// Bytes of a batch, about.
+const BATCH_BYTES: usize = 64 << 10;
+/// How often a dump begins again because a fold ended between its two looks. A fold takes far longer than they do.
+const TRIES_MAX: usize = 100;
+
+/// What a dump holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Dumped {
+    /// Keys.
+    pub keys: u64,
+    /// The last batch that is in it; 0 after a load.
+    pub upto: Sequence,
+}
+
+/// Writes all metadata of the store in `directory` to `out`. A server may run on it.
+///
+/// # Errors
+/// What is wrong with the store; with `out`: [`StoreError::Disk`].
+pub fn dump(directory: &Path, out: &mut dyn Write) -> Result<Dumped, StoreError> {
+    expect_store(directory)?;
+    let (_, store, synced) = SyncedFile::open(directory)?;
+    refuse_other_format(directory)?;
+    // Nobody else has checked the files when no server runs.
+    let alone = match lock(directory) {
+        Ok(lock) => Some(lock),
+        Err(StoreError::InUse(_)) => None,
+        Err(error) => return Err(error),
+    };
+    if alone.is_some() {
+        Base::check(directory, store)?;
+    }
+    let base = Base::map_beside(directory)?;
+    for _ in 0..TRIES_MAX {
+        let txn = base.reader()?;
+        let (state, _) = base.state(&txn)?;
+        let mut overlay = Overlay::default();
+        let mut upto = state.folded;
+        let mut apply = |record: log::Record| {
+            upto = record.sequence;
+            record.batch.changes().for_each(|change| overlay.apply(change));
+        };
+        let is_whole = match alone {
+            Some(_) => recovery::replay(directory, store, state, synced, &mut apply).map(|_| true)?,
+            None => read_beside(directory, store, state, &mut apply)?,
+        };
+        if is_whole {
+            let layers = RwLock::new(Layers { active: overlay, frozen: None });
+            let layers = layers.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let keys = write(&EngineView::of(layers, &base, txn), out)?;
+            return Ok(Dumped { keys, upto });
+        }
+    }
+    Err(StoreError::Corrupted("the log is not the one that the base expects; try: braid mds dump once more".into()))
+}
+
+/// The log of a store that is being written, past `base`, up to its last whole record. Whether nothing was removed
+/// meanwhile.
+fn read_beside(
+    directory: &Path,
+    store: StoreId,
+    base: State,
+    apply: &mut dyn FnMut(log::Record),
+) -> Result<bool, StoreError> {
+    let mut next = base.folded.0 + 1;
+    for (first, path) in log::segments(directory)? {
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(StoreError::disk("read a log segment", error)),
+        };
+        if first.0 > next || log::read_header(&bytes) != log::Header::Whole(first, store) {
+            return Ok(false);
+        }
+        let mut offset = log::HEADER_BYTES;
+        while let Some((record, length)) = log::decode(&bytes[offset..]) {
+            offset += length;
+            if record.sequence.0 == next {
+                apply(record);
+                next += 1;
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn write(view: &dyn View, out: &mut dyn Write) -> Result<u64, StoreError> {
+    let failed = |e| StoreError::disk("write the dump", e);
+    let mut header = MAGIC.to_vec();
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    header.extend_from_slice(&crc32c::crc32c(&header).to_le_bytes());
+    out.write_all(&header).map_err(failed)?;
+    let (mut batch, mut keys, mut sequence, mut buffer) = (Batch::new(), 0, 1, Vec::new());
+    let mut outcome = Ok(());
+    let mut flush = |batch: Batch, fence, sequence| {
+        buffer.clear();
+        log::encode(&mut buffer, &batch, Sequence(sequence), Fence(fence), Sequence(0));
+        out.write_all(&buffer)
+    };
+    view.scan(b"", END, &mut |key, value| {
+        if !batch.is_empty() && batch.bytes() + key.len() + value.len() >= BATCH_BYTES {
+            outcome = flush(std::mem::take(&mut batch), 0, sequence);
+            sequence += 1;
+        }
+        batch.put(key, value);
+        keys += 1;
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome.map_err(failed)?;
+    if !batch.is_empty() {
+        flush(batch, 0, sequence).map_err(failed)?;
+        sequence += 1;
+    }
+    flush(Batch::new(), keys, sequence).map_err(failed)?;
+    out.flush().map_err(failed)?;
+    Ok(keys)
+}
+
+/// Past every key.
+const END: &[u8] = &[0xff; 16];
+
+/// Makes a store in `directory`, which must hold none, of what `from` holds, synced. Until it returns the directory is
+/// no store.
+///
+/// # Errors
+/// [`StoreError::Exists`], [`StoreError::Corrupted`] for a dump that is not whole.
+pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), StoreError> {
+    let engine = Engine::create(directory, EngineOptions::default())?;
+    match load_into(&engine, from) {
+        Ok(dumped) => {
+            engine.sync(engine.committed())?;
+            Ok((engine, dumped))
+        }
+        Err(error) => {
+            drop(engine);
+            // What is left of it would look like a store that has lost nearly everything.
+            let _ = super::remove(directory);
+            Err(error)
+        }
+    }
+}
+
+fn load_into(engine: &Engine, from: &mut dyn Read) -> Result<Dumped, StoreError> {
+    let broken = |why: String| StoreError::Corrupted(format!("the dump {why}; try: another dump"));
+    let mut header = [0; 16];
+    read_exact(from, &mut header)
+        .and_then(|whole| whole.then_some(()).ok_or_else(|| broken("is empty or cut".into())))?;
+    if &header[..8] != MAGIC || header[12..] != crc32c::crc32c(&header[..12]).to_le_bytes() {
+        return Err(broken("does not begin as one".into()));
+    }
+    if header[8..12] != VERSION.to_le_bytes() {
+        let version = u32::from_le_bytes(header[8..12].try_into().unwrap_or_default());
+        return Err(broken(format!("is of version {version}, which this program does not read")));
+    }
+    let (mut keys, mut sequence, mut buffer) = (0, 1, Vec::new());
+    loop {
+        buffer.resize(log::RECORD_HEADER_BYTES, 0);
+        let mut whole = read_exact(from, &mut buffer)?;
+        let body = u32::from_le_bytes(buffer[..4].try_into().unwrap_or_default()) as usize;
+        if whole && body <= 2 * braid_types::limits::BATCH_BYTES_MAX {
+            buffer.resize(log::RECORD_HEADER_BYTES + body, 0);
+            whole = read_exact(from, &mut buffer[log::RECORD_HEADER_BYTES..])?;
+        }
+        let record = whole.then(|| log::decode(&buffer)).flatten().filter(|(record, _)| record.sequence.0 == sequence);
+        let Some((record, _)) = record else {
+            return Err(broken(format!("is cut or damaged behind its first {keys} keys")));
+        };
+        sequence += 1;
+        if record.batch.is_empty() {
+            let rest = from.read(&mut [0]).map_err(|e| StoreError::disk("read the dump", e))?;
+            return match (record.fence.0 == keys, rest) {
+                (true, 0) => Ok(Dumped { keys, upto: Sequence(0) }),
+                (true, _) => Err(broken("goes on behind its end".into())),
+                (false, _) => Err(broken(format!("holds {keys} keys of {}", record.fence.0))),
+            };
+        }
+        keys += record.batch.changes().count() as u64;
+        engine.commit(record.batch, engine.fence())?;
+    }
+}
+
+/// Whether `bytes` were there.
+fn read_exact(from: &mut dyn Read, bytes: &mut [u8]) -> Result<bool, StoreError> {
+    match from.read_exact(bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(StoreError::disk("read the dump", error)),
+    }
+}

@@ -1,0 +1,49 @@
+//! Names of users and groups, as this host has them.
+
+use std::{collections::HashMap, process::Command};
+
+use crate::output::{Exit, Fault};
+
+/// Where users and groups have their names: the system's own way, so that those of a directory service are found too.
+const NAMES: &str = "getent";
+
+/// The number of a user or group; names are this host's.
+pub fn number(database: &str, what: &str, name: &str) -> Result<u64, Fault> {
+    if let Ok(number) = name.parse() {
+        return Ok(number);
+    }
+    let unknown = || {
+        let why = "this host does not know the name";
+        Fault::new(Exit::NotFound, format!("{what} {name}"), why).hint(format!("--{what} with the number"))
+    };
+    let found = Command::new(NAMES).args([database, name]).output().map_err(|_| unknown())?;
+    let line = String::from_utf8_lossy(&found.stdout).into_owned();
+    line.split(':').nth(2).and_then(|number| number.trim().parse().ok()).ok_or_else(unknown)
+}
+
+/// The name of a number, where this host has one.
+pub fn named(database: &str, number: u64) -> String {
+    let found = Command::new(NAMES).args([database, &number.to_string()]).output();
+    let line = found.map(|found| String::from_utf8_lossy(&found.stdout).into_owned()).unwrap_or_default();
+    line.split(':').next().filter(|name| !name.is_empty()).map_or_else(|| number.to_string(), str::to_owned)
+}
+
+/// Names that were looked up: each costs a process, and a listing has few owners.
+#[derive(Default)]
+pub struct Names(HashMap<(&'static str, u64), String>);
+
+impl Names {
+    /// The name of a user.
+    pub fn user(&mut self, uid: u64) -> &str {
+        self.of("passwd", uid)
+    }
+
+    /// The name of a group.
+    pub fn group(&mut self, gid: u64) -> &str {
+        self.of("group", gid)
+    }
+
+    fn of(&mut self, database: &'static str, number: u64) -> &str {
+        self.0.entry((database, number)).or_insert_with(|| named(database, number))
+    }
+}
