@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_stands_for_objects_that_are_as_they_were_long_after_their_last_write() {
+    fn objects_that_were_quiet_at_the_last_look_keep_its_number() {
         let (mut looks, mut newest) = (Looks::default(), 0);
         let mut look = |answers: &[Answer], now| {
             looks.number(FILE, answers, at(now), || {

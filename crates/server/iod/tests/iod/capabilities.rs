@@ -170,7 +170,7 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
 }
 
 #[test]
-fn every_call_of_a_fenced_session_is_refused_but_those_that_give_up_its_own() {
+fn a_fenced_session_may_only_give_up_what_is_its_own() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);

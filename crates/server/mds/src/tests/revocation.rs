@@ -88,7 +88,7 @@ fn a_revocation_is_answered_when_every_daemon_refuses_the_key() {
 }
 
 #[test]
-fn a_revocation_waits_for_a_daemon_that_is_cut_off_until_it_must_have_stopped() {
+fn a_revocation_waits_until_a_daemon_that_is_cut_off_has_stopped() {
     let mut world = World::new(2);
     let key = world.key(KeyRights::full());
     world.client_of(key).create("f");
@@ -166,7 +166,7 @@ fn user(world: &mut World, agent: &Client) -> Client {
 }
 
 #[test]
-fn what_a_user_writes_after_its_close_is_in_the_size_and_ends_with_its_session() {
+fn what_a_user_writes_after_its_close_is_in_the_size() {
     let mut world = World::new(2);
     let agent = world.client();
     agent.call(MakeDirectory { at: at("d"), mode: 0o777, umask: 0 }).unwrap();

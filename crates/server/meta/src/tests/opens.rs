@@ -74,7 +74,7 @@ fn a_size_that_is_noted_never_ends_the_mark_and_is_nothing_once_the_last_writer_
 }
 
 #[test]
-fn what_the_objects_make_of_a_file_raises_its_change_counter_whatever_its_time_is() {
+fn the_change_counter_rises_with_what_the_objects_say() {
     let (_, ns) = memory();
     let root = Identity::root();
     for seconds in [-1, i64::MIN, i64::MAX] {
