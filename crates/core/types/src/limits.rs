@@ -133,11 +133,15 @@ pub const ROOM_OBJECT_BYTES: u64 = 4 * ROOM_BLOCK_BYTES;
 pub const COLLECTIVES_MAX: usize = 32;
 /// Of them, those that one client's session may be the master of: no client takes all places.
 pub const COLLECTIVES_OF_SESSION_MAX: usize = COLLECTIVES_MAX / 4;
+/// Of them, those that the sessions of one user may be the masters of together.
+pub const COLLECTIVES_OF_USER_MAX: usize = COLLECTIVES_MAX / 2;
 /// Memory of the views of all collective requests at one I/O daemon, in bytes: five of the largest that a message holds. Tasks whose
 /// requests are one formula share theirs.
 pub const COLLECTIVES_VIEWS_BYTES_MAX: usize = 32 << 20;
 /// Of it, what those of one session may take: more than one message makes.
 pub const COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX: usize = COLLECTIVES_VIEWS_BYTES_MAX / 4;
+/// Of it, what those of one user's sessions may take together.
+pub const COLLECTIVES_VIEWS_BYTES_OF_USER_MAX: usize = COLLECTIVES_VIEWS_BYTES_MAX / 2;
 /// Tasks in all collective requests at one I/O daemon, 4 to 12 KiB each for where they are in their requests.
 pub const COLLECTIVE_TASKS_MAX: usize = 4096;
 /// The requests of a collective request when they are written out for each task, in bytes of their encoding.

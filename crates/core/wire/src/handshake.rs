@@ -139,8 +139,10 @@ pub enum Credential {
     Session {
         /// Which.
         session: SessionId,
-        /// Key that started it.
+        /// Key that started it, or that vouched for its user.
         key: KeyId,
+        /// The user whose ticket started it; `None`: the holder of the key.
+        user: Option<u64>,
         /// The metadata server's epoch in which the secret was given.
         epoch: MdsEpoch,
     },
@@ -172,10 +174,12 @@ impl Wire for Credential {
                 out.push(3);
                 ticket.encode(out);
             }
-            Self::Session { session, key, epoch } => {
-                out.push(4);
+            // 4 named no user.
+            Self::Session { session, key, user, epoch } => {
+                out.push(5);
                 session.encode(out);
                 key.encode(out);
+                user.encode(out);
                 epoch.encode(out);
             }
         }
@@ -185,9 +189,12 @@ impl Wire for Credential {
             1 => Ok(Self::Server),
             2 => Ok(Self::Client(Wire::decode(from)?)),
             3 => Ok(Self::Ticket(Wire::decode(from)?)),
-            4 => {
-                Ok(Self::Session { session: Wire::decode(from)?, key: Wire::decode(from)?, epoch: Wire::decode(from)? })
-            }
+            5 => Ok(Self::Session {
+                session: Wire::decode(from)?,
+                key: Wire::decode(from)?,
+                user: Wire::decode(from)?,
+                epoch: Wire::decode(from)?,
+            }),
             _ => Err(WireError::Unknown),
         }
     }

@@ -190,7 +190,10 @@ impl Sample for Credential {
             0 => Self::Server,
             1 => Self::Client(Sample::sample(rng)),
             2 => Self::Ticket(Sample::sample(rng)),
-            _ => Self::Session { session: Sample::sample(rng), key: Sample::sample(rng), epoch: Sample::sample(rng) },
+            _ => {
+                let (session, key) = (Sample::sample(rng), Sample::sample(rng));
+                Self::Session { session, key, user: Sample::sample(rng), epoch: Sample::sample(rng) }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use braid_types::{ConnectionId, Failure, IodId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
+use braid_types::{ConnectionId, Failure, IodId, KeyId, SessionId, Status, limits::CAPABILITY_HANDLES_MAX};
 use braid_wire::{Credential, Role, Secret};
 
 use crate::{
@@ -41,6 +41,14 @@ pub(crate) enum Standing {
     Nobody,
 }
 
+/// A user whom a host vouched for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct User {
+    /// The host's key.
+    pub(crate) key: KeyId,
+    pub(crate) uid: u64,
+}
+
 /// State of one connection: its capability handles.
 ///
 /// The table is bounded in number and memory. What is over goes, least recently used first: the client sees
@@ -48,6 +56,8 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 pub struct ConnectionState {
     standing: Standing,
+    /// Whose ticket started its session.
+    user: Option<User>,
     caller: Arc<Caller>,
     handles: HashMap<u32, Held>,
     memory_bytes: usize,
@@ -74,11 +84,21 @@ impl ConnectionState {
         };
         let session = if let Standing::Client(session) = standing { Some(session) } else { None };
         let caller = callers.add(peer.id, session);
-        Self { standing, caller, handles: HashMap::new(), memory_bytes: 0, uses: 0, memberships: Arc::default() }
+        let user = match peer.credential {
+            Credential::Session { key, user, .. } => user.map(|uid| User { key, uid }),
+            _ => None,
+        };
+        let (handles, memberships) = (HashMap::new(), Arc::default());
+        Self { standing, user, caller, handles, memory_bytes: 0, uses: 0, memberships }
     }
 
     pub(crate) fn standing(&self) -> Standing {
         self.standing
+    }
+
+    /// The user whose ticket started its session; `None` for the holder of a key.
+    pub(crate) fn user(&self) -> Option<User> {
+        self.user
     }
 
     /// Who is at its other end.

@@ -178,7 +178,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// Refuses these sessions and older epochs from now on; returns when that holds (I4).
     pub fn fence(&self, fence: &Fence) {
         if !fence.sessions.is_empty() {
-            tracing::info!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
+            tracing::debug!(sessions = ?fence.sessions, fence = fence.fence, "fenced");
         }
         self.gate.fence(&fence.sessions, fence.epoch_min);
         self.room.end(&fence.sessions);
@@ -187,7 +187,7 @@ impl<S: ObjectStore> IodCore<S> {
     /// As [`IodCore::fence`], of sessions in a row.
     pub fn fence_ranges(&self, ranges: &[SessionRange], epoch_min: MdsEpoch) {
         if !ranges.is_empty() {
-            tracing::info!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
+            tracing::debug!(count = ranges.len(), newest = ?ranges.last(), "ranges of sessions fenced");
         }
         self.gate.fence_ranges(ranges.iter().map(|range| (range.first, range.last)), epoch_min);
         self.room.end_where(|session| ranges.iter().any(|range| range.first <= session && session <= range.last));

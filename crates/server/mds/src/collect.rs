@@ -14,7 +14,9 @@
 //! open for writing takes the file out of `asked` and `heard` before its capability leaves the server; (2) the queue has
 //! each file once; (3) what is recorded was on disk when its daemons answered: size and parts alike, so that a part that
 //! is recorded and missing is a loss (I11); (4) only daemons that have registered with this run of the server are
-//! asked: others may still take writes of capabilities of the run before.
+//! asked: others may still take writes of capabilities of the run before; (5) the mark of a file that a user with a ticket has closed
+//! stays until the fence of its session holds, since it may go on showing its capability. Who holds a client key is believed
+//! when it closes a file: it may do anything as anybody.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -39,6 +41,9 @@ const COLLECT_FILES_MAX: usize = 1024;
 const COLLECT_OBJECTS_MAX: usize = 16_384;
 /// Files that are flushed in one call: each daemon syncs its file system once for all of them.
 const SETTLE_FILES_MAX: usize = 8192;
+/// Files, counted once for each session, that sessions of tickets have written and closed (I9), 60 bytes each. Past it a file is
+/// collected when it is closed, as that of any client.
+const WITHHELD_MAX: usize = 1 << 20;
 /// How far the clocks of an I/O daemon and of the server may be apart after correction, in nanoseconds: a write that
 /// came before a time was set must not count as later.
 const CLOCK_SLACK_NANOS: u32 = 50_000_000;
@@ -55,6 +60,10 @@ pub(crate) struct Collector {
     heard: HeardFiles,
     makers: Makers,
     settling: bool,
+    /// By how many sessions of tickets each file was written and closed.
+    withheld: HashMap<FileIndex, u32>,
+    /// The sum of these.
+    withheld_count: usize,
     times_set: HashMap<FileIndex, Timestamp>,
 }
 
@@ -64,6 +73,33 @@ impl Collector {
         if !self.asked.contains(&file) && self.queued.insert(file) {
             self.queue.push_back(file);
         }
+    }
+
+    /// A session of a ticket has closed the file, and may write it all the same: its mark stays.
+    pub(crate) fn withhold(&mut self, file: FileIndex) {
+        *self.withheld.entry(file).or_default() += 1;
+        self.withheld_count += 1;
+    }
+
+    /// Whether one more file may be kept from being collected.
+    pub(crate) fn may_withhold(&self) -> bool {
+        self.withheld_count < WITHHELD_MAX
+    }
+
+    /// The session writes no more.
+    pub(crate) fn release(&mut self, file: FileIndex) {
+        let Some(sessions) = self.withheld.get_mut(&file) else { return };
+        *sessions -= 1;
+        self.withheld_count -= 1;
+        if *sessions == 0 {
+            self.withheld.remove(&file);
+            self.add(file);
+        }
+    }
+
+    /// Whether somebody who closed the file may write it all the same.
+    pub(crate) fn is_withheld(&self, file: FileIndex) -> bool {
+        self.withheld.contains_key(&file)
     }
 
     /// A writer opened the file: what was asked of its daemons says nothing any more.
@@ -227,15 +263,20 @@ impl MdsCore {
         // Held for the record: no open for writing falls between the look at `asked` and it.
         let mut state = self.state();
         let undisturbed = state.collector.asked.remove(&inode.file);
+        let withheld = state.collector.is_withheld(inode.file);
         match found {
             // Its true size went with a daemon that was removed: the mark stays, and keeps it from being opened.
             Ok(found) if found.lost => {}
-            Ok(found) if undisturbed && is_recorded(inode, &found) => self.record(&mut state, inode, found),
+            Ok(found) if undisturbed && !withheld && is_recorded(inode, &found) => {
+                self.record(&mut state, inode, found)
+            }
             Ok(found) if undisturbed => {
                 if let Err(failure) = self.names.size_heard(inode.file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                state.collector.heard.insert(inode.file, found, now);
+                if !withheld {
+                    state.collector.heard.insert(inode.file, found, now);
+                }
             }
             // The last close of who came meanwhile adds it again.
             Ok(_) => {}
@@ -311,7 +352,14 @@ impl MdsCore {
                 tracing::error!(file = %inode.file, "an object that a daemon had is gone; try: braid fsck");
                 self.record(&mut state, inode, heard);
             }
-            Ok(found) if found.verifiers == heard.verifiers => self.record(&mut state, inode, found),
+            Ok(mut found) if found.verifiers == heard.verifiers => {
+                let change = found.fetch.change;
+                if found.fetch == (Fetch { change, ..heard.fetch.clone() }) {
+                    // What was told since is what is recorded.
+                    found.fetch.change = heard.fetch.change;
+                }
+                self.record(&mut state, inode, found);
+            }
             Ok(_) => {
                 state.collector.begin_again(inode.file);
                 drop(state);

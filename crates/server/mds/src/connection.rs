@@ -20,6 +20,9 @@ use crate::session::Owner;
 pub const IDENTITIES_MAX: usize = 4096;
 /// Supplementary groups of one identity. Linux `NGROUPS_MAX`.
 pub const GROUPS_MAX: usize = 65_536;
+/// Supplementary groups of all identities of one connection (I9), 2 MiB: 64 for each user of a host, or a few of the
+/// largest.
+pub const GROUPS_ALL_MAX: usize = 4 * GROUPS_MAX;
 
 /// Files of several names that one connection is known to have reached (I9); beyond it they are forgotten.
 const REACHED_MAX: usize = 4096;
@@ -59,6 +62,8 @@ impl Standing {
 #[derive(Debug, Default)]
 struct Bound {
     identities: HashMap<u32, Arc<Identity>>,
+    /// Groups of all of them together.
+    groups: usize,
     iod: Option<IodId>,
     /// Files of several names that were reached by a path: an inode knows one of its directories.
     reached: HashSet<FileIndex>,
@@ -134,6 +139,13 @@ impl Connection {
         if state.identities.len() >= IDENTITIES_MAX && !state.identities.contains_key(&number) {
             return Err(Failure::new(Status::LimitExceeded, format!("at most {IDENTITIES_MAX} identities")));
         }
+        let before = state.identities.get(&number).map_or(0, |known| known.groups.len());
+        let groups = state.groups - before + identity.groups.len();
+        if groups > GROUPS_ALL_MAX {
+            let why = format!("at most {GROUPS_ALL_MAX} groups of all identities of one connection");
+            return Err(Failure::new(Status::LimitExceeded, why));
+        }
+        state.groups = groups;
         state.identities.insert(number, identity);
         Ok(())
     }

@@ -28,7 +28,7 @@ use braid_wire::Secret;
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
     ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
-    intents::Intents, lease::Leases, lock::Locks, metrics::Counters, session::Sessions, unended::Unended,
+    intents::Intents, lease::Leases, lock::Locks, looks::Looks, metrics::Counters, session::Sessions, unended::Unended,
 };
 
 /// The metadata server.
@@ -77,6 +77,7 @@ pub(crate) struct State {
     pub(crate) pushing: BTreeSet<IodId>,
     pub(crate) unended: Unended,
     pub(crate) collector: Collector,
+    pub(crate) looks: Looks,
     pub(crate) deleter: Deleter,
     pub(crate) forcer: Forcer,
     pub(crate) census: Census,

@@ -16,7 +16,7 @@ use std::{
 };
 
 use braid_types::{
-    SessionId,
+    FileIndex, SessionId,
     limits::{LEASE_BROKEN_MS, SESSION_SILENT_MS},
 };
 use braid_wire::message::iod::Fence;
@@ -33,6 +33,8 @@ use crate::{
 pub(crate) struct Ending {
     fence: u64,
     sessions: Vec<SessionId>,
+    /// Files that they closed and may write all the same.
+    withheld: Vec<FileIndex>,
     /// What their clients are called, as far as that is known.
     clients: Vec<(SessionId, String)>,
     /// Those that held leases may believe until then: so long they stay on record, for a restart to know them.
@@ -66,13 +68,11 @@ impl MdsCore {
         let (wrote, answers) = {
             let mut state = self.state();
             let wrote = state.sessions.live(id).is_some_and(Session::had_write_handle);
-            if !state.cut_off(id) {
-                return;
-            }
+            let Some(withheld) = state.cut_off(id) else { return };
             let fence = state.fences.add(id);
             if wrote {
                 let (sessions, clients, until) = (vec![id], Vec::new(), Duration::ZERO);
-                state.endings.push(Ending { fence, sessions, clients, until, after_grace: None });
+                state.endings.push(Ending { fence, sessions, withheld, clients, until, after_grace: None });
             }
             (wrote, state.locks.end_session(id))
         };
@@ -107,7 +107,13 @@ impl MdsCore {
                 ids.iter().filter_map(|id| Some((*id, state.sessions.live(*id)?.pulse.heard(now)))).collect();
             let called = |id: &SessionId| Some((*id, state.sessions.live(*id)?.client.clone()));
             let clients = ids.iter().filter_map(called).collect();
-            let sessions: Vec<SessionId> = ids.iter().copied().filter(|id| state.cut_off(*id)).collect();
+            let (mut sessions, mut withheld) = (Vec::new(), Vec::new());
+            for id in ids {
+                if let Some(files) = state.cut_off(*id) {
+                    sessions.push(*id);
+                    withheld.extend(files);
+                }
+            }
             if sessions.is_empty() {
                 return;
             }
@@ -115,7 +121,7 @@ impl MdsCore {
             let heard_last = heard.iter().map(|(_, heard)| *heard).max().unwrap_or_default();
             let until = if leases { heard_last + Duration::from_millis(LEASE_BROKEN_MS) } else { Duration::ZERO };
             let count = sessions.len();
-            state.endings.push(Ending { fence, sessions, clients, until, after_grace: None });
+            state.endings.push(Ending { fence, sessions, withheld, clients, until, after_grace: None });
             (fence, count, heard)
         };
         heard.into_iter().for_each(|(session, heard)| self.break_leases(session, heard));
@@ -148,6 +154,7 @@ impl MdsCore {
             state.endings.push(Ending {
                 fence,
                 sessions,
+                withheld: Vec::new(),
                 clients: Vec::new(),
                 until: Duration::ZERO,
                 after_grace: Some(now + Duration::from_millis(SESSION_SILENT_MS)),
@@ -220,6 +227,10 @@ impl MdsCore {
         revoked.into_iter().for_each(|(_, call)| self.finish(call, Ok(())));
         for ending in holding {
             self.leases_fenced(&ending.sessions);
+            {
+                let collector = &mut self.state().collector;
+                ending.withheld.iter().for_each(|file| collector.release(*file));
+            }
             self.close_all(&ending.sessions, ending.is_after_grace());
         }
     }
@@ -245,10 +256,11 @@ impl MdsCore {
 }
 
 impl State {
-    /// Takes a session out of the living: none of its calls is served any more.
-    fn cut_off(&mut self, id: SessionId) -> bool {
-        let Some(session) = self.sessions.remove(id) else { return false };
+    /// Takes a session out of the living: none of its calls is served any more. The files that it may write all the same; `None`
+    /// when it is not there.
+    fn cut_off(&mut self, id: SessionId) -> Option<Vec<FileIndex>> {
+        let session = self.sessions.remove(id)?;
         session.pulse.end();
-        true
+        Some(session.into_withheld())
     }
 }

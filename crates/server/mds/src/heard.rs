@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     fn found() -> Found {
-        let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None };
+        let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None, change: 0 };
         Found { fetch, bytes_used: 0, verifiers: Vec::new(), empty: Vec::new(), lost: false }
     }
 

@@ -25,6 +25,7 @@ mod heard;
 mod intents;
 mod lease;
 mod lock;
+mod looks;
 mod metrics;
 mod objects;
 mod ops;

@@ -72,7 +72,8 @@ impl Found {
     }
 }
 
-/// Puts together what the daemons of a file said of its objects; `removed` are out of the cluster and were not asked.
+/// Puts together what the daemons of a file said of its objects; `removed` are out of the cluster and were not asked. `change` is
+/// drawn now: [`Fetch::change`].
 ///
 /// # Errors
 /// [`Status::ObjectLost`] for a part that is recorded as existing and is not there (I11);
@@ -82,6 +83,7 @@ pub(crate) fn combine(
     layout: &Layout,
     answers: &[Answer],
     removed: &BTreeSet<IodId>,
+    change: u64,
 ) -> Result<Found, Failure> {
     let mut there = Parts::none();
     let (mut mtime, mut bytes_used) = (None::<Timestamp>, 0u64);
@@ -110,7 +112,7 @@ pub(crate) fn combine(
     if lost {
         size = size.max(inode.size);
     }
-    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime };
+    let fetch = Fetch { generation: inode.size_generation, size, parts: there, mtime, change };
     Ok(Found { fetch, bytes_used, verifiers, empty, lost })
 }
 

@@ -11,7 +11,11 @@
 //! one call is in flight, and the newest answer is kept until the next call; (4) once a session has told all that it
 //! has open, its handles of a file are as many as the store counts opens, but for calls that are under way.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 use braid_meta::OpenMode;
 use braid_types::{Failure, FileIndex, IdState, KeyId, MdsEpoch, SessionId, Status};
@@ -33,6 +37,9 @@ pub const KEPT_ANSWERS_SESSION_BYTES_MAX: usize = 1 << 20;
 /// Answers kept for retries, of all sessions (I9). One that finds no room is not kept: a retry is answered from the record
 /// in the store, as after a restart.
 pub const KEPT_ANSWERS_BYTES_MAX: usize = 256 << 20;
+/// Files that one session of a ticket has written and closed, whose sizes are asked of their objects until it ends (I9). Past
+/// it that of the oldest is collected: a program that goes on writing so many files after it closed them harms its own files.
+pub const WITHHELD_FILES_MAX: usize = 65_536;
 /// Retries of one call that wait for it at once. A client has one retry in flight, on a new connection.
 pub const SLOT_WAITERS_MAX: usize = 4;
 
@@ -86,6 +93,9 @@ pub struct Session<W> {
     first_open: u64,
     next_open: u64,
     slots: Vec<Slot<W>>,
+    /// Files that it wrote and closed, where its user has a ticket: the oldest first, and the same to look one up.
+    withheld: VecDeque<FileIndex>,
+    withheld_files: HashSet<FileIndex, IdState>,
     /// Bytes of the answers in its slots.
     kept_bytes: usize,
 }
@@ -133,6 +143,8 @@ impl<W> Session<W> {
             first_open: 1,
             next_open: 1,
             slots: Vec::new(),
+            withheld: VecDeque::new(),
+            withheld_files: HashSet::default(),
             kept_bytes: 0,
         }
     }
@@ -266,6 +278,25 @@ impl<W> Session<W> {
         self.next_open += 1;
         self.insert(id, open);
         id
+    }
+
+    /// Notes that a user with a ticket has closed a file that it may write: `None` when it is noted already, else the file for
+    /// which there is no room any more.
+    pub fn withhold(&mut self, file: FileIndex) -> Option<Option<FileIndex>> {
+        if !self.withheld_files.insert(file) {
+            return None;
+        }
+        self.withheld.push_back(file);
+        let oldest = if self.withheld.len() > WITHHELD_FILES_MAX { self.withheld.pop_front() } else { None };
+        if let Some(oldest) = oldest {
+            self.withheld_files.remove(&oldest);
+        }
+        Some(oldest)
+    }
+
+    /// The files that it closed and may write all the same.
+    pub fn into_withheld(self) -> Vec<FileIndex> {
+        self.withheld.into()
     }
 
     /// What a handle names.

@@ -154,7 +154,7 @@ impl MdsCore {
         // A late answer changes nothing: no question needs waiting for longer than somebody waits for it.
         self.ask_within(wanted.into_iter().collect(), how.patience, move |core, replies| {
             let said = Said::gather(&asked, replies, removed);
-            let sizes = questions.into_iter().map(|(inode, _)| said.of(inode)).collect();
+            let sizes = questions.into_iter().map(|(inode, _)| said.of(core, inode)).collect();
             done(core, sizes);
         });
     }
@@ -231,11 +231,14 @@ impl Said {
         });
     }
 
-    fn of(&self, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
+    fn of(&self, core: &MdsCore, inode: Arc<Inode>) -> (Arc<Inode>, Result<Found, Failure>) {
         let answers = self.answers.get(&inode.file).map(Vec::as_slice).unwrap_or_default();
         let found = match (self.failed.get(&inode.file), &inode.layout) {
             (Some(failure), _) => Err(failure.clone()),
-            (None, Some(layout)) => objects::combine(&inode, layout, answers, &self.removed),
+            (None, Some(layout)) => {
+                let change = core.number_of_look(inode.file, answers);
+                objects::combine(&inode, layout, answers, &self.removed, change)
+            }
             (None, None) => Err(Failure::new(Status::Corrupted, format!("file {} has no layout", inode.file))),
         };
         (inode, found)
@@ -246,7 +249,11 @@ impl State {
     /// Attributes as the objects make them.
     pub(crate) fn merged(&self, inode: &Inode, found: &Found) -> Attributes {
         let mtime = self.written_at(inode, found.fetch.mtime);
-        let mut attributes = convert::attributes(&inode.as_found(&Fetch { mtime, ..found.fetch.clone() }));
+        // Heard meanwhile, and the same: later it is recorded with that number, which must not be below what was told.
+        let same = |heard: &&Found| Fetch { change: found.fetch.change, ..heard.fetch.clone() } == found.fetch;
+        let heard = self.collector.heard(inode.file).filter(same);
+        let change = heard.map_or(found.fetch.change, |heard| heard.fetch.change);
+        let mut attributes = convert::attributes(&inode.as_found(&Fetch { mtime, change, ..found.fetch.clone() }));
         attributes.bytes_used = ByteCount(found.bytes_used);
         attributes
     }

@@ -23,6 +23,7 @@ use crate::{
     intents::Intents,
     lease::Leases,
     lock::Locks,
+    looks::Looks,
     session::{Owner, Sessions},
     unended::Unended,
 };
@@ -79,6 +80,7 @@ impl MdsCore {
             pushing: BTreeSet::new(),
             unended: Unended::default(),
             collector: Collector::default(),
+            looks: Looks::default(),
             deleter: Deleter::default(),
             forcer: Forcer::default(),
             grace_until: waits.then(|| now + Duration::from_millis(GRACE_MS)),

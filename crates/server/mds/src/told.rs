@@ -157,7 +157,7 @@ impl MdsCore {
             return None;
         }
         let state = self.state();
-        told.iter().find_map(|told| state.believed(told, call.asker(), inode))
+        told.iter().find_map(|told| state.believed(told, call.asker(), inode, self.names.next_change()))
     }
 
     /// The last writer of a file has closed it: what it told is heard, or the daemons are asked.
@@ -168,7 +168,7 @@ impl MdsCore {
         // Held from the look at the maker on: no open for writing falls between it and what is heard.
         let mut state = self.state();
         let news = |(told, inode): (&ToldSize, Arc<Inode>)| {
-            let found = state.believed(told, call.asker(), &inode)?;
+            let found = state.believed(told, call.asker(), &inode, self.names.next_change())?;
             // Nothing was written, as it seems: what the daemons say of that can be recorded as soon as they say it.
             (!is_recorded(&inode, &found)).then_some(found)
         };
@@ -179,7 +179,9 @@ impl MdsCore {
                 if let Err(failure) = self.names.size_heard(file, found.fetch.size) {
                     report("noting a size for quotas", &failure);
                 }
-                state.collector.hear_told(file, found, now);
+                if !state.collector.is_withheld(file) {
+                    state.collector.hear_told(file, found, now);
+                }
             }
             _ => state.collector.add(file),
         }
@@ -188,7 +190,7 @@ impl MdsCore {
 
 impl State {
     /// What is told of the file, if it is its maker who tells it.
-    fn believed(&self, told: &ToldSize, session: SessionId, inode: &Inode) -> Option<Found> {
+    fn believed(&self, told: &ToldSize, session: SessionId, inode: &Inode, change: u64) -> Option<Found> {
         let layout = inode.layout.as_ref()?;
         let maker = *self.collector.maker(inode.file)?;
         let (open_id, generation, version) = (told.open_id, inode.size_generation, layout.version);
@@ -209,7 +211,7 @@ impl State {
             let verifier = said.map_or_else(|| self.cluster.verifier(iod), |daemon| Some(daemon.verifier))?;
             answers.push(Answer { iod, verifier, infos: objects.iter().map(|object| info(object.part)).collect() });
         }
-        let found = objects::combine(inode, layout, &answers, &self.cluster.removed()).ok()?;
+        let found = objects::combine(inode, layout, &answers, &self.cluster.removed(), change).ok()?;
         self.cluster.all_keep(&found.verifiers).then_some(found)
     }
 }
@@ -217,7 +219,7 @@ impl State {
 /// As it is on record.
 fn recorded(inode: &Inode) -> Found {
     let (size, parts) = (inode.size, inode.parts.clone());
-    let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None };
+    let fetch = Fetch { generation: inode.size_generation, size, parts, mtime: None, change: 0 };
     let bytes_used = convert::attributes(inode).bytes_used.0;
     Found { fetch, bytes_used, verifiers: Vec::new(), empty: Vec::new(), lost: false }
 }

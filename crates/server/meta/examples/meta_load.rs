@@ -88,7 +88,8 @@ fn open(path: &Path, inodes: usize) -> Arc<Namespace> {
     };
     let store = Arc::new(store.expect("open the engine"));
     let _ = Namespace::format(&*store, ClusterUuid([7; 16]), 64, Timestamp::now());
-    let namespace = Namespace::open(store, Options { cached_inodes_max: inodes }).expect("open the namespace");
+    let namespace = Namespace::open(store, Options { cached_inodes_max: inodes, ..Options::default() })
+        .expect("open the namespace");
     println!("open: {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
     Arc::new(namespace)
 }

@@ -18,6 +18,7 @@ pub(crate) enum Kind {
     Entry = b'E',
     FsckMark = b'F',
     Iod = b'G',
+    Boot = b'H',
     Inode = b'I',
     ClientKey = b'K',
     Symlink = b'L',
@@ -83,6 +84,11 @@ fn key(shard: ShardId, kind: Kind, fields: &[&[u8]]) -> Key {
 
 fn of_file(kind: Kind, file: FileIndex, rest: &[u8]) -> Key {
     key(file.shard(), kind, &[&file.0.to_be_bytes(), rest])
+}
+
+/// The boot of the host on which the server ran last.
+pub(crate) fn boot() -> Key {
+    key(CLUSTER_SHARD, Kind::Boot, &[])
 }
 
 pub(crate) fn inode(file: FileIndex) -> Key {

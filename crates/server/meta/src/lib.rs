@@ -27,6 +27,7 @@
 mod acl;
 mod acl_xattr;
 mod cache;
+mod changes;
 mod codec;
 mod identity;
 mod key;

@@ -13,6 +13,7 @@ use braid_types::{
 };
 
 use crate::cache::InodeCache;
+use crate::changes::Changes;
 use crate::identity::{Call, Replay};
 use crate::key::{self, Kind};
 use crate::layouts::Layouts;
@@ -28,12 +29,15 @@ use crate::tx::{Op, Tx, encode_counter};
 pub struct Options {
     /// Inodes kept in memory, at about 400 B each.
     pub cached_inodes_max: usize,
+    /// Names the host's time since its last start, in which nothing that was committed can have gone with the power; `None`
+    /// where that is not known. See `changes.rs`.
+    pub boot: Option<u128>,
 }
 
 impl Default for Options {
     /// 262,144 inodes, 100 MiB when there are so many: one that is not in memory costs a stat a fifth more.
     fn default() -> Self {
-        Self { cached_inodes_max: 262_144 }
+        Self { cached_inodes_max: 262_144, boot: Some(0) }
     }
 }
 
@@ -51,6 +55,7 @@ pub struct Namespace {
     pub(crate) denying: AtomicUsize,
     /// Files whose objects wait to be deleted.
     pub(crate) deletions: AtomicU64,
+    changes: Changes,
     writer: Mutex<Writer>,
 }
 
@@ -126,6 +131,7 @@ impl Namespace {
         let fence = Fence(cluster.epoch.0);
         let mut batch = Batch::new();
         batch.put(key::cluster(), cluster.encode());
+        let changes = Changes::begin(&*store, &mut batch, cluster.epoch, options.boot)?;
         let sequence = store.commit(batch, fence)?;
         store.sync(sequence)?;
         let opens = load_opens(&*store, cluster.shards)?;
@@ -147,6 +153,7 @@ impl Namespace {
             limited,
             denying,
             deletions,
+            changes,
             writer: Mutex::new(writer),
         })
     }
@@ -154,6 +161,11 @@ impl Namespace {
     /// This server's epoch.
     pub fn epoch(&self) -> MdsEpoch {
         MdsEpoch(self.fence.0)
+    }
+
+    /// The next number of the change counter: above every one that was told.
+    pub fn next_change(&self) -> u64 {
+        self.changes.next()
     }
 
     /// Virtual shards in use: shard ids are below it.
@@ -287,6 +299,7 @@ impl Namespace {
         let Some(bytes) = read(&key::inode(file))? else { return Ok(None) };
         let mut inode = Inode::decode(file, &bytes)?;
         inode.layout = inode.layout.map(|layout| self.layouts.share(layout));
+        inode.change = inode.change.max(self.changes.floor());
         let inode = Arc::new(inode);
         self.cache.add(inode.clone(), missed);
         Ok(Some(inode))

@@ -70,7 +70,7 @@ pub(crate) fn fresh(store: Arc<dyn MetaStore>) -> Namespace {
 }
 
 pub(crate) fn open(store: Arc<dyn MetaStore>) -> Namespace {
-    Namespace::open(store, Options { cached_inodes_max: 256 }).unwrap()
+    Namespace::open(store, Options { cached_inodes_max: 256, ..Options::default() }).unwrap()
 }
 
 pub(crate) fn at(seconds: i64) -> Timestamp {

@@ -129,7 +129,14 @@ impl<'a> Tx<'a> {
         self.find_inode(entry.file)?.ok_or_else(what)
     }
 
-    pub(crate) fn put_inode(&mut self, inode: Inode) -> Arc<Inode> {
+    /// Changes an inode: its change counter is the newest of the server from here on.
+    pub(crate) fn put_inode(&mut self, mut inode: Inode) -> Arc<Inode> {
+        inode.change = inode.change.max(self.ns.next_change());
+        self.put_as_found(inode)
+    }
+
+    /// Changes an inode whose change counter is known, or of which nothing changes that the counter is for.
+    pub(crate) fn put_as_found(&mut self, inode: Inode) -> Arc<Inode> {
         let inode = Arc::new(inode);
         self.set_dirty(inode.file, Some(inode.clone()));
         inode

@@ -26,6 +26,7 @@ pub(crate) struct Session {
 #[derive(Clone, Debug)]
 struct SessionProof {
     key: KeyId,
+    user: Option<u64>,
     epoch: MdsEpoch,
     secret: Secret,
 }
@@ -55,12 +56,15 @@ impl Session {
     /// What is proved to I/O daemons.
     pub(crate) fn credential(&self) -> (Credential, Secret) {
         let proof = lock(&self.proof);
-        (Credential::Session { session: self.id, key: proof.key, epoch: proof.epoch }, proof.secret.clone())
+        (
+            Credential::Session { session: self.id, key: proof.key, user: proof.user, epoch: proof.epoch },
+            proof.secret.clone(),
+        )
     }
 }
 
 impl SessionProof {
     fn new(reply: &OpenSessionReply) -> Self {
-        Self { key: reply.key, epoch: reply.epoch, secret: Secret::from_bytes(reply.secret) }
+        Self { key: reply.key, user: reply.user, epoch: reply.epoch, secret: Secret::from_bytes(reply.secret) }
     }
 }

@@ -24,7 +24,7 @@ use crate::transport::Transport;
 
 /// Of all places so many are left to servers and administrators: 1 of 16.
 const KEPT: usize = 16;
-/// A user has at most 1 of 2 places at the metadata server, and a session 1 of 4 at an I/O daemon.
+/// A user has at most 1 of 2 places, at an I/O daemon with all sessions together, and a session 1 of 4 there.
 const SHARE_OF_USER: usize = 2;
 const SHARE_OF_SESSION: usize = 4;
 
@@ -42,7 +42,7 @@ struct Table {
     next: u64,
     /// By number, the oldest first.
     newcomers: BTreeMap<u64, Weak<Transport>>,
-    open: HashMap<u64, (Weak<Transport>, Option<Owner>)>,
+    open: HashMap<u64, (Weak<Transport>, Owners)>,
     shares: HashMap<Owner, usize>,
     /// Lost their place and have not noticed yet.
     leaving: usize,
@@ -55,13 +55,19 @@ enum Owner {
     Session(SessionId),
 }
 
+/// Whose share a place counts in, one or two.
+type Owners = [Option<Owner>; 2];
+
 impl Owner {
     /// Whose place it is. A client key is a host's, which acts for all its users: it has no share.
-    fn of(role: Role, credential: &Credential) -> Option<Self> {
+    fn of(role: Role, credential: &Credential) -> Owners {
+        let user = |key: &KeyId, uid: u64| Self::User { key: *key, uid };
         match (role, credential) {
-            (Role::Client, Credential::Ticket(ticket)) => Some(Self::User { key: ticket.key, uid: ticket.uid }),
-            (Role::Client, Credential::Session { session, .. }) => Some(Self::Session(*session)),
-            _ => None,
+            (Role::Client, Credential::Ticket(ticket)) => [Some(user(&ticket.key, ticket.uid)), None],
+            (Role::Client, Credential::Session { session, key, user: uid, .. }) => {
+                [Some(Self::Session(*session)), uid.map(|uid| user(key, uid))]
+            }
+            _ => [None, None],
         }
     }
 
@@ -130,23 +136,24 @@ impl Table {
         self.newcomers.len() + self.open.len() + self.leaving
     }
 
-    fn has_room(&self, places_max: usize, role: Role, owner: Option<Owner>) -> Result<(), Failure> {
+    fn has_room(&self, places_max: usize, role: Role, owners: Owners) -> Result<(), Failure> {
         let kept = if role == Role::Client { places_max / KEPT } else { 0 };
         if self.open.len() >= places_max - kept {
             let why = format!("the server has {} connections, its limit; try: again later", self.open.len());
             return Err(Failure::new(Status::TooManyOpen, why));
         }
-        let Some(owner) = owner else { return Ok(()) };
-        let (has, share) = (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
-        if has < share {
-            return Ok(());
+        for owner in owners.into_iter().flatten() {
+            let (has, share) = (self.shares.get(&owner).copied().unwrap_or(0), owner.share(places_max));
+            if has >= share {
+                let whose = match owner {
+                    Owner::User { .. } => "this user",
+                    Owner::Session(_) => "this session",
+                };
+                let why = format!("{whose} has {has} connections here, its share; try: close some, or again later");
+                return Err(Failure::new(Status::TooManyOpen, why));
+            }
         }
-        let whose = match owner {
-            Owner::User { .. } => "this user",
-            Owner::Session(_) => "this session",
-        };
-        let why = format!("{whose} has {has} connections here, its share; try: close some, or again later");
-        Err(Failure::new(Status::TooManyOpen, why))
+        Ok(())
     }
 }
 
@@ -168,16 +175,16 @@ impl Place {
     /// [`Status::TooManyOpen`]: there is no place for such a peer.
     pub(super) fn prove(&self, role: Role, credential: &Credential) -> Result<(), Failure> {
         let mut table = lock(&self.places.table);
-        let owner = Owner::of(role, credential);
-        table.has_room(self.places.places_max, role, owner)?;
+        let owners = Owner::of(role, credential);
+        table.has_room(self.places.places_max, role, owners)?;
         let Some(transport) = table.newcomers.remove(&self.number) else {
             return Err(Failure::new(
                 Status::TooManyOpen,
                 "too many came while this one shook hands; try: again later",
             ));
         };
-        table.open.insert(self.number, (transport, owner));
-        if let Some(owner) = owner {
+        table.open.insert(self.number, (transport, owners));
+        for owner in owners.into_iter().flatten() {
             *table.shares.entry(owner).or_default() += 1;
         }
         Ok(())
@@ -187,13 +194,13 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let mut table = lock(&self.places.table);
-        if let Some((_, owner)) = table.open.remove(&self.number) {
-            if let Some(owner) = owner
-                && let Some(has) = table.shares.get_mut(&owner)
-            {
-                *has -= 1;
-                if *has == 0 {
-                    table.shares.remove(&owner);
+        if let Some((_, owners)) = table.open.remove(&self.number) {
+            for owner in owners.into_iter().flatten() {
+                if let Some(has) = table.shares.get_mut(&owner) {
+                    *has -= 1;
+                    if *has == 0 {
+                        table.shares.remove(&owner);
+                    }
                 }
             }
         } else if table.newcomers.remove(&self.number).is_none() {

@@ -21,8 +21,12 @@ fn of_server(listener: &Listener) -> Endpoint {
 }
 
 fn of_session(listener: &Listener, session: u64) -> Endpoint {
+    of_user(listener, None, session)
+}
+
+fn of_user(listener: &Listener, user: Option<u64>, session: u64) -> Endpoint {
     let key = KeyId(1);
-    let credential = Credential::Session { session: SessionId(session), key, epoch: MdsEpoch(1) };
+    let credential = Credential::Session { session: SessionId(session), key, user, epoch: MdsEpoch(1) };
     let secret = credential.secret(&server_key());
     Endpoint { role: Role::Client, credential, secret, ..endpoint(listener, NodeKind::Iod, 0) }
 }
@@ -81,4 +85,18 @@ fn a_session_has_its_share_and_no_more() {
     assert_eq!(failure.detail, "this session has 4 connections here, its share; try: close some, or again later");
     connect(&of_session(&listener, 2));
     drop(its);
+}
+
+#[test]
+fn a_user_with_many_sessions_leaves_half_the_places_to_others() {
+    let listener = listen_to(16, 8);
+    let its = all((0..8).map(|session| of_user(&listener, Some(7), session)));
+    let failure = refused(&of_user(&listener, Some(7), 8));
+    assert_eq!(failure.detail, "this user has 8 connections here, its share; try: close some, or again later");
+    let others = [connect(&of_user(&listener, Some(8), 9)), connect(&of_session(&listener, 10))];
+    drop((its, others));
+    while listener.counters().connections > 0 {
+        thread::yield_now();
+    }
+    connect(&of_user(&listener, Some(7), 8));
 }

@@ -242,8 +242,8 @@ calls! {
         /// How long it waits for the other tasks when nothing moves; then the collective request fails for all of them.
         wait_ms: u32,
     } -> WriteReply;
-    /// What the daemon's disk does by itself, in a file without a name that is gone afterwards: for `braid bench`. Clients alone may
-    /// ask; who asks while the daemon is at it is told `Busy`, and `NoSpace` where the file would be over a tenth of what is free.
+    /// What the daemon's disk does by itself, in a file without a name that is gone afterwards: for `braid bench`. Holders of a client
+    /// key alone may ask, not users with a ticket; who asks while the daemon is at it is told `Busy`, and `NoSpace` where the file would be over a tenth of what is free.
     MeasureDisk = 0x021f {
         /// How long the file is at most: 1 to 256 MiB.
         bytes: ByteCount,

@@ -68,7 +68,7 @@ calls! {
     MdsRequest;
 
     /// Start a session, take part in one (another connection of it), or reclaim one after a restart.
-    OpenSession = 0x0100 {
+    OpenSession = 0x01d6 {
         /// The session to take part in or to reclaim; `None` for a new one.
         session: Option<SessionId>,
         /// Who the client says it is, for `braid status`: host and program.
@@ -579,6 +579,8 @@ wire_struct! {
         session: SessionId,
         /// The key that the connection proved; part of the credential shown to I/O daemons.
         key: KeyId,
+        /// The user whose ticket the connection proved; part of the credential, too.
+        user: Option<u64>,
         /// The server's epoch.
         epoch: MdsEpoch,
         /// Proves the session to I/O daemons (the secret of `Credential::Session`).

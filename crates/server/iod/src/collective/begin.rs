@@ -64,7 +64,8 @@ fn make<S: ObjectStore>(
 ) -> Result<Collective, Failure> {
     let (grant, _) = core.grant(connection, now, collect.handle, &collect.present, rights(collect.kind))?;
     let sessions = sessions(&grant, collect)?;
-    let place = core.collectives().reserve(grant.session, sessions.len(), view_bytes_max(&collect.tasks), now)?;
+    let master = (grant.session, connection.user());
+    let place = core.collectives().reserve(master, sessions.len(), view_bytes_max(&collect.tasks), now)?;
     let verifier = core.store().write_verifier();
     let (objects, ends, file_end) = match collect.kind {
         CollectiveKind::Read => {

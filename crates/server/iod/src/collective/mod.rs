@@ -65,7 +65,7 @@ use places::{Place, Places};
 use progress::Progress;
 pub use source::{Given, Gone, Source};
 
-use crate::grant::Grant;
+use crate::{connection::User, grant::Grant};
 
 /// Refusals that are remembered, so that tasks which join after one do not wait.
 const REFUSED_MAX: usize = 256;
@@ -125,9 +125,15 @@ impl Collectives {
     ///
     /// # Errors
     /// [`Status::LimitExceeded`].
-    fn reserve(&self, session: SessionId, tasks: usize, view_bytes: usize, now: Duration) -> Result<Place, Failure> {
+    fn reserve(
+        &self,
+        master: (SessionId, Option<User>),
+        tasks: usize,
+        view_bytes: usize,
+        now: Duration,
+    ) -> Result<Place, Failure> {
         self.forget_idle(now);
-        self.places.take(session, tasks, view_bytes)
+        self.places.take(master, tasks, view_bytes)
     }
 
     /// Takes a new one in.

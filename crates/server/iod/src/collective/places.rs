@@ -1,15 +1,17 @@
 //! Places of collective requests, taken before their plans are made: how many there are, of how many tasks, and the memory of their
-//! views, for all sessions and for one (I9).
+//! views, for all sessions, for one, and for all of one user (I9).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use braid_types::{
     Failure, SessionId, Status,
     limits::{
-        COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX, COLLECTIVES_VIEWS_BYTES_MAX,
-        COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX,
+        COLLECTIVE_TASKS_MAX, COLLECTIVES_MAX, COLLECTIVES_OF_SESSION_MAX, COLLECTIVES_OF_USER_MAX,
+        COLLECTIVES_VIEWS_BYTES_MAX, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX, COLLECTIVES_VIEWS_BYTES_OF_USER_MAX,
     },
 };
+
+use crate::connection::User;
 
 /// The places that are taken.
 #[derive(Debug, Default)]
@@ -27,6 +29,7 @@ struct Taken {
 struct Held {
     number: u64,
     session: SessionId,
+    user: Option<User>,
     tasks: usize,
     bytes: usize,
 }
@@ -40,20 +43,29 @@ pub(super) struct Place {
 }
 
 impl Places {
-    /// Takes a place for a session's request of so many tasks, whose views take so many bytes.
+    /// Takes a place for the request of a session, and of its user where it has one, of so many tasks, whose views take so many bytes.
     ///
     /// # Errors
     /// [`Status::LimitExceeded`].
-    pub(super) fn take(self: &Arc<Self>, session: SessionId, tasks: usize, bytes: usize) -> Result<Place, Failure> {
+    pub(super) fn take(
+        self: &Arc<Self>,
+        (session, user): (SessionId, Option<User>),
+        tasks: usize,
+        bytes: usize,
+    ) -> Result<Place, Failure> {
         let mut taken = self.lock();
         let (all, own) =
             (Sum::of(taken.places.iter()), Sum::of(taken.places.iter().filter(|held| held.session == session)));
+        let users = Sum::of(taken.places.iter().filter(|held| user.is_some() && held.user == user));
         let refused = |why: String| Err(Failure::new(Status::LimitExceeded, why));
         if all.places >= COLLECTIVES_MAX || all.tasks + tasks > COLLECTIVE_TASKS_MAX {
             return refused(format!("{} collective requests of {} tasks are under way here", all.places, all.tasks));
         }
         if own.places >= COLLECTIVES_OF_SESSION_MAX {
             return refused(format!("session {session} has {} collective requests under way here", own.places));
+        }
+        if users.places >= COLLECTIVES_OF_USER_MAX {
+            return refused(format!("its user has {} collective requests under way here", users.places));
         }
         let views = |of: &str, sum: &Sum| {
             format!("views of collective requests take {} bytes{of} here, and {bytes} more", sum.bytes)
@@ -64,9 +76,12 @@ impl Places {
         if own.bytes + bytes > COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX {
             return refused(views(&format!(" of session {session}"), &own));
         }
+        if user.is_some() && users.bytes + bytes > COLLECTIVES_VIEWS_BYTES_OF_USER_MAX {
+            return refused(views(" of its user", &users));
+        }
         taken.newest += 1;
         let number = taken.newest;
-        taken.places.push(Held { number, session, tasks, bytes });
+        taken.places.push(Held { number, session, user, tasks, bytes });
         Ok(Place { places: Arc::clone(self), number })
     }
 
@@ -123,7 +138,7 @@ mod tests {
     #[test]
     fn a_session_has_a_share_of_the_places_and_all_together_have_all() {
         let places = Arc::<Places>::default();
-        let of = |session| places.take(SessionId(session), 1, 0);
+        let of = |session| places.take((SessionId(session), None), 1, 0);
         let mut taken = Vec::new();
         for session in 0..4 {
             taken.extend((0..COLLECTIVES_OF_SESSION_MAX).map(|_| of(session).unwrap()));
@@ -138,14 +153,30 @@ mod tests {
     }
 
     #[test]
+    fn a_user_with_many_sessions_leaves_half_the_places_and_memory_to_others() {
+        let user = |uid| Some(User { key: braid_types::KeyId(1), uid });
+        let places = Arc::<Places>::default();
+        let take = |session, uid, bytes| places.take((SessionId(session), user(uid)), 1, bytes);
+        let taken: Vec<_> = (0..COLLECTIVES_OF_USER_MAX as u64).map(|session| take(session, 7, 0).unwrap()).collect();
+        assert!(refused(take(99, 7, 0)));
+        assert!(take(99, 8, 0).is_ok());
+        drop(taken);
+        let most = COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX;
+        let taken: Vec<_> = (0..2).map(|session| take(session, 7, most).unwrap()).collect();
+        assert!(refused(take(2, 7, 1)));
+        assert!(take(2, 8, most).is_ok());
+        drop(taken);
+    }
+
+    #[test]
     fn tasks_and_memory_of_views_are_bounded_before_there_are_any() {
         let places = Arc::<Places>::default();
-        assert!(refused(places.take(SessionId(1), COLLECTIVE_TASKS_MAX + 1, 0)));
-        assert!(refused(places.take(SessionId(1), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1)));
-        let most = |session| places.take(SessionId(session), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX);
+        assert!(refused(places.take((SessionId(1), None), COLLECTIVE_TASKS_MAX + 1, 0)));
+        assert!(refused(places.take((SessionId(1), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX + 1)));
+        let most = |session| places.take((SessionId(session), None), 1, COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX);
         let taken: Vec<_> = (0..4).map(|session| most(session).unwrap()).collect();
-        assert!(refused(places.take(SessionId(0), 1, 1)) && refused(places.take(SessionId(9), 1, 1)));
+        assert!(refused(places.take((SessionId(0), None), 1, 1)) && refused(places.take((SessionId(9), None), 1, 1)));
         taken[3].takes(COLLECTIVES_VIEWS_BYTES_OF_SESSION_MAX - 1);
-        assert!(places.take(SessionId(9), 1, 1).is_ok(), "what was said was more than it is");
+        assert!(places.take((SessionId(9), None), 1, 1).is_ok(), "what was said was more than it is");
     }
 }

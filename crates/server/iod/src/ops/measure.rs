@@ -1,4 +1,5 @@
-//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, one call at a time, and not all the time: any client may ask.
+//! Measure the disk by itself, for `braid bench`: bounded in time and in bytes, one call at a time, and not all the time.
+//! Whoever holds a client key may ask: it stands for a host. A user with a ticket may not: one after the other would keep the disk busy.
 
 use std::{
     ops::RangeInclusive,
@@ -11,7 +12,7 @@ use braid_types::{Failure, Status};
 use braid_wire::message::iod::{self, DiskRates, MeasureDisk};
 
 use super::{Work, space};
-use crate::iod_core::IodCore;
+use crate::{connection::ConnectionState, iod_core::IodCore};
 
 const BYTES: RangeInclusive<u64> = 1 << 20..=256 << 20;
 const PART_MS: RangeInclusive<u32> = 1..=2000;
@@ -41,7 +42,15 @@ impl Turn {
     }
 }
 
-pub(super) fn begin<S: ObjectStore>(core: &IodCore<S>, now: Duration, asked: &MeasureDisk) -> Result<Work<S>, Failure> {
+pub(super) fn begin<S: ObjectStore>(
+    core: &IodCore<S>,
+    connection: &ConnectionState,
+    now: Duration,
+    asked: &MeasureDisk,
+) -> Result<Work<S>, Failure> {
+    if connection.user().is_some() {
+        return Err(Failure::new(Status::NotPermitted, "the holder of a client key may have a disk measured"));
+    }
     let &MeasureDisk { bytes, part_ms, at_once } = asked;
     if !BYTES.contains(&bytes.0) || !PART_MS.contains(&part_ms) || !AT_ONCE.contains(&at_once) {
         return Err(Failure::new(Status::Invalid, "a disk is measured by 1 to 256 MiB, 1 to 2000 ms, 1 to 64 at once"));

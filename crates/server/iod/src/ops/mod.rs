@@ -111,7 +111,7 @@ fn dispatch<S: ObjectStore>(
         IodRequest::ListObjects(list) => list::begin(list).map(Begun::Work),
         IodRequest::DiskSpace(_) => answer(space(core)),
         IodRequest::MoveToLost(lost) => Ok(Begun::Work(lost_found::begin(lost))),
-        IodRequest::MeasureDisk(load) => measure::begin(core, now, &load).map(Begun::Work),
+        IodRequest::MeasureDisk(load) => measure::begin(core, connection, now, &load).map(Begun::Work),
         IodRequest::FlushAll(_) => Ok(Begun::Work(flush::begin_all(core))),
         other => Err(Failure::new(Status::UnknownMessage, other.name())),
     }

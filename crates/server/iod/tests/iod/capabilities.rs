@@ -3,13 +3,14 @@
 use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
 use braid_types::{ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
 use braid_wire::{
-    Call, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome,
+    Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
     message::{
         DaemonStatus, Ping,
         collective::CollectiveKind,
         iod::{
-            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead, JoinWrite, ObjectLength,
-            ObjectSizes, Read, Release, ReturnRoom, RoomAccount, Seek, SeekWhat, Truncate, Write, WriteWithRoom,
+            Allocate, Collect, CopyRange, Delete, DiskSpace, Fence, Flush, FlushAll, JoinRead, JoinWrite, MeasureDisk,
+            ObjectLength, ObjectSizes, Read, Release, ReturnRoom, RoomAccount, Seek, SeekWhat, Truncate, Write,
+            WriteWithRoom,
         },
     },
 };
@@ -162,13 +163,14 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
         }),
         call(JoinRead { handle, present: present.clone(), collective, rank: 0, skip: ByteCount(0), bytes, wait_ms: 1 }),
         call(FlushAll {}),
+        call(MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 1 }),
     ];
     let with_payload = with_payload.into_iter().map(|(op, body)| (op, body, &b"x"[..]));
     with_payload.chain(plain.into_iter().map(|(op, body)| (op, body, &b""[..]))).collect()
 }
 
 #[test]
-fn every_call_of_a_fenced_session_is_refused_but_those_that_give_up_its_own() {
+fn a_fenced_session_may_only_give_up_what_is_its_own() {
     let core = daemon(1);
     let capability = capability(striped([1]));
     let mut client = Client::of_session(&core, SESSION);
@@ -200,7 +202,7 @@ fn a_daemon_that_lost_the_metadata_server_serves_no_data() {
 #[test]
 fn only_the_metadata_server_manages_and_only_by_the_server_key() {
     let core = daemon(1);
-    let session = Credential::Session { session: SESSION, key: KeyId(1), epoch: EPOCH };
+    let session = Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH };
     let impostors = [
         (Role::Client, session.clone()),
         (Role::Mds, Credential::Client(KeyId(1))),

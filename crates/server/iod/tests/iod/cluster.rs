@@ -153,7 +153,7 @@ impl Cluster {
     }
 
     pub fn client_endpoint(&self) -> Endpoint {
-        self.endpoint(Role::Client, Credential::Session { session: SESSION, key: KeyId(1), epoch: EPOCH })
+        self.endpoint(Role::Client, Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH })
     }
 
     pub fn client(&self) -> SocketClient {

@@ -72,7 +72,12 @@ pub struct Reply<R> {
 impl<'a, S: ObjectStore> Client<'a, S> {
     /// A client of this session.
     pub fn of_session(core: &'a IodCore<S>, session: SessionId) -> Self {
-        Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), epoch: EPOCH })
+        Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH })
+    }
+
+    /// A client whose session a user's ticket started.
+    pub fn of_user(core: &'a IodCore<S>, user: u64, session: SessionId) -> Self {
+        Self::new(core, Role::Client, Credential::Session { session, key: KeyId(1), user: Some(user), epoch: EPOCH })
     }
 
     pub fn mds(core: &'a IodCore<S>) -> Self {
@@ -85,7 +90,7 @@ impl<'a, S: ObjectStore> Client<'a, S> {
 
     /// A client of this session over a connection of this id.
     pub fn over(core: &'a IodCore<S>, session: SessionId, id: ConnectionId) -> Self {
-        Self::with_id(core, Role::Client, Credential::Session { session, key: KeyId(1), epoch: EPOCH }, id)
+        Self::with_id(core, Role::Client, Credential::Session { session, key: KeyId(1), user: None, epoch: EPOCH }, id)
     }
 
     fn with_id(core: &'a IodCore<S>, role: Role, credential: Credential, id: ConnectionId) -> Self {

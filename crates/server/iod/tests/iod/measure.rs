@@ -13,7 +13,7 @@ use super::harness::*;
 const LOAD: MeasureDisk = MeasureDisk { bytes: ByteCount(1 << 20), part_ms: 1, at_once: 2 };
 
 #[test]
-fn any_client_and_nobody_else_may_ask_a_bounded_amount_of_it() {
+fn the_holder_of_a_client_key_and_nobody_else_may_ask_a_bounded_amount() {
     let core = daemon(1);
     let mut client = Client::of_session(&core, SESSION);
     let (many, few) = (ByteCount((256 << 20) + 1), ByteCount((1 << 20) - 1));
@@ -28,6 +28,8 @@ fn any_client_and_nobody_else_may_ask_a_bounded_amount_of_it() {
         assert_eq!(refusal(client.call(&wrong)), Status::Invalid, "{wrong:?}");
     }
     assert_eq!(refusal(client.call(&LOAD)), Status::Unsupported, "a store in memory has no disk");
+    let mut user = Client::of_user(&core, 1000, SessionId(6));
+    assert_eq!(refusal(user.call(&LOAD)), Status::NotPermitted, "a user with a ticket");
     for role in [Role::Iod, Role::Mds, Role::Admin] {
         assert_eq!(refusal(Client::new(&core, role, Credential::Server).call(&LOAD)), Status::WrongRole, "{role:?}");
     }

@@ -316,7 +316,7 @@ fn a_client_key_opens_no_door_of_a_daemon() {
         let refused = SocketClient::connect(&cluster.endpoint(role, client_key.clone())).err().unwrap();
         assert!(matches!(refused, NetError::Refused { .. }), "{role:?}: {refused}");
     }
-    let session = Credential::Session { session: SESSION, key: KeyId(1), epoch: EPOCH };
+    let session = Credential::Session { session: SESSION, key: KeyId(1), user: None, epoch: EPOCH };
     assert!(SocketClient::connect(&cluster.endpoint(Role::Mds, session)).is_err());
 }
 

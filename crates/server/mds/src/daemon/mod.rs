@@ -132,7 +132,9 @@ impl Mds {
         let link = Arc::new(SocketLink::new(config.server_key.clone(), config.tls));
         let log = Arc::new(LogThread::start()?);
         let env = Environment { link: link.clone(), spawner: log.clone(), clock: Arc::new(SystemClock::new()) };
-        let core = MdsCore::open(store, CoreConfig::new(config.server_key.clone()), env).map_err(explain)?;
+        let mut made = CoreConfig::new(config.server_key.clone());
+        made.namespace.boot = boot();
+        let core = MdsCore::open(store, made, env).map_err(explain)?;
         if let Some(mark) = core.names.fsck_mark().map_err(explain)? {
             tracing::warn!("the file system must be checked: {mark}; run: braid fsck --mend");
         }
@@ -200,6 +202,13 @@ impl Drop for Mds {
 
 fn advertised(wanted: &[String], listening: &[SocketAddr]) -> Vec<String> {
     if wanted.is_empty() { listening.iter().map(SocketAddr::to_string).collect() } else { wanted.to_vec() }
+}
+
+/// The boot of this host; `None` where the system does not say.
+fn boot() -> Option<u128> {
+    // random(4): a UUID that is drawn once for each boot.
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    u128::from_str_radix(&text.trim().replace('-', ""), 16).ok()
 }
 
 fn serve_metrics(address: &str, core: &Arc<MdsCore>) -> io::Result<MetricsServer> {

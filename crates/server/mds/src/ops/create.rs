@@ -136,10 +136,11 @@ impl MdsCore {
         (directory, since): (Option<Attributes>, Option<(Since, Mark)>),
     ) -> Flow {
         let now = convert::attributes(&made.inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+        let change = change.max(now.change);
         let denied = r.rights.is_some() && r.deny.has(Deny::READ);
         let shared = if made.created { denied } else { self.is_shared(&call, &made.inode, settled) };
-        let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
         let opened = r.rights.map(|rights| {
             let session = session_of(&call)?;
             let opened = self.opened(session, &made.inode, attributes.clone(), rights, r.deny)?;

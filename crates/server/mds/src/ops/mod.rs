@@ -62,10 +62,12 @@ impl Needs {
     }
 }
 
-/// Whether the answer of a call with a sequence is kept for its retries: of one that changes something, or that gives a
-/// handle. Any other is done again, as it is without a sequence, whatever a client puts there: a listing is large.
+/// Whether the answer of a call with a sequence is kept for its retries: of one that changes something, that gives a handle, or
+/// that administrators alone may make. Any other is done again, as it is without a sequence, whatever a client puts there: a
+/// listing is large.
 pub(crate) fn is_answer_kept(request: &MdsRequest) -> bool {
-    needs(request).slot || matches!(request, MdsRequest::Open(_))
+    let Needs { roles, slot, .. } = needs(request);
+    slot || roles == ADMIN || matches!(request, MdsRequest::Open(_))
 }
 
 /// What a request asks of its caller.

@@ -133,6 +133,12 @@ impl MdsCore {
             if to.rights.allow(Rights::WRITE) {
                 state.collector.disturb(to.file);
             }
+            if open.rights.allow(Rights::WRITE)
+                && !to.rights.allow(Rights::WRITE)
+                && call.connection.owner.user.is_some()
+            {
+                state.withhold(session, to.file);
+            }
             if ends {
                 state.collector.end_maker(to.file);
                 state.collector.add(to.file);
@@ -140,9 +146,10 @@ impl MdsCore {
             inode
         };
         let now = convert::attributes(&inode);
-        let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+        let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
+        let change = change.max(now.change);
         let shared = self.is_shared(call, &inode, settled);
-        let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+        let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
         self.with_capability(session, &inode, attributes, to.rights, to.open_id)
     }
 }

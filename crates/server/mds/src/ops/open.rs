@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use braid_meta::{Inode, OpenArgs, OpenMode, Want, lease::LeaseMode as StoredMode};
-use braid_types::{Failure, SessionId, Status};
+use braid_types::{Failure, FileIndex, SessionId, Status};
 use braid_wire::{
     Capability, Deny, Rights,
     message::{
@@ -16,7 +16,7 @@ use braid_wire::{
 use crate::{
     call::{Call, Flow},
     convert,
-    core::MdsCore,
+    core::{MdsCore, State},
     lease::claimed,
     session::OpenFile,
     told::Since,
@@ -72,9 +72,10 @@ impl MdsCore {
             let recorded = if writes { self.recorded_mark(known.file) } else { None };
             let inode = self.names.open_file(&self.change(&call), known.file, args(session, rights, deny))?;
             let now = convert::attributes(&inode);
-            let (settled, Attributes { bytes, bytes_used, mtime, .. }) = (!known.shared, known);
+            let (settled, Attributes { bytes, bytes_used, mtime, change, .. }) = (!known.shared, known);
             let shared = self.is_shared(&call, &inode, settled);
-            let attributes = Attributes { bytes, bytes_used, mtime, shared, ..now };
+            let change = change.max(now.change);
+            let attributes = Attributes { bytes, bytes_used, mtime, change, shared, ..now };
             let opened = self.opened(session, &inode, attributes, rights, deny)?;
             if let Some(mark) = recorded {
                 self.note_maker(&inode, (session, opened.open_id), Since::Recorded, mark);
@@ -212,6 +213,9 @@ impl MdsCore {
         let mut failed = None;
         for (open_id, open) in opens {
             let args = args(session, open.rights, open.deny);
+            if open.rights.allow(Rights::WRITE) && call.connection.owner.user.is_some() {
+                self.state().withhold(session, open.file);
+            }
             match self.names.close_file(&change, open.file, args) {
                 Ok(true) => self.hear_or_ask(&call, open_id, open.file),
                 Ok(false) if open.rights.allow(Rights::WRITE) => self.state().collector.end_maker(open.file),
@@ -274,6 +278,21 @@ impl MdsCore {
                 Flow::from(call, opened)
             },
         )
+    }
+}
+
+impl State {
+    /// A session of a ticket closes a file that it may write, and keeps the capability: whatever size it makes of the file, it is
+    /// asked of the objects until the session's fence holds (I5).
+    pub(super) fn withhold(&mut self, session: SessionId, file: FileIndex) {
+        if !self.collector.may_withhold() {
+            return;
+        }
+        let Some(live) = self.sessions.live_mut(session) else { return };
+        if let Some(oldest) = live.withhold(file) {
+            self.collector.withhold(file);
+            oldest.into_iter().for_each(|oldest| self.collector.release(oldest));
+        }
     }
 }
 

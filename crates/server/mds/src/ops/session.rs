@@ -15,7 +15,7 @@ use crate::{
     call::{Call, Flow},
     convert,
     core::MdsCore,
-    session::{SESSION_SLOTS, Session},
+    session::{Owner, SESSION_SLOTS, Session},
 };
 
 /// Bytes of what a client calls itself.
@@ -83,11 +83,12 @@ impl MdsCore {
     }
 
     fn session_reply(&self, call: &Call, session: SessionId) -> OpenSessionReply {
-        let key = call.connection.owner.key;
-        let credential = Credential::Session { session, key, epoch: self.epoch };
+        let Owner { key, user } = call.connection.owner;
+        let credential = Credential::Session { session, key, user, epoch: self.epoch };
         OpenSessionReply {
             session,
             key,
+            user,
             epoch: self.epoch,
             secret: credential.secret(&self.key).to_bytes(),
             slots: SESSION_SLOTS,

@@ -12,6 +12,7 @@ use braid_wire::{
 };
 
 use super::world::{World, at, create};
+use crate::connection::GROUPS_MAX;
 
 fn ticket(key: KeyId, agent_session: SessionId, epoch: MdsEpoch, uid: u64) -> Credential {
     Credential::Ticket(Ticket { key, agent_session, epoch, uid, gid: uid, groups: vec![], nonce: [7; 16] })
@@ -172,4 +173,21 @@ fn a_message_that_is_not_understood_is_refused() {
         client.core.handle(&client.connection, op, body, responder);
         assert_eq!(pending.take::<()>().unwrap().unwrap_err().status, status, "{op:#x}");
     }
+}
+
+#[test]
+fn the_groups_of_all_identities_of_a_connection_are_bounded_together() {
+    let mut world = World::new(1);
+    let client = world.client();
+    let define = |number, groups| {
+        let identity = Identity { uid: 1000, gid: 100, groups: vec![7; groups], checked: false };
+        client.call_as(Envelope::PLAIN, DefineIdentity { number, identity })
+    };
+    for number in 1..=4 {
+        define(number, GROUPS_MAX).unwrap();
+    }
+    assert_eq!(define(5, 1).unwrap_err().status, Status::LimitExceeded);
+    define(4, 0).unwrap();
+    define(5, GROUPS_MAX).unwrap();
+    assert_eq!(define(6, 1).unwrap_err().status, Status::LimitExceeded);
 }

@@ -20,7 +20,8 @@ fn plant_links(world: &World, client: &Client, path: &str, links: u32) {
     let found = client.stat(path).unwrap();
     let root = braid_meta::Identity::root();
     let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
-    world.core.names.mend_links(&call, found.file, links, found.change).unwrap();
+    let change = world.core.names.getattr(found.file).unwrap().change;
+    world.core.names.mend_links(&call, found.file, links, change).unwrap();
 }
 
 /// Takes the name of a file out of the store and leaves the file: both keys of the entry, as docs/format-meta.md

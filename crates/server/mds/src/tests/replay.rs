@@ -7,7 +7,7 @@ use braid_wire::{
         FileKind,
         lease::LeaseMode,
         mds::*,
-        types::{At, LayoutWish},
+        types::{At, Attributes, LayoutWish},
     },
 };
 
@@ -96,8 +96,14 @@ fn attributes_xattrs_sizes_and_layouts_are_answered_from_their_records() {
     let (mut world, client) = world();
     let changes = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
     let chmod = SetAttributes { at: at("d/f"), follow: true, changes };
-    let (a, b, client) = retried(&mut world, &client, chmod);
-    assert_eq!((a.mode, a.change), (b.mode, b.change), "changed once");
+    let recorded = |world: &World, attributes: &Attributes| world.core.names.getattr(attributes.file).unwrap().change;
+    let envelope = client.next();
+    let a = client.call_as(envelope.clone(), chmod.clone()).unwrap();
+    let before = recorded(&world, &a);
+    world.restart();
+    let client = client.reclaim(&mut world).unwrap();
+    let b = client.call_as(envelope, chmod).unwrap();
+    assert_eq!((a.mode, before), (b.mode, recorded(&world, &b)), "changed once");
     let (a, b, client) = retried(&mut world, &client, set_size("d/f", 9000));
     assert_eq!((a.bytes, a.size_generation), (b.bytes, b.size_generation), "cut once");
     let set = SetXattr {
@@ -260,4 +266,14 @@ fn a_change_whose_answer_found_no_room_is_not_done_twice() {
     assert_eq!(world.status().open_files, 1, "the handle of the retry is a handle");
     client.close(&again);
     assert_eq!(world.status().open_files, 0);
+}
+
+#[test]
+fn a_key_that_is_added_with_a_retry_is_one_key() {
+    let mut world = World::new(1);
+    let mut admin = world.admin();
+    admin.session = admin.call(OpenSession { session: None, client: "admin".into() }).unwrap().session;
+    let envelope = admin.next();
+    let add = || admin.call_as(envelope.clone(), KeyAdd { name: "host".into(), rights: KeyRights::full() }).unwrap();
+    assert_eq!(add().key, add().key);
 }

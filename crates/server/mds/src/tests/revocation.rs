@@ -6,8 +6,11 @@ use braid_types::{
     limits::{HEARTBEAT_FENCED_MS, HEARTBEAT_MS},
 };
 use braid_wire::{
-    Rights,
-    message::mds::{CloseSession, Envelope, KeyRevoke, KeyRights, Open, Opened},
+    Credential, Rights, Role, Ticket,
+    message::mds::{
+        AgentCheck, AgentCheckReply, CloseSession, Envelope, KeyRevoke, KeyRights, MakeDirectory, Open, OpenSession,
+        Opened, Unlink,
+    },
 };
 
 use super::world::{Client, World, at};
@@ -85,7 +88,7 @@ fn a_revocation_is_answered_when_every_daemon_refuses_the_key() {
 }
 
 #[test]
-fn a_revocation_waits_for_a_daemon_that_is_cut_off_until_it_must_have_stopped() {
+fn a_revocation_waits_until_a_daemon_that_is_cut_off_has_stopped() {
     let mut world = World::new(2);
     let key = world.key(KeyRights::full());
     world.client_of(key).create("f");
@@ -150,4 +153,51 @@ fn a_hundred_sessions_that_end_while_a_daemon_is_slow_take_two_messages() {
     assert_eq!(pushed, 2);
     assert!(clients.iter().all(|client| refused_everywhere(&world, client.session, 1)));
     assert_eq!(world.status().open_files, 0);
+}
+
+/// A user whom a host vouched for, with a session of its own.
+fn user(world: &mut World, agent: &Client) -> Client {
+    let check = agent.call_as(Envelope::PLAIN, AgentCheck {}).unwrap();
+    let AgentCheckReply { session: agent_session, key, epoch } = check;
+    let ticket = Ticket { key, agent_session, epoch, uid: 1000, gid: 1000, groups: Vec::new(), nonce: [7; 16] };
+    let mut user = world.connect(Role::Client, Credential::Ticket(ticket));
+    user.session = user.call(OpenSession { session: None, client: "user".into() }).unwrap().session;
+    user
+}
+
+#[test]
+fn what_a_user_writes_after_its_close_is_in_the_size() {
+    let mut world = World::new(2);
+    let agent = world.client();
+    agent.call(MakeDirectory { at: at("d"), mode: 0o777, umask: 0 }).unwrap();
+    let user = user(&mut world, &agent);
+    let opened = user.create("d/f");
+    world.write(&opened, 5000).unwrap();
+    user.close(&opened);
+    world.settle();
+    assert_eq!(agent.stat("d/f").unwrap().bytes, ByteCount(5000));
+    // It kept the capability.
+    world.write(&opened, 9000).unwrap();
+    assert_eq!(agent.stat("d/f").unwrap().bytes, ByteCount(9000), "no recorded size hides what it wrote");
+    leave(&user);
+    assert_eq!(world.write(&opened, 12_000), Err(Status::Fenced));
+    world.settle();
+    assert_eq!((agent.stat("d/f").unwrap().bytes, world.status().sizes_in_objects), (ByteCount(9000), 0));
+}
+
+#[test]
+fn a_file_that_its_user_closed_and_removed_goes_before_the_session_ends() {
+    let mut world = World::new(2);
+    let agent = world.client();
+    agent.call(MakeDirectory { at: at("d"), mode: 0o777, umask: 0 }).unwrap();
+    let user = user(&mut world, &agent);
+    let opened = user.create("d/f");
+    world.write(&opened, 9000).unwrap();
+    user.close(&opened);
+    user.call(Unlink { at: at("d/f") }).unwrap();
+    world.pass(1000);
+    assert_eq!(world.objects_of(opened.attributes.file), 0);
+    leave(&user);
+    world.settle();
+    assert_eq!(world.status().sizes_in_objects, 0);
 }

@@ -88,7 +88,8 @@ impl Line {
 fn write(cluster: &Cluster, opened: &Opened, session: &OpenSessionReply, bytes: &[u8]) {
     let iod = opened.layout.components[0].parts[0].iods[0];
     let daemon = cluster.iods.iter().find(|daemon| daemon.id() == iod).unwrap();
-    let credential = Credential::Session { session: session.session, key: session.key, epoch: session.epoch };
+    let OpenSessionReply { session: id, key, user, epoch, .. } = *session;
+    let credential = Credential::Session { session: id, key, user, epoch };
     let secret = Secret::from_bytes(session.secret);
     let address = daemon.addresses()[0].to_string();
     let endpoint = endpoint(&address, NodeKind::Iod, iod.0, Role::Client, credential, secret);

@@ -480,7 +480,7 @@ fn a_truncate_for_which_a_disk_has_no_space_is_undone_if_it_grows_the_file() {
 }
 
 #[test]
-fn an_empty_record_of_before_a_loss_of_power_does_not_let_old_bytes_follow_new_ones() {
+fn no_old_bytes_follow_new_ones_after_a_loss_of_power() {
     let mut world = World::new(2);
     let (writer, other) = (world.client(), world.client());
     let made = writer.create("f");

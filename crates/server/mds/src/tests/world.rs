@@ -284,6 +284,8 @@ pub struct World {
     /// Daemons that have not registered since the server started.
     away: u32,
     connections: u64,
+    /// How often the server's host lost power.
+    boot: u128,
 }
 
 impl World {
@@ -292,8 +294,8 @@ impl World {
         let store = Arc::new(MemoryStore::new());
         Namespace::format(&*store, UUID, 8, Timestamp::default()).unwrap();
         let (clock, fakes) = (Arc::new(ManualClock::default()), Arc::new(FakeIods::default()));
-        let core = open(&store, &fakes, &clock);
-        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), away: 0, connections: 0 };
+        let core = open(&store, &fakes, &clock, 0);
+        let mut world = Self { store, iods: fakes, clock, core, daemons: Vec::new(), away: 0, connections: 0, boot: 0 };
         world.daemons = (1..=iods).map(|id| world.daemon(id)).collect();
         world
     }
@@ -355,6 +357,7 @@ impl World {
 
     /// The server's host loses power: what was not forced is gone.
     pub fn power_loss(&mut self) {
+        self.boot += 1;
         self.restart_on(self.store.lose_power(0));
         self.register_all();
     }
@@ -369,7 +372,7 @@ impl World {
     fn restart_on(&mut self, store: MemoryStore) {
         self.iods.drop_held();
         self.store = Arc::new(store);
-        self.core = open(&self.store, &self.iods, &self.clock);
+        self.core = open(&self.store, &self.iods, &self.clock, self.boot);
         self.away = std::mem::take(&mut self.daemons).len() as u32;
     }
 
@@ -466,9 +469,11 @@ impl World {
     }
 }
 
-fn open(store: &Arc<MemoryStore>, iods: &Arc<FakeIods>, clock: &Arc<ManualClock>) -> Arc<MdsCore> {
+fn open(store: &Arc<MemoryStore>, iods: &Arc<FakeIods>, clock: &Arc<ManualClock>, boot: u128) -> Arc<MdsCore> {
+    let mut config = CoreConfig::new(Secret::from_bytes(KEY));
+    config.namespace.boot = Some(boot);
     let env = Environment { link: Arc::new(Link(iods.clone())), spawner: Arc::new(Inline), clock: clock.clone() };
-    let core = MdsCore::open(store.clone(), CoreConfig::new(Secret::from_bytes(KEY)), env).unwrap();
+    let core = MdsCore::open(store.clone(), config, env).unwrap();
     core.set_addresses(vec!["127.0.0.1:1".into()]);
     core
 }

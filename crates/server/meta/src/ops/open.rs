@@ -46,6 +46,9 @@ pub struct Fetch {
     pub parts: Parts,
     /// The newest write, on the metadata server's clock; `None` when nothing was written.
     pub mtime: Option<Timestamp>,
+    /// [`Namespace::next_change`], drawn when they had answered: the change counter of the file as it was found. 0 where
+    /// nothing was asked.
+    pub change: u64,
 }
 
 impl Namespace {
@@ -291,7 +294,7 @@ fn put_found(tx: &mut Tx<'_>, old: &Arc<Inode>, found: &Fetch, ends: bool) -> Re
     let mut new = old.as_found(found);
     new.size_in_objects &= !ends;
     new.mtime_set &= new.size_in_objects;
-    Ok(if new == **old { old.clone() } else { tx.put_inode(new) })
+    Ok(tx.put_as_found(new))
 }
 
 fn mark(tx: &mut Tx<'_>, inode: &Inode) {

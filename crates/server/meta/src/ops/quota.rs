@@ -136,7 +136,7 @@ impl Namespace {
                 }
                 if inode.tree != tree {
                     page.moved += 1;
-                    tx.put_inode(Inode { tree, ..(*inode).clone() });
+                    tx.put_as_found(Inode { tree, ..(*inode).clone() });
                 }
             }
             Ok(Outcome::Done)
@@ -301,7 +301,7 @@ fn plant(tx: &mut Tx<'_>, directory: FileIndex) -> Result<bool, Failure> {
     if inode.tree == directory {
         return Ok(tx.quota(QuotaOwner::Tree(directory)).is_some_and(|quota| quota.complete));
     }
-    tx.put_inode(Inode { tree: directory, ..(*inode).clone() });
+    tx.put_as_found(Inode { tree: directory, ..(*inode).clone() });
     Ok(inode.size == 0)
 }
 
@@ -312,6 +312,6 @@ fn uproot(tx: &mut Tx<'_>, directory: FileIndex) -> Result<(), Failure> {
         return Ok(());
     }
     let tree = if directory == FileIndex::ROOT { FileIndex(0) } else { tx.directory(inode.parent)?.tree };
-    tx.put_inode(Inode { tree, ..(*inode).clone() });
+    tx.put_as_found(Inode { tree, ..(*inode).clone() });
     Ok(())
 }

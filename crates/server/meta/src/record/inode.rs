@@ -303,13 +303,9 @@ impl Inode {
             new.mtime = mtime;
             new.ctime = new.ctime.max(mtime);
         }
-        if new != *self {
-            // Writes do not pass the server: the counter moves with what they did, never back.
-            let Timestamp { seconds, nanos } = new.mtime;
-            let nanos = seconds.checked_mul(1_000_000_000).and_then(|all| all.checked_add(i64::from(nanos)));
-            // A time before 1970, or after 2262, is none that the counter may follow: it only rises, one by one then.
-            new.change = nanos.map_or(0, |nanos| nanos.max(0) as u64).max(self.change + 1);
-        }
+        // Writes do not pass the server, and one that leaves size and time as they were shows nowhere: the counter moves with
+        // each look at objects that may have changed.
+        new.change = found.change.max(self.change);
         new
     }
 

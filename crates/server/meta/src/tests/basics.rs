@@ -229,7 +229,7 @@ fn mending_takes_no_part_off_the_record_and_leaves_a_file_that_is_written_or_cut
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);
     ns.end_session(SessionId(9), at(1)).unwrap();
     let generation = ns.getattr(file).unwrap().size_generation;
-    let found = crate::Fetch { generation, size: 9, parts: Parts::none(), mtime: None };
+    let found = crate::Fetch { generation, size: 9, parts: Parts::none(), mtime: None, change: 0 };
     ns.collect(&call(&root), file, &found).unwrap();
     ns.begin_intent(&call(&root), file, crate::IntentKind::Truncate { size: 3 }, false).unwrap();
     assert_eq!(status(ns.mend(&call(&root), file, Some(1), None)), Status::Busy);

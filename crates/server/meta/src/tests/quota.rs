@@ -61,7 +61,7 @@ fn close(ns: &Namespace, file: FileIndex, session: SessionId) {
 
 fn collect(ns: &Namespace, file: FileIndex, size: u64) {
     let generation = ns.getattr(file).unwrap().size_generation;
-    let fetch = Fetch { generation, size, parts: Parts::first(1), mtime: None };
+    let fetch = Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 };
     ns.collect(&call(&Identity::root()), file, &fetch).unwrap();
 }
 
@@ -489,7 +489,8 @@ fn step(ns: &Namespace, step: &Step) {
                 let _ = ns.write_end(SESSION, file, 0, Some(size), at_time());
                 ns.close_file(&call, file, args)?;
                 let generation = ns.getattr(file)?.size_generation;
-                ns.collect(&call, file, &Fetch { generation, size, parts: Parts::first(1), mtime: None }).map(drop)
+                ns.collect(&call, file, &Fetch { generation, size, parts: Parts::first(1), mtime: None, change: 0 })
+                    .map(drop)
             }
             Step::Truncate { dir, name, size } => truncate(ns, &root, file(dir, name)?, size),
             Step::Chown { dir, name, user, group } => {

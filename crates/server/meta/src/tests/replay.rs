@@ -51,7 +51,7 @@ fn every_operation() -> Vec<Step> {
         }),
         step("collect", move |ns, call| {
             let generation = braid_types::SizeGeneration(1);
-            ns.collect(call, file, &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None })
+            ns.collect(call, file, &Fetch { generation, size: 7, parts: Parts::first(2), mtime: None, change: 0 })
         }),
         step("close", move |ns, call| ns.close_file(call, file, OPEN)),
         step("set_directory_default", move |ns, call| {

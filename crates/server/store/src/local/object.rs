@@ -241,7 +241,10 @@ impl LocalObject {
     }
 
     fn write_record(&self, record: &ObjectRecord) -> Result<()> {
-        *lock(&self.record_unsynced) = true;
+        // Held over the change: a flush between the note and the change would take the note for done, and nobody would sync
+        // the record that was written after it.
+        let mut unsynced = lock(&self.record_unsynced);
+        *unsynced = true;
         let _changing = self.dirt.changing();
         self.directory
             .check(DiskOp::SetRecord)

@@ -32,7 +32,7 @@ const PART_MAX: Duration = Duration::from_secs(2);
 const AT_ONCE_MAX: u16 = 64;
 /// A part is so many times as long as another limit's sample: a flush is a part of it.
 const PART_TIMES: u32 = 2;
-const NOT_MEASURED: [Status; 3] = [Status::Unsupported, Status::UnknownMessage, Status::NoSpace];
+const NOT_MEASURED: [Status; 4] = [Status::Unsupported, Status::UnknownMessage, Status::NoSpace, Status::NotPermitted];
 /// How long a run waits for another one, whose turn it is to measure.
 const TURN_MAX: Duration = Duration::from_secs(20);
 const TURN_LOOK: Duration = Duration::from_millis(50);
@@ -65,7 +65,8 @@ fn load(bench: &Bench<'_>) -> MeasureDisk {
     }
 }
 
-/// `None` where the daemon has no disk or no room to measure it, or is of a version that does not.
+/// `None` where the daemon has no disk or no room to measure it, is of a version that does not, or does
+/// not for a user with a ticket.
 fn one(bench: &Bench<'_>, iod: &Iod, load: &MeasureDisk) -> Result<Option<DiskRates>> {
     let began = bench.now();
     loop {

@@ -99,10 +99,11 @@ impl Cluster {
         self.sessions.insert(session);
         *link.session.lock().unwrap() = Some(session);
         let (key, epoch) = (KeyId(0), self.epoch);
-        let secret = Credential::Session { session, key, epoch }.secret(&self.server_key).to_bytes();
+        let secret = Credential::Session { session, key, user: None, epoch }.secret(&self.server_key).to_bytes();
         Ok(encode_success(&OpenSessionReply {
             session,
             key,
+            user: None,
             epoch,
             secret,
             slots: 4,

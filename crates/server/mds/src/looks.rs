@@ -1,0 +1,109 @@
+//! Which number of the change counter a look at a file's objects has.
+//!
+//! A write passes the server by, and two within one tick of a disk's clock have one time. So a look draws a new number unless
+//! the look before it (1) found every object as it is now, its time to the nanosecond, and (2) came later after that time than ticks
+//! and the clocks of server and daemon may be apart: a write after such a look has another time. A file that is open for
+//! writing and idle keeps its number then, and who compares numbers keeps what it read (ADR 0013).
+
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
+use braid_types::{FileIndex, Timestamp};
+
+use crate::{core::MdsCore, objects::Answer};
+
+/// Files whose last look is remembered (I9), 3 MiB. Beyond it all are forgotten, which draws new numbers.
+const LOOKS_MAX: usize = 65_536;
+/// A time is old after this: clocks agree within 10 ms and what a heartbeat takes, and a tick is 10 ms at most.
+const OLD_NANOS: i128 = 200_000_000;
+
+/// The last look at each file's objects.
+#[derive(Debug, Default)]
+pub(crate) struct Looks(HashMap<FileIndex, Look>);
+
+#[derive(Debug)]
+struct Look {
+    digest: u64,
+    number: u64,
+    /// All times were old.
+    old: bool,
+}
+
+impl Looks {
+    /// The number of a look now that found `answers`; a new one from `draw`.
+    fn number(&mut self, file: FileIndex, answers: &[Answer], now: Timestamp, draw: impl FnOnce() -> u64) -> u64 {
+        let digest = digest(answers);
+        if let Some(look) = self.0.get(&file).filter(|look| look.old && look.digest == digest) {
+            return look.number;
+        }
+        if self.0.len() >= LOOKS_MAX {
+            self.0.clear();
+        }
+        let infos = answers.iter().flat_map(|answer| &answer.infos).filter(|info| info.exists);
+        let old = infos.map(|info| nanos(now) - nanos(info.mtime)).all(|age| age > OLD_NANOS);
+        let number = draw();
+        self.0.insert(file, Look { digest, number, old });
+        number
+    }
+}
+
+impl MdsCore {
+    /// The number of a look that found `answers`.
+    pub(crate) fn number_of_look(&self, file: FileIndex, answers: &[Answer]) -> u64 {
+        let now = self.env.clock.wall();
+        self.state().looks.number(file, answers, now, || self.names.next_change())
+    }
+}
+
+fn nanos(time: Timestamp) -> i128 {
+    i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanos)
+}
+
+fn digest(answers: &[Answer]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Answer { iod, verifier, infos } in answers {
+        (iod.0, verifier.0, infos.len()).hash(&mut hasher);
+        for info in infos {
+            let Timestamp { seconds, nanos } = info.mtime;
+            (info.part.0, info.exists, info.bytes.0, info.bytes_used.0, seconds, nanos).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use braid_types::{ByteCount, IodId, PartIndex, WriteVerifier};
+    use braid_wire::message::types::ObjectInfo;
+
+    use super::*;
+
+    const FILE: FileIndex = FileIndex(5);
+
+    fn at(ms: i64) -> Timestamp {
+        Timestamp { seconds: ms / 1000, nanos: (ms % 1000) as u32 * 1_000_000 }
+    }
+
+    fn written(ms: i64) -> Vec<Answer> {
+        let bytes = ByteCount(10);
+        let info = ObjectInfo { part: PartIndex(0), exists: true, bytes, bytes_used: bytes, mtime: at(ms) };
+        vec![Answer { iod: IodId(1), verifier: WriteVerifier(1), infos: vec![info] }]
+    }
+
+    #[test]
+    fn objects_that_were_quiet_at_the_last_look_keep_its_number() {
+        let (mut looks, mut newest) = (Looks::default(), 0);
+        let mut look = |answers: &[Answer], now| {
+            looks.number(FILE, answers, at(now), || {
+                newest += 1;
+                newest
+            })
+        };
+        assert_eq!((look(&written(1000), 1000), look(&written(1000), 1200)), (1, 2), "may be written in the same tick");
+        assert_eq!((look(&written(1000), 1201), look(&written(1000), 9000)), (3, 3));
+        assert_eq!(look(&written(9001), 9001), 4);
+        assert_eq!(look(&[], 9001), 5);
+    }
+}
