@@ -4,7 +4,7 @@
 //! cargo run --release -p braid-fuse --example mount_here -- IODS POINT [POINT...]
 //! ```
 
-#[path = "../../../client/vfs/tests/support/cluster.rs"]
+#[path = "../../../client/vfs/tests/it/support/cluster.rs"]
 mod cluster;
 
 use std::sync::Arc;

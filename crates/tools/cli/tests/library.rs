@@ -2,6 +2,7 @@
 //! what becomes of a client after `fork`.
 #![cfg(unix)]
 
+#[path = "it/harness/mod.rs"]
 mod harness;
 
 use std::{

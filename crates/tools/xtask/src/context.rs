@@ -1,13 +1,14 @@
 //! What every command starts from: where the workspace is, what is in it, how long a run may be.
 
+use crate::build::{self, BRAID_BIN, Build, TestBinary};
 use crate::metadata::Metadata;
 use crate::process::Process;
-use crate::test_binaries::{self, TestBinary};
 use anyhow::{Context as _, Result};
-use std::cell::OnceCell;
-use std::path::PathBuf;
 
-/// Made once a run; the test binaries are built when first asked for and only then.
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Made once a run; programs and tests are built when first asked for and only then.
 pub struct Context {
     /// The root of the workspace.
     pub root: PathBuf,
@@ -15,7 +16,7 @@ pub struct Context {
     pub metadata: Metadata,
     /// The long form of each suite.
     pub full: bool,
-    test_binaries: OnceCell<Result<Vec<TestBinary>, String>>,
+    build: OnceLock<Result<Build, String>>,
 }
 
 impl Context {
@@ -24,7 +25,7 @@ impl Context {
         let output = cargo().args(["metadata", "--format-version", "1", "--locked"]).run();
         let output = output.context("cargo metadata --locked (does Cargo.lock lack a new dependency?)")?;
         let metadata: Metadata = serde_json::from_str(&output.stdout).context("cargo metadata")?;
-        Ok(Self { root: metadata.workspace_root.clone(), metadata, full, test_binaries: OnceCell::new() })
+        Ok(Self { root: metadata.workspace_root.clone(), metadata, full, build: OnceLock::new() })
     }
 
     /// `cargo ARGS` in the root.
@@ -32,10 +33,21 @@ impl Context {
         cargo().dir(&self.root).args(args)
     }
 
-    /// Every test binary of the workspace, built once.
+    /// Every test and program of the workspace, built once.
+    pub fn build(&self) -> Result<&Build> {
+        let built = self.build.get_or_init(|| build::build(self).map_err(|error| format!("{error:#}")));
+        built.as_ref().map_err(|error| anyhow::anyhow!("{error}"))
+    }
+
+    /// Every test binary of the workspace.
     pub fn test_binaries(&self) -> Result<&[TestBinary]> {
-        let built = self.test_binaries.get_or_init(|| test_binaries::build(self).map_err(|error| format!("{error:#}")));
-        built.as_deref().map_err(|error| anyhow::anyhow!("{error}"))
+        Ok(&self.build()?.tests)
+    }
+
+    /// A program of the workspace, about to run; it and what it starts use the `braid` that was built with it.
+    pub fn program(&self, name: &str) -> Result<Process> {
+        let build = self.build()?;
+        Ok(Process::new(build.program(name)?).dir(&self.root).env(BRAID_BIN, build.program("braid")?))
     }
 
     /// The package that has this binary, or an error that says what is missing.

@@ -13,16 +13,18 @@
 //! 3. What could not run says why; nothing passes because its subject is missing.
 #![forbid(unsafe_code)]
 
+mod build;
 mod checks;
 mod commands;
 mod context;
 mod libtest;
 mod metadata;
+mod others;
 mod process;
+mod progress;
 mod report;
 mod requirements;
 mod suites;
-mod test_binaries;
 mod tools;
 
 use std::process::ExitCode;

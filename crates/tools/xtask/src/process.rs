@@ -14,6 +14,7 @@ pub const LIMIT_DEFAULT: Duration = Duration::from_secs(40 * 60);
 pub struct Process {
     command: Command,
     limit: Duration,
+    show_errors: bool,
 }
 
 /// What a finished command left.
@@ -42,12 +43,17 @@ impl Finished {
 impl Process {
     /// A program with no argument yet, and the default limit.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self { command: Command::new(program), limit: LIMIT_DEFAULT }
+        Self { command: Command::new(program), limit: LIMIT_DEFAULT, show_errors: false }
     }
 
     /// Ends it after `limit` when its output is waited for.
     pub fn limit(self, limit: Duration) -> Self {
         Self { limit, ..self }
+    }
+
+    /// Standard error goes to our own, so that progress is seen, and is not kept.
+    pub fn show_errors(self) -> Self {
+        Self { show_errors: true, ..self }
     }
 
     /// Adds arguments.
@@ -77,8 +83,11 @@ impl Process {
     /// Runs it and keeps what it prints; an exit code other than 0 is not an error here.
     pub fn finish(self) -> Result<Finished> {
         let shown = self.shown();
-        let output =
-            self.with_limit().stdin(Stdio::null()).output().with_context(|| format!("cannot start {shown}"))?;
+        let errors = if self.show_errors { Stdio::inherit() } else { Stdio::piped() };
+        let mut command = self.with_limit();
+        let output = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(errors).spawn();
+        let output = output.and_then(|child| child.wait_with_output());
+        let output = output.with_context(|| format!("cannot start {shown}"))?;
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         Ok(Finished { status: output.status, stdout: text(output.stdout), stderr: text(output.stderr) })
     }

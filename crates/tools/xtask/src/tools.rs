@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::process::Process;
 use anyhow::{Context as _, Result, bail};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// Where a program of this name is, if anywhere on the path.
 pub fn find(program: &str) -> Option<PathBuf> {
@@ -25,7 +26,11 @@ pub fn need(program: &str, debian_package: &str) -> Result<PathBuf> {
     find(program).ok_or_else(|| anyhow::anyhow!("{debian_package} is installed and `{program}` is still missing"))
 }
 
+/// One installation at a time: the package manager has one lock.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
 fn install(debian_package: &str) -> Result<()> {
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
     let apt = || Process::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive");
     apt().args(["update", "-q"]).run()?;
     apt().args(["install", "-q", "-y", "--no-install-recommends", debian_package]).run()?;

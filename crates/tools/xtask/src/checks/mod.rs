@@ -6,9 +6,11 @@ mod deny;
 mod header;
 
 use crate::context::Context;
+use crate::progress;
 use crate::report::{SuiteResult, Totals, indent};
 use anyhow::Result;
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 struct Check {
     name: &'static str,
@@ -36,18 +38,29 @@ pub fn names() -> String {
     CHECKS.iter().map(|check| check.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Runs those that are named, or all; whatever each finds, the next one runs.
-pub fn run(context: &Context, only: &[String], totals: &mut Totals) {
+/// Runs those that are named; whatever each finds, the next one runs.
+pub fn run(context: &Context, only: &[String], mut totals: Totals) -> Totals {
+    let (took, result) = run_chosen(context, |check| only.iter().any(|name| name == check.name));
+    totals.add("checks", took, result);
+    totals
+}
+
+/// Runs all of them beside the suites.
+pub fn run_into(context: &Context, sink: &Mutex<Totals>) {
+    let (took, result) = run_chosen(context, |_| true);
+    sink.lock().unwrap_or_else(PoisonError::into_inner).add("checks", took, result);
+}
+
+fn run_chosen(context: &Context, chosen: impl Fn(&Check) -> bool) -> (Duration, SuiteResult) {
     let (started, mut result) = (Instant::now(), SuiteResult::default());
-    let chosen = |check: &&Check| only.is_empty() || only.iter().any(|name| name == check.name);
-    for check in CHECKS.iter().filter(chosen) {
+    for check in CHECKS.iter().filter(|check| chosen(check)) {
         result.absorb(run_one(check, context));
     }
-    totals.add("checks", started.elapsed(), result);
+    (started.elapsed(), result)
 }
 
 fn run_one(check: &Check, context: &Context) -> SuiteResult {
-    let started = Instant::now();
+    let (started, _step) = (Instant::now(), progress::step(check.name));
     let outcome = (check.run)(context);
     let word = if outcome.is_ok() { "ok" } else { "FAILED" };
     println!("{word:<6} {:<14} {:>7.1} s", check.name, started.elapsed().as_secs_f64());

@@ -1,8 +1,9 @@
-//! `cargo xtask ci`: all that CI runs. One failed check does not hide the next: the run goes on,
+//! `cargo xtask ci`: all that CI runs, the checks beside the suites. One failed check does not hide the next: the run goes on,
 //! and the closing line tells. `cargo xtask ci CHECK` runs single checks.
 
 use crate::checks;
 use crate::context::Context;
+use crate::progress;
 use crate::report::Totals;
 use crate::suites::{self, SUITES};
 use anyhow::{Result, ensure};
@@ -12,10 +13,12 @@ pub fn run(args: &[String]) -> Result<bool> {
         ensure!(checks::exists(name), "ci: no check `{name}`; there are: {}", checks::names());
     }
     let context = Context::new(false)?;
-    let mut totals = Totals::default();
-    checks::run(&context, args, &mut totals);
-    if args.is_empty() {
-        suites::run(&context, &SUITES.iter().collect::<Vec<_>>(), false, &mut totals);
+    progress::print_every_minute();
+    let totals = Totals::default();
+    if !args.is_empty() {
+        return Ok(checks::run(&context, args, totals).close());
     }
-    Ok(totals.close())
+    let before = |sink: &suites::Sink| checks::run_into(&context, sink);
+    let all = SUITES.iter().collect::<Vec<_>>();
+    Ok(suites::run(&context, &all, false, totals, before).close())
 }

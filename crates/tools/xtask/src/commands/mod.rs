@@ -5,6 +5,7 @@ mod ci;
 mod netlab;
 mod requirements;
 mod sim;
+mod suite;
 mod test;
 mod up;
 
@@ -38,6 +39,12 @@ pub const COMMANDS: &[Command] = &[
         run: up::run,
     },
     Command { name: "sim", usage: "SEED", about: "reproduce one simulation seed", run: sim::run },
+    Command {
+        name: "suite",
+        usage: "xfstests|ltp|stress-ng [DIR]",
+        about: "a suite that others wrote, on a mount (root); DIR: where it was built",
+        run: suite::run,
+    },
     Command { name: "bench", usage: "NAME [ARGS]...", about: "a benchmark, built for release", run: bench::run },
     Command {
         name: "netlab",

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: the suites, a table, the closing line.
 
 use crate::context::Context;
+use crate::progress;
 use crate::report::Totals;
 use crate::suites::{self, SUITES, Suite};
 use anyhow::{Result, bail};
@@ -12,8 +13,8 @@ pub fn run(args: &[String]) -> Result<bool> {
         suites::list(&context);
         return Ok(true);
     }
-    let mut totals = Totals::default();
-    suites::run(&context, &chosen(&only)?, !only.is_empty(), &mut totals);
+    progress::print_every_minute();
+    let totals = suites::run(&context, &chosen(&only)?, !only.is_empty(), Totals::default(), |_| ());
     Ok(totals.close())
 }
 

@@ -16,6 +16,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::{
+    build::BRAID_BIN,
     context::Context,
     process::{Finished, Process},
 };
@@ -79,8 +80,11 @@ fn parse(args: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Builds the binary that is tried; the development build serves CI, which has it anyway.
+/// The binary that is tried: what `BRAID_BIN` names (CI has built one), else built now.
 fn build(context: &Context, options: &Options) -> Result<PathBuf> {
+    if let Some(built) = std::env::var_os(BRAID_BIN) {
+        return Ok(built.into());
+    }
     say(options, "building braid (the first time takes a few minutes)");
     let profile: &[&str] = if options.release { &["--release"] } else { &[] };
     context.cargo(["build", "--locked", "--quiet", "--package", "braid-cli"]).args(profile).limit(STEP_LIMIT).run()?;

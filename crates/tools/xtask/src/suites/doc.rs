@@ -15,9 +15,9 @@ pub fn subject(context: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    let test = context.cargo(["test", "--locked", "--doc", "--no-fail-fast"]);
-    let packages = context.metadata.members().filter(|package| has_examples(package));
-    let finished = test.args(packages.flat_map(|package| ["--package", &package.name])).finish()?;
+    // The whole workspace: with some packages cargo would choose other features and compile the
+    // dependencies again.
+    let finished = context.cargo(["test", "--workspace", "--locked", "--doc", "--no-fail-fast"]).finish()?;
     let mut result = libtest::parse_run(&finished.stdout, finished.status.success());
     result.failed.iter_mut().for_each(|(_, why)| why.push_str(&finished.stderr));
     Ok(result)

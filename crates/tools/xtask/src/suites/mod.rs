@@ -19,9 +19,11 @@ mod tool;
 mod unit;
 
 use crate::context::Context;
+use crate::progress;
 use crate::report::{SuiteResult, Totals};
 use anyhow::{Context as _, Result};
-use std::time::Instant;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub use sim::BINARY as SIM_BINARY;
 
@@ -29,25 +31,46 @@ pub use sim::BINARY as SIM_BINARY;
 pub struct Suite {
     /// What `--only` takes.
     pub name: &'static str,
+    lane: Lane,
     about: &'static str,
     subject: fn(&Context) -> Result<()>,
     run: fn(&Context) -> Result<SuiteResult>,
 }
 
+/// Suites of one lane run one after another; lanes run side by side, so that those that wait for
+/// bounds of time and disks leave the processors to those that compute.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lane {
+    /// The test binaries.
+    Tests,
+    /// What compiles or computes; the checks of `ci` go first here.
+    Compute,
+    /// Clusters of processes, mounts and other people's programs.
+    Clusters,
+}
+
+const LANES: [Lane; 3] = [Lane::Tests, Lane::Compute, Lane::Clusters];
+
 /// Every suite, in the order of a whole run.
 pub const SUITES: &[Suite] = &[
-    Suite { name: "unit", about: unit::ABOUT, subject: unit::subject, run: unit::run },
-    Suite { name: "doc", about: doc::ABOUT, subject: doc::subject, run: doc::run },
-    Suite { name: "nonroot", about: nonroot::ABOUT, subject: nonroot::subject, run: nonroot::run },
-    Suite { name: "fuzz", about: fuzz::ABOUT, subject: fuzz::subject, run: fuzz::run },
-    Suite { name: "model", about: model::ABOUT, subject: model::subject, run: model::run },
-    Suite { name: "sim", about: sim::ABOUT, subject: sim::subject, run: sim::run },
-    Suite { name: "crash", about: crash::ABOUT, subject: crash::subject, run: crash::run },
-    Suite { name: "powerloss", about: powerloss::ABOUT, subject: powerloss::subject, run: powerloss::run },
-    Suite { name: "mount", about: mount::ABOUT, subject: mount::subject, run: mount::run },
-    Suite { name: "mpi", about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
-    Suite { name: "python", about: python::ABOUT, subject: python::subject, run: python::run },
-    Suite { name: "smoke", about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
+    Suite { name: "unit", lane: Lane::Tests, about: unit::ABOUT, subject: unit::subject, run: unit::run },
+    Suite { name: "doc", lane: Lane::Compute, about: doc::ABOUT, subject: doc::subject, run: doc::run },
+    Suite { name: "nonroot", lane: Lane::Tests, about: nonroot::ABOUT, subject: nonroot::subject, run: nonroot::run },
+    Suite { name: "fuzz", lane: Lane::Compute, about: fuzz::ABOUT, subject: fuzz::subject, run: fuzz::run },
+    Suite { name: "model", lane: Lane::Compute, about: model::ABOUT, subject: model::subject, run: model::run },
+    Suite { name: "sim", lane: Lane::Compute, about: sim::ABOUT, subject: sim::subject, run: sim::run },
+    Suite { name: "crash", lane: Lane::Clusters, about: crash::ABOUT, subject: crash::subject, run: crash::run },
+    Suite {
+        name: "powerloss",
+        lane: Lane::Clusters,
+        about: powerloss::ABOUT,
+        subject: powerloss::subject,
+        run: powerloss::run,
+    },
+    Suite { name: "mount", lane: Lane::Clusters, about: mount::ABOUT, subject: mount::subject, run: mount::run },
+    Suite { name: "mpi", lane: Lane::Clusters, about: mpi::ABOUT, subject: mpi::subject, run: mpi::run },
+    Suite { name: "python", lane: Lane::Clusters, about: python::ABOUT, subject: python::subject, run: python::run },
+    Suite { name: "smoke", lane: Lane::Clusters, about: smoke::ABOUT, subject: smoke::subject, run: smoke::run },
 ];
 
 /// The suite of this name.
@@ -63,21 +86,52 @@ impl Suite {
     }
 }
 
-/// Runs these suites; `by_name` when each was asked for, so that an absent subject is a failure.
-pub fn run(context: &Context, suites: &[&Suite], by_name: bool, totals: &mut Totals) {
-    for suite in suites {
-        match suite.subject(context) {
-            Err(missing) if !by_name => println!("absent {:<14} {missing:#}", suite.name),
-            Err(missing) => {
-                totals.add(suite.name, Default::default(), SuiteResult::fail("subject", format!("{missing:#}")))
-            }
-            Ok(()) => run_one(context, suite, totals),
+/// Runs these suites, and `before` ahead of those that compute; `by_name` when each suite was asked
+/// for, so that an absent subject is a failure.
+pub fn run(
+    context: &Context,
+    suites: &[&Suite],
+    by_name: bool,
+    totals: Totals,
+    before: impl FnOnce(&Sink) + Send,
+) -> Totals {
+    let sink = Mutex::new(totals);
+    // Once, ahead of the lanes: what fails to build fails every suite that needs it, with the reason.
+    if let Err(error) = context.build() {
+        println!("FAILED build: {error:#}");
+    }
+    let lane = |lane: Lane| {
+        suites.iter().filter(|suite| suite.lane == lane).for_each(|suite| ask(context, suite, by_name, &sink))
+    };
+    let (lane, shared) = (&lane, &sink);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            before(shared);
+            lane(Lane::Compute);
+        });
+        LANES.iter().filter(|one| **one != Lane::Compute).for_each(|one| drop(scope.spawn(move || lane(*one))));
+    });
+    sink.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where lanes put what they found.
+pub type Sink = Mutex<Totals>;
+
+fn ask(context: &Context, suite: &Suite, by_name: bool, sink: &Sink) {
+    let add = |took, result| sink.lock().unwrap_or_else(PoisonError::into_inner).add(suite.name, took, result);
+    match suite.subject(context) {
+        Err(missing) if !by_name => println!("absent {:<14} {missing:#}", suite.name),
+        Err(missing) => add(Duration::ZERO, SuiteResult::fail("subject", format!("{missing:#}"))),
+        Ok(()) => {
+            let started = Instant::now();
+            let result = run_one(context, suite);
+            add(started.elapsed(), result);
         }
     }
 }
 
-fn run_one(context: &Context, suite: &Suite, totals: &mut Totals) {
-    let started = Instant::now();
+fn run_one(context: &Context, suite: &Suite) -> SuiteResult {
+    let step = progress::step(suite.name);
     let result = match (suite.run)(context) {
         Ok(result) if result.is_empty() => SuiteResult::fail("subject", "no case ran"),
         Ok(result) => result,
@@ -85,8 +139,8 @@ fn run_one(context: &Context, suite: &Suite, totals: &mut Totals) {
     };
     let word = if result.failed.is_empty() { "ok" } else { "FAILED" };
     let counts = format!("{} passed, {} failed", result.passed, result.failed.len());
-    println!("{word:<6} {:<14} {:>7.1} s  {counts}", suite.name, started.elapsed().as_secs_f64());
-    totals.add(suite.name, started.elapsed(), result);
+    println!("{word:<6} {:<14} {:>7.1} s  {counts}", suite.name, step.seconds());
+    result
 }
 
 /// Prints each suite and whether its subject is there.

@@ -6,11 +6,11 @@
 //!           └─ setpriv (uid, gid 65534, no groups, no capabilities) ── test binary
 //! ```
 
-use super::unit::run_binary;
+use super::unit::run_binaries;
+use crate::build::TestBinary;
 use crate::context::Context;
 use crate::process::Process;
 use crate::report::SuiteResult;
-use crate::test_binaries::TestBinary;
 use crate::tools;
 use anyhow::{Context as _, Result, ensure};
 use std::path::{Path, PathBuf};
@@ -37,11 +37,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     let Some(runner) = runner(context, &scratch)? else {
         return Ok(SuiteResult::skip("all", format!("uid {USER} cannot reach {}", context.root.display())));
     };
-    let mut result = SuiteResult::default();
-    for binary in binaries(context)? {
-        result.absorb(run_binary(binary, &runner)?);
-    }
-    Ok(result)
+    run_binaries("nonroot", &binaries(context)?, &runner)
 }
 
 fn binaries(context: &Context) -> Result<Vec<&TestBinary>> {

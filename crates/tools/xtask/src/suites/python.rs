@@ -32,9 +32,8 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     let home = context.root.join("target/python");
     let source = context.root.join("crates/bind/python");
     let venv = environment(&home, &source.join("tests/requirements.txt"))?;
-    context.cargo(["build", "--quiet", "--locked", "--package", "braid-cli", "--bin", "braid"]).run()?;
+    let command = context.build()?.program("braid")?;
     install_wheel(&venv, &home.join("wheels"), &source)?;
-    let command = context.metadata.target_directory.join("debug").join("braid");
     let pytest = Process::new(venv.join("bin/python")).dir(&source).env("BRAID", &command);
     let pytest = pytest.env("PYTHONPATH", source.join("tests")).env("PYTHONDONTWRITEBYTECODE", "1");
     let args = ["-m", "pytest", "-q", "--no-summary", "--color=no", "-p", "xtask_report", "tests"];

@@ -18,20 +18,7 @@ pub fn subject(_: &Context) -> Result<()> {
 }
 
 pub fn run(context: &Context) -> Result<SuiteResult> {
-    let up = context.cargo([
-        "run",
-        "--quiet",
-        "--locked",
-        "--package",
-        "xtask",
-        "--",
-        "up",
-        "--once",
-        "--json",
-        "--dev",
-        "--size",
-        SIZE_MIB,
-    ]);
+    let up = context.program("xtask")?.args(["up", "--once", "--json", "--size", SIZE_MIB]);
     let finished = up.limit(LIMIT).finish()?;
     if !finished.status.success() {
         return Ok(SuiteResult::fail("up", finished.output()));

@@ -23,9 +23,7 @@ pub fn subject(context: &Context, binary: &str) -> Result<()> {
 
 /// Runs the binary and takes over its counts.
 pub fn run(context: &Context, binary: &str, args: &[&str], limit: Duration) -> Result<SuiteResult> {
-    let package = context.package_of_binary(binary)?;
-    let run = context.cargo(["run", "--quiet", "--locked", "--package", &package, "--bin", binary, "--"]);
-    Ok(counts(&run.args(args).limit(limit).finish()?))
+    Ok(counts(&context.program(binary)?.args(args).limit(limit).finish()?))
 }
 
 /// The counts of a run that prints as said above.

@@ -1,11 +1,14 @@
 //! All libtest tests of the workspace: unit, golden vectors, property, integration.
 
+use crate::build::TestBinary;
 use crate::context::Context;
 use crate::libtest;
+use crate::progress;
 use crate::report::SuiteResult;
-use crate::test_binaries::TestBinary;
 use crate::tools;
 use anyhow::Result;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 pub const ABOUT: &str = "every test of every crate, as the user who runs this";
@@ -16,6 +19,12 @@ const LIMIT: Duration = Duration::from_secs(15 * 60);
 pub fn subject(_: &Context) -> Result<()> {
     Ok(())
 }
+
+/// Binaries at a time. Most tests wait for a bound of time or a disk, not for a processor.
+const SIDE_BY_SIDE: usize = 3;
+
+/// Packages with the longest tests: they begin first, so that none of them runs alone at the end.
+const LONG: &[&str] = &["braid-cli", "braid-netlab-tests", "braid-vfs", "braid-fuse", "braid-mpiio", "braid-bench"];
 
 /// With `--full`: tests that have a long form look for it.
 const FULL: [&str; 2] = ["env", "BRAID_TEST_FULL=1"];
@@ -37,12 +46,33 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
             }
         }
     }
-    let mut result = SuiteResult::default();
     let runner = if context.full { FULL.map(str::to_owned).to_vec() } else { Vec::new() };
-    for binary in context.test_binaries()? {
-        result.absorb(run_binary(binary, &runner)?);
-    }
-    Ok(result)
+    let binaries: Vec<&TestBinary> = context.test_binaries()?.iter().collect();
+    run_binaries("unit", &binaries, &runner)
+}
+
+/// Runs these binaries, `SIDE_BY_SIDE` at a time, with `runner` in front of each; a line when one ends.
+pub fn run_binaries(suite: &str, binaries: &[&TestBinary], runner: &[String]) -> Result<SuiteResult> {
+    let mut order = binaries.to_vec();
+    order.sort_by_key(|binary| !LONG.contains(&binary.package.as_str()));
+    let (next, done) = (AtomicUsize::new(0), Mutex::new((0, Ok(SuiteResult::default()))));
+    let work = || {
+        while let Some(binary) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = binary.short_name();
+            let step = progress::step(format!("{suite} {name}"));
+            let outcome = run_binary(binary, runner);
+            let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
+            done.0 += 1;
+            println!("       {suite} {:>3} of {} {:>7.1} s  {name}", done.0, order.len(), step.seconds());
+            match (&mut done.1, outcome) {
+                (Ok(all), Ok(result)) => all.absorb(result),
+                (all @ Ok(_), Err(error)) => *all = Err(error),
+                (Err(_), _) => {}
+            }
+        }
+    };
+    std::thread::scope(|scope| (0..SIDE_BY_SIDE).for_each(|_| drop(scope.spawn(work))));
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
 /// Runs one binary, with `runner` in front of it, and gives its cases their full names.

@@ -25,7 +25,7 @@ impl Cluster {
     pub fn start(context: &Context) -> Result<Self> {
         let root = std::env::temp_dir().join(format!("braid-mpi-{}", std::process::id()));
         fs::create_dir(&root).with_context(|| root.display().to_string())?;
-        let braid = context.metadata.target_directory.join("debug/braid");
+        let braid = context.build()?.program("braid")?;
         let cluster = Self { root, braid, second: RefCell::new(None) };
         let up = cluster.braid().args(["up".as_ref(), cluster.home().as_os_str()]);
         up.args(["--iods", "4", "--port", "0", "--detach"]).run()?;

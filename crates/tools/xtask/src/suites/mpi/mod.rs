@@ -75,7 +75,7 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
         Ok(source) => source,
         Err(why) => return Ok(SuiteResult::skip("all", format!("the sources of MPICH cannot be had: {why:#}"))),
     };
-    context.cargo(["build", "--quiet", "--locked", "--package", "braid-capi", "--package", "braid-cli"]).run()?;
+    context.build()?;
     let prefix = compiler::install_library(context, &home)?;
     let cluster = Cluster::start(context)?;
     let mut result = SuiteResult::default();

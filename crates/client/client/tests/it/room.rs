@@ -1,0 +1,207 @@
+//! Room for what is gathered, over a cluster in memory: what is asked, when, and what is let go.
+
+use std::{io::IoSlice, time::Duration};
+
+use crate::fake::{Fake, Fault};
+use braid_client::{
+    At, Config, Credential, HeldRoom, OpenOptions, Status,
+    asynchronous::{Client, File},
+    engine::{Engine, FileView},
+};
+use braid_net::block_on;
+use braid_types::{IodId, SessionId};
+use braid_wire::{
+    Call,
+    message::{iod, mds},
+};
+
+const MIB: u64 = 1 << 20;
+const ALL: [IodId; 3] = [IodId(1), IodId(2), IodId(3)];
+
+/// A cluster of three daemons with so much room for a session each, and an open file.
+fn opened(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
+    let fake = Fake::striped();
+    fake.cluster().room_bytes_max = room;
+    let client = fake.client();
+    let file = open(&client, "/f");
+    (fake, client, file)
+}
+
+fn open(client: &Client<Fake>, path: &str) -> File<Fake> {
+    let options = OpenOptions::new().read(true).write(true).create(true);
+    block_on(client.open(path, &options)).unwrap()
+}
+
+/// The same, and room has come with the first writes.
+fn with_room(room: u64) -> (Fake, Client<Fake>, File<Fake>) {
+    let (fake, client, file) = opened(room);
+    assert!(!file.hold_room(0, 1, &mut HeldRoom::default()), "nothing is there before it is asked for");
+    // Of three daemons, each is found wanting in its turn.
+    for _ in ALL {
+        block_on(file.write_at(&[0; 3 * 4096], 0)).unwrap();
+        file.hold_room(0, 1, &mut HeldRoom::default());
+    }
+    (fake, client, file)
+}
+
+/// What the daemons keep: granted less released, in the order of their ids.
+fn kept(fake: &Fake) -> Vec<u64> {
+    let cluster = fake.cluster();
+    let of = |iod| cluster.rooms.iter().find(|((at, _), _)| *at == iod).map_or(0, |(_, room)| room.1 - room.2);
+    ALL.into_iter().map(of).collect()
+}
+
+/// What the first daemon has heard that was let go.
+fn released_at_first(fake: &Fake) -> u64 {
+    fake.cluster().rooms.iter().find(|((at, _), _)| *at == IodId(1)).map_or(0, |(_, room)| room.2)
+}
+
+#[test]
+fn room_is_held_without_a_call_and_used_by_the_write_and_let_go_after_it() {
+    let (fake, _client, file) = with_room(16 * MIB);
+    let before = fake.cluster().exchanges.len();
+    let mut held = HeldRoom::default();
+    for at in 0..1000 {
+        assert!(file.hold_room(at * 100, 100, &mut held), "at {at}");
+    }
+    assert_eq!(fake.cluster().exchanges.len(), before, "nobody was asked");
+    let data: Vec<u8> = (0..100_000).map(|at| at as u8 | 1).collect();
+    assert_eq!(block_on(file.write_held(&mut held, &data, 0)).unwrap(), data.len());
+    assert!(!held.covers(0, 1), "what was held is let go");
+    let sent = fake.cluster().exchanges.len() - before;
+    let used = fake.cluster().room_used.clone();
+    assert_eq!((sent, used.len()), (3, 3), "one call for each daemon, each in its room");
+    let mut read = vec![0; data.len()];
+    assert_eq!(block_on(file.read_at(&mut read, 0)).unwrap(), data.len());
+    assert!(read == data);
+    let before = kept(&fake);
+    block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
+    let told: Vec<u64> = before.iter().zip(kept(&fake)).map(|(before, after)| before - after).collect();
+    assert_eq!(told, used.iter().map(|(_, _, uses)| *uses).collect::<Vec<_>>(), "the next call tells it");
+}
+
+#[test]
+fn who_does_not_gather_asks_for_nothing() {
+    let (fake, _client, file) = opened(16 * MIB);
+    block_on(file.write_at(&[1; 50_000], 0)).unwrap();
+    assert_eq!(ALL.map(|iod| fake.cluster().requests_to(iod, iod::WriteWithRoom::OP)), [0; 3]);
+}
+
+#[test]
+fn where_there_is_no_room_nothing_is_held_and_writes_go_through() {
+    let (fake, _client, file) = with_room(0);
+    let mut held = HeldRoom::default();
+    assert!(!file.hold_room(0, 100, &mut held));
+    assert_eq!(block_on(file.write_held(&mut held, &[1; 100], 0)).unwrap(), 100, "an empty hold is an ordinary write");
+    assert_eq!(fake.cluster().room_used, []);
+}
+
+#[test]
+fn what_one_stretch_holds_no_other_has_and_one_that_is_dropped_is_free_again() {
+    let (_fake, client, file) = with_room(2 * MIB);
+    let other = open(&client, "/g");
+    let mut held = HeldRoom::default();
+    assert!(file.hold_room(0, 4 * MIB, &mut held));
+    assert!(!other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
+    assert!(!file.hold_room(4 * MIB, 4 * MIB, &mut held) && held.covers(0, 4 * MIB), "what it held, it holds");
+    drop(held);
+    assert!(other.hold_room(0, 4 * MIB, &mut HeldRoom::default()));
+}
+
+#[test]
+fn a_write_in_room_is_repeated_as_any_other_and_lets_go_once() {
+    for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::RequestLate, Fault::ReplyLate] {
+        let (fake, _client, file) = with_room(16 * MIB);
+        let (mut held, before) = (HeldRoom::default(), released_at_first(&fake));
+        assert!(file.hold_room(0, 1000, &mut held));
+        fake.fault(iod::WriteWithRoom::OP, fault);
+        block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
+        let uses = fake.cluster().room_used.last().unwrap().2;
+        block_on(file.write_at(&[8; 4096 * 3], 4096)).unwrap();
+        assert_eq!(released_at_first(&fake), before + uses, "{fault:?}");
+        assert_eq!(fake.cluster().arrive_late(), 0, "{fault:?}");
+        let mut read = [0; 1000];
+        block_on(file.read_at(&mut read, 0)).unwrap();
+        assert_eq!(read, [7; 1000], "{fault:?}");
+    }
+}
+
+#[test]
+fn a_write_that_fails_for_good_lets_its_room_go() {
+    let (fake, _client, file) = with_room(16 * MIB);
+    let mut held = HeldRoom::default();
+    assert!(file.hold_room(0, 1000, &mut held));
+    let before = kept(&fake);
+    fake.fault(iod::WriteWithRoom::OP, Fault::Refused(Status::DiskError));
+    let error = block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap_err();
+    assert_eq!(error.status(), Status::DiskError);
+    block_on(file.write_at(&[1; 3 * 4096], 0)).unwrap();
+    assert!(kept(&fake)[0] < before[0], "part of it may be written");
+}
+
+#[test]
+fn a_write_in_room_goes_on_after_a_truncate_by_somebody_else() {
+    let (fake, _client, file) = with_room(16 * MIB);
+    let mut held = HeldRoom::default();
+    assert!(file.hold_room(0, 1000, &mut held));
+    fake.fault(iod::WriteWithRoom::OP, Fault::Refused(Status::StaleGeneration));
+    let renewals = |fake: &Fake| fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
+    let before = renewals(&fake);
+    block_on(file.write_held(&mut held, &[7; 1000], 0)).unwrap();
+    assert_eq!(renewals(&fake), before + 1);
+    assert_eq!(fake.cluster().room_used.len(), 1, "in its room");
+}
+
+#[test]
+fn a_daemon_that_restarted_has_nothing_for_us_and_gives_anew_for_what_is_held() {
+    let (fake, client, file) = with_room(16 * MIB);
+    let other = open(&client, "/g");
+    let (mut held, mut more) = (HeldRoom::default(), HeldRoom::default());
+    assert!(file.hold_room(0, 3 * MIB, &mut held) && other.hold_room(0, 3 * MIB, &mut more));
+    fake.cluster().rooms.clear();
+    fake.cluster().now += Duration::from_secs(1);
+    block_on(file.write_held(&mut held, &vec![7; 3 << 20], 0)).unwrap();
+    let old = fake.cluster().room_used.clone();
+    block_on(other.write_held(&mut more, &vec![8; 3 << 20], 0)).unwrap();
+    let new = fake.cluster().room_used[old.len()..].to_vec();
+    let rooms = fake.cluster().rooms.clone();
+    let term = |iod| rooms.iter().find(|((at, _), _)| *at == iod).map(|(_, room)| room.0);
+    assert!(old.iter().all(|(iod, named, _)| term(*iod) != Some(*named)), "it did not know yet");
+    assert!(new.iter().all(|(iod, named, _)| term(*iod) == Some(*named)), "and then it did: {new:?}");
+}
+
+#[test]
+fn idle_room_goes_back_after_a_while_and_all_of_it_at_the_end() {
+    let fake = Fake::striped();
+    fake.cluster().room_bytes_max = 16 * MIB;
+    let secret = fake.cluster().server_key.clone();
+    let engine = Engine::new(fake.clone(), Config::new(["mds:1"], Credential::ServerKey(secret)));
+    let options = OpenOptions::new().write(true).create(true);
+    let file = block_on(engine.caller().open(&At::root(b"f"), &options)).unwrap();
+    let write = || block_on(file.write_at(&FileView::whole().unwrap(), 0, &[IoSlice::new(&[1; 3 * 4096])])).unwrap();
+    let mut held = HeldRoom::default();
+    while !file.hold_room(0, 1000, &mut held) {
+        write();
+    }
+    fake.cluster().now += Duration::from_secs(5);
+    block_on(engine.tick()).unwrap();
+    assert!(kept(&fake).iter().all(|kept| *kept > 0), "what is held stays");
+    drop(held);
+    block_on(engine.tick()).unwrap();
+    assert_eq!(kept(&fake), [0, 0, 0]);
+    assert!(!file.hold_room(0, 1000, &mut HeldRoom::default()), "and is not used any more");
+    write();
+    assert!(kept(&fake)[0] > 0);
+    block_on(engine.shut_down());
+    assert_eq!(kept(&fake), [0, 0, 0]);
+}
+
+#[test]
+fn an_answer_holds_for_ten_seconds_from_when_it_was_asked_for() {
+    let (fake, _client, file) = with_room(16 * MIB);
+    fake.cluster().now += Duration::from_millis(9_999);
+    assert!(file.hold_room(0, 1000, &mut HeldRoom::default()));
+    fake.cluster().now += Duration::from_millis(1);
+    assert!(!file.hold_room(0, 1000, &mut HeldRoom::default()));
+    assert!(fake.cluster().rooms.keys().all(|(_, session)| *session != SessionId(0)));
+}

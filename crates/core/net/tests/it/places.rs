@@ -1,0 +1,84 @@
+//! Who gets a connection when there are many.
+
+use std::{io::Read, thread};
+
+use crate::support::{LONG, config, connect, echo, endpoint, listen, raw, server_key};
+use braid_net::{Blocking, Driver, Endpoint, NetError, block_on, server::Listener};
+use braid_types::{Failure, KeyId, MdsEpoch, SessionId, Status};
+use braid_wire::{Credential, NodeKind, Role};
+
+type Connected = <Blocking as Driver>::Connection;
+
+fn listen_to(connections_max: usize, newcomers_max: usize) -> Listener {
+    let mut config = config(NodeKind::Iod, 0);
+    config.handshake_timeout = 10 * LONG;
+    (config.connections_max, config.newcomers_max) = (connections_max, newcomers_max);
+    listen(config, echo())
+}
+
+fn of_server(listener: &Listener) -> Endpoint {
+    endpoint(listener, NodeKind::Iod, 0)
+}
+
+fn of_session(listener: &Listener, session: u64) -> Endpoint {
+    let key = KeyId(1);
+    let credential = Credential::Session { session: SessionId(session), key, epoch: MdsEpoch(1) };
+    let secret = credential.secret(&server_key());
+    Endpoint { role: Role::Client, credential, secret, ..endpoint(listener, NodeKind::Iod, 0) }
+}
+
+fn refused(endpoint: &Endpoint) -> Failure {
+    match block_on(Blocking::new().connect(endpoint, LONG)) {
+        Err(NetError::Refused { failure, .. }) => failure,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+fn all(endpoints: impl Iterator<Item = Endpoint>) -> Vec<Connected> {
+    endpoints.map(|endpoint| connect(&endpoint)).collect()
+}
+
+#[test]
+fn one_connection_too_many_is_told_so_and_served_when_there_is_room() {
+    let listener = listen_to(1, 8);
+    let first = connect(&of_server(&listener));
+    assert_eq!(refused(&of_server(&listener)).status, Status::TooManyOpen);
+    assert_eq!(listener.counters().over_limit, 1);
+    drop(first);
+    while listener.counters().connections > 0 {
+        thread::yield_now();
+    }
+    connect(&of_server(&listener));
+}
+
+#[test]
+fn who_stays_silent_loses_the_place_to_who_comes_after_and_takes_none_from_who_proved_a_key() {
+    let listener = listen_to(4, 2);
+    let proved = connect(&of_server(&listener));
+    let mut silent: Vec<_> = (0..20).map(|_| raw(&listener)).collect();
+    let mut rest = Vec::new();
+    assert_eq!(silent[0].read_to_end(&mut rest).unwrap(), 0, "closed, long before the time of a handshake is over");
+    connect(&of_server(&listener));
+    drop(proved);
+}
+
+#[test]
+fn clients_leave_places_to_servers() {
+    let listener = listen_to(16, 8);
+    let clients = all((0..15).map(|session| of_session(&listener, session)));
+    assert_eq!(refused(&of_session(&listener, 99)).status, Status::TooManyOpen);
+    let server = connect(&of_server(&listener));
+    assert_eq!(refused(&of_server(&listener)).status, Status::TooManyOpen);
+    drop((clients, server));
+}
+
+#[test]
+fn a_session_has_its_share_and_no_more() {
+    let listener = listen_to(16, 8);
+    let its = all((0..4).map(|_| of_session(&listener, 1)));
+    let failure = refused(&of_session(&listener, 1));
+    assert_eq!(failure.status, Status::TooManyOpen);
+    assert_eq!(failure.detail, "this session has 4 connections here, its share; try: close some, or again later");
+    connect(&of_session(&listener, 2));
+    drop(its);
+}

@@ -1,0 +1,172 @@
+//! A mount that is killed leaves nobody waiting (I8), whatever its threads were doing in the kernel.
+#![cfg(target_os = "linux")]
+
+use crate::harness::{FILE, Fate, LONG, Memory, TestMount, ended, process};
+use braid_fuse::kernel::mount::{Abort, entry_at};
+use braid_fuse::kernel::{Operation, PoolOptions};
+use rustix::mount::UnmountFlags;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// A process of its own that mounts, by an ignored test below, and says on standard error how far it is.
+struct Victim {
+    process: Option<Child>,
+    words: BufReader<ChildStderr>,
+    point: PathBuf,
+    // What it leaves is in there.
+    _dir: tempfile::TempDir,
+}
+
+impl Victim {
+    /// `None`, and the reason printed, where this machine cannot mount.
+    fn start(test: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--ignored", "--nocapture"]).env("TMPDIR", dir.path());
+        let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let words = BufReader::new(process.stderr.take().unwrap());
+        let mut victim = Self { process: Some(process), words, point: PathBuf::new(), _dir: dir };
+        match victim.word().as_str() {
+            "" => println!("skipped: no mount on this machine"),
+            point => victim.point = point.into(),
+        }
+        (victim.point != Path::new("")).then_some(victim)
+    }
+
+    /// Its next line; empty when it has ended.
+    fn word(&mut self) -> String {
+        let mut line = String::new();
+        self.words.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The way to end its connection from here.
+    fn abort(&self) -> Abort {
+        entry_at(&self.point).unwrap().unwrap().abort().unwrap()
+    }
+
+    fn kill(&mut self) -> Child {
+        let mut process = self.process.take().unwrap();
+        process.kill().unwrap();
+        process
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+        }
+        // Of a test that failed nobody is to hang on.
+        if let Ok(Some(entry)) = entry_at(&self.point) {
+            let _ = entry.abort().and_then(|abort| abort.abort());
+        }
+        let _ = rustix::mount::unmount(&self.point, UnmountFlags::DETACH);
+    }
+}
+
+/// Whether the mount's thread that drops pages is seen to sleep for good in the kernel (D).
+fn an_invalidator_is_held() -> bool {
+    let until = Instant::now() + LONG;
+    while Instant::now() < until {
+        let tasks = fs::read_dir("/proc/self/task").unwrap().flatten();
+        let held = |stat: &str| stat.contains("(fuse-invalidate) D");
+        if tasks.into_iter().any(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| held(&stat))) {
+            return true;
+        }
+        std::thread::yield_now();
+    }
+    false
+}
+
+/// Drops the pages of the file until one is locked, and stays.
+fn invalidate_and_stay(mount: &TestMount) -> ! {
+    let notifier = mount.memory.notifier().clone();
+    std::thread::spawn(move || while notifier.drop_pages(FILE, 0, 0).is_ok() {});
+    assert!(an_invalidator_is_held());
+    eprintln!("held");
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+#[ignore = "a process that a test here kills"]
+fn a_read_that_was_taken_waits() {
+    let Some(mount) = TestMount::new(Memory::cached()) else { return };
+    // The kernel reads ahead, and asks for the one page when that failed. What it asked for by itself it would ask for
+    // anew when the answer is an error; of the second one the program is told.
+    let reads = AtomicUsize::new(0);
+    mount.memory.gate.rule(move |request| match request.operation {
+        Operation::Read { .. } if reads.fetch_add(1, Ordering::Relaxed) == 0 => Fate::Drop,
+        Operation::Read { .. } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    eprintln!("{}", mount.root().display());
+    mount.memory.gate.wait_held(1);
+    invalidate_and_stay(&mount)
+}
+
+/// Fails, with the reader and the killed process in D state, where `invalidator::table::enter` does not leave the
+/// process's table (`return Ok((clone_device(main)?, None))`): tried.
+#[test]
+fn a_mount_killed_while_it_invalidates_leaves_nobody_waiting() {
+    let Some(mut victim) = Victim::start("a_read_that_was_taken_waits") else { return };
+    let reader = process("cat", &[victim.point.join("file").to_str().unwrap()]);
+    assert_eq!(victim.word(), "held");
+    assert!(ended(victim.kill()).is_some(), "the mount's process is still there");
+    let read = ended(reader).expect("the reader waits for ever");
+    assert!(!read.success(), "nobody has answered it");
+}
+
+#[test]
+#[ignore = "a process that a test here kills"]
+fn a_read_that_was_not_taken_waits() {
+    // Its only worker is held by another file when the read comes.
+    let Some(mount) = TestMount::with(Memory::cached(), PoolOptions { workers_max: 1, clone_fd: false }) else {
+        return;
+    };
+    mount.memory.gate.rule(|request| match request.operation {
+        Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
+        _ => Fate::Serve,
+    });
+    eprintln!("{}", mount.root().display());
+    mount.memory.gate.wait_held(1);
+    eprintln!("busy");
+    invalidate_and_stay(&mount)
+}
+
+#[test]
+fn what_a_killed_mount_had_not_taken_ends_when_its_connection_is_aborted_from_outside() {
+    let Some(mut victim) = Victim::start("a_read_that_was_not_taken_waits") else { return };
+    let abort = victim.abort();
+    let file = fs::File::open(victim.point.join("file")).unwrap();
+    let asks = process("stat", &[victim.point.join("wait").to_str().unwrap()]);
+    assert_eq!(victim.word(), "busy");
+    let read = std::thread::spawn(move || file.read_at(&mut [0; 4], 0));
+    assert_eq!(victim.word(), "held");
+    let killed = victim.kill();
+    assert!(ended(asks).is_some_and(|status| !status.success()), "the device is closed: what was taken has ended");
+    assert!(!read.is_finished(), "and what was not waits");
+    abort.abort().unwrap();
+    assert!(ended(killed).is_some());
+    assert!(read.join().unwrap().is_err());
+}
+
+#[test]
+fn an_abort_that_was_opened_for_a_mount_never_ends_another() {
+    let Some(first) = TestMount::new(Memory::new()) else { return };
+    let entry = first.mounted.entry().unwrap();
+    let abort = entry.abort().unwrap();
+    drop(first);
+    // The kernel gives the lowest number that is free.
+    let second = TestMount::new(Memory::new()).unwrap();
+    println!("{} was followed by {}", entry.device, second.mounted.entry().unwrap().device);
+    abort.abort().unwrap();
+    assert_eq!(fs::read(second.path("file")).unwrap(), b"first content");
+}

@@ -1,0 +1,338 @@
+//! The units of `dist/systemd`, started as systemd would start them, as far as that can be had without it: their command
+//! lines, environment, umask, user, no privileges, and a file system that is read-only but for the directories they name.
+#![cfg(target_os = "linux")]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    net::TcpListener,
+    os::unix::fs::{PermissionsExt, chown},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+use crate::harness::{Daemon, braid, noise, text};
+use tempfile::TempDir;
+
+const UNITS: [&str; 3] = ["braid-mds.service", "braid-iod@.service", "braid-agent.service"];
+/// The disk of the one I/O daemon: its instance name.
+const INSTANCE: &str = "disk1";
+/// Who the daemons are here, in place of the user `braid`.
+const USER: u32 = 65534;
+
+fn dist() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../dist/systemd")
+}
+
+/// `[Service]` of a unit: keys in order, `%i` filled in.
+struct Unit(Vec<(String, String)>);
+
+impl Unit {
+    fn read(name: &str) -> Self {
+        let text = fs::read_to_string(dist().join(name)).unwrap().replace("%i", INSTANCE);
+        let service = text.split("\n[Service]\n").nth(1).unwrap().split("\n[Install]\n").next().unwrap();
+        let lines = service.lines().filter(|line| !line.starts_with('#'));
+        Self(lines.filter_map(|line| line.split_once('=')).map(|(key, value)| (key.into(), value.into())).collect())
+    }
+
+    fn all<'a>(&'a self, key: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(found, _)| found == key).map(|(_, value)| value.as_str())
+    }
+
+    fn one<'a>(&'a self, key: &'a str) -> &'a str {
+        self.all(key).last().unwrap_or_else(|| panic!("the unit has no {key}="))
+    }
+}
+
+/// A machine of its own: what units call `/etc/braid`, `/var/lib/braid`, `/srv/braid` and `/run/braid` lies below it.
+struct Machine {
+    root: TempDir,
+    mds: String,
+}
+
+impl Machine {
+    /// As the comments at the head of the units say, "once, before the first start".
+    fn new() -> Self {
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let machine = Self { root, mds: format!("127.0.0.1:{port}") };
+        for dir in ["etc", "usr/bin", "run/braid", "var/lib/braid", "srv/braid/disk1"] {
+            fs::create_dir_all(machine.path(dir)).unwrap();
+        }
+        fs::copy(env!("CARGO_BIN_EXE_braid"), machine.path("usr/bin/braid")).unwrap();
+        let init = braid().arg("init").arg(machine.path("var/lib/braid")).args(["--listen", &machine.mds]).output();
+        assert!(init.as_ref().unwrap().status.success(), "{}", text(&init.unwrap()));
+        let (from, to) = (machine.path("var/lib/braid"), machine.path("etc/braid"));
+        assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = format!("BRAID_IOD_OPTIONS=--init --listen 127.0.0.1:{port}\n");
+        fs::write(machine.path("etc/braid/iod-disk1.env"), options).unwrap();
+        machine.own();
+        machine
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.root.path().join(below.trim_start_matches('/'))
+    }
+
+    /// Everything belongs to the daemons' user. Before they run: they rename and remove files of theirs.
+    fn own(&self) {
+        if is_root() {
+            give(self.root.path());
+            chown(self.root.path(), Some(0), Some(0)).unwrap();
+        }
+    }
+
+    /// Absolute paths of a unit, on this machine.
+    fn here(&self, text: &str) -> String {
+        let root = self.root.path().to_str().unwrap();
+        ["/usr/bin/braid", "/etc/braid", "/var/lib/braid", "/srv/braid", "/run/braid"]
+            .into_iter()
+            .fold(text.to_owned(), |text, path| text.replace(path, &format!("{root}{path}")))
+    }
+
+    /// Directories that the unit may write; systemd makes those of `StateDirectory=` and `RuntimeDirectory=`.
+    fn writable(&self, unit: &Unit) -> Vec<PathBuf> {
+        let state = unit.all("StateDirectory").map(|name| self.path(&format!("var/lib/{name}")));
+        let runtime = unit.all("RuntimeDirectory").map(|name| self.path(&format!("run/{name}")));
+        let named = unit.all("ReadWritePaths").map(|path| PathBuf::from(self.here(path)));
+        state.chain(runtime).chain(named).collect()
+    }
+
+    /// `Environment=`, then `EnvironmentFile=`, and nothing of ours but PATH.
+    fn environment(&self, unit: &Unit) -> BTreeMap<String, String> {
+        let files = unit.all("EnvironmentFile").map(|path| self.here(path.trim_start_matches('-')));
+        let lines = files.flat_map(|path| {
+            let text = fs::read_to_string(path).unwrap_or_default();
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        });
+        let set = unit.all("Environment").map(|line| self.here(line)).chain(lines);
+        set.filter_map(|line| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))).collect()
+    }
+
+    /// `ExecStart=` in words: `$NAME` alone is split at its blanks, `${NAME}` is not.
+    fn words(&self, unit: &Unit) -> Vec<String> {
+        let environment = self.environment(unit);
+        let value = |name: &str| environment.get(name).cloned().unwrap_or_default();
+        let line = self.here(unit.one("ExecStart"));
+        line.split_whitespace()
+            .flat_map(|word| match word.strip_prefix('$') {
+                Some(name) if !name.starts_with('{') => value(name).split_whitespace().map(str::to_owned).collect(),
+                Some(name) => vec![value(name.trim_matches(['{', '}']))],
+                None => vec![word.to_owned()],
+            })
+            .collect()
+    }
+
+    /// The command of a unit: in its umask and limits, and where we are root also without privileges and with nothing
+    /// to write but what it names. `trace` gets its system calls where `strace` is.
+    fn command(&self, unit: &Unit, trace: &Path) -> Command {
+        let mut script =
+            format!("umask {}; ulimit -n {} 2>/dev/null || :; cd /; ", unit.one("UMask"), unit.one("LimitNOFILE"));
+        let mut wrapped = Vec::new();
+        if is_root() {
+            assert_eq!((unit.one("ProtectSystem"), unit.one("NoNewPrivileges")), ("strict", "yes"));
+            let root = self.root.path().display();
+            script += &format!("mount --bind {root} {root} && mount -o remount,bind,ro {root} && ");
+            for path in self.writable(unit) {
+                let path = path.display();
+                script += &format!("mount --bind {path} {path} && mount -o remount,bind,rw {path} && ");
+            }
+            wrapped.extend(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"].map(str::to_owned));
+            wrapped.extend(["--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"].map(str::to_owned));
+        }
+        if has("strace") {
+            // Outside of `setpriv`: the trace itself may be written.
+            let strace = ["strace", "-f", "-qq", "-e", "signal=none", "-o", trace.to_str().unwrap()];
+            wrapped.splice(0..0, strace.map(str::to_owned));
+        }
+        script += "exec \"$@\"";
+        let mut command = match is_root() {
+            true => Command::new("unshare"),
+            false => Command::new("sh"),
+        };
+        if is_root() {
+            command.args(["--mount", "--propagation", "private", "sh"]);
+        }
+        command.args(["-c", &script, "sh"]).args(wrapped).args(self.words(unit));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).envs(self.environment(unit));
+        command
+    }
+
+    /// Programs of this machine that run, with their command lines.
+    fn running(&self) -> Vec<(rustix::process::Pid, Vec<String>)> {
+        let program = self.path("usr/bin/braid");
+        let processes =
+            fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        let found = processes.filter_map(|name| {
+            let pid = rustix::process::Pid::from_raw(name.parse().ok()?)?;
+            let command = fs::read(format!("/proc/{name}/cmdline")).ok()?;
+            let words = command.split(|b| *b == 0).map(|word| String::from_utf8_lossy(word).into_owned());
+            Some((pid, words.collect::<Vec<_>>()))
+        });
+        found.filter(|(_, command)| command.first().is_some_and(|first| Path::new(first) == program)).collect()
+    }
+
+    fn braid(&self, args: &[&str]) -> Output {
+        braid().arg("--config").arg(self.path("etc/braid/braid.toml")).args(args).output().unwrap()
+    }
+}
+
+impl Drop for Machine {
+    /// A killed `strace` leaves its program running.
+    fn drop(&mut self) {
+        for (pid, _) in self.running() {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+fn is_root() -> bool {
+    rustix::process::getuid().is_root()
+}
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+#[test]
+fn the_units_are_what_systemd_understands() {
+    if !has("systemd-analyze") {
+        println!("skipped: systemd-analyze is not on this machine");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let verify = |name: &str, text: &str| {
+        // systemd asks whether the program is there; ours is elsewhere.
+        let text = text.replace("/usr/bin/braid", env!("CARGO_BIN_EXE_braid"));
+        let file = dir.path().join(name.replace('@', "@disk1"));
+        fs::write(&file, text).unwrap();
+        let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&file).output().unwrap();
+        (output.status.success() && !self::text(&output).contains("braid-"), self::text(&output))
+    };
+    for name in UNITS {
+        let unit = fs::read_to_string(dist().join(name)).unwrap();
+        let (fine, said) = verify(name, &unit);
+        assert!(fine, "{name}: {said}");
+        let (fine, said) = verify(name, &unit.replace("UMask=", "Umask="));
+        assert!(!fine, "{name}: a misspelt key would be told: {said}");
+    }
+}
+
+#[test]
+fn the_units_start_daemons_that_are_a_cluster_and_end_when_told() {
+    let machine = Machine::new();
+    let traces = tempfile::tempdir().unwrap();
+    let start = |name: &str| {
+        let unit = Unit::read(name);
+        let trace = traces.path().join(name);
+        (Daemon::of(&mut machine.command(&unit, &trace)), unit, trace)
+    };
+    let mds = start("braid-mds.service");
+    let iod = start("braid-iod@.service");
+    let key = machine.path("etc/braid/keys/client.key");
+    let added = machine.braid(&["key", "add", "host", "--out", key.to_str().unwrap()]);
+    assert!(added.status.success(), "{}", text(&added));
+    if is_root() {
+        give(&key);
+    }
+    let agent = start("braid-agent.service");
+    let socket = machine.path("run/braid/agent.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o666, 0o666, "every user may connect");
+
+    while !text(&machine.braid(&["status"])).contains(" up ") {}
+    let data = noise(3_000_000);
+    let local = machine.path("run/data");
+    fs::write(&local, &data).unwrap();
+    let by_key = |args: &[&str]| machine.braid(&[&["--key", key.to_str().unwrap()], args].concat());
+    if is_root() {
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+    let made = by_key(&["mkdir", "-m", "1777", "/scratch"]);
+    assert!(made.status.success(), "{}", text(&made));
+    let as_user = |args: &[&str]| {
+        braid().args(["--mds", &machine.mds, "--agent", socket.to_str().unwrap()]).args(args).output().unwrap()
+    };
+    while !as_user(&["put", local.to_str().unwrap(), "/scratch/f"]).status.success() {}
+    assert_eq!(as_user(&["cat", "/scratch/f"]).stdout, data);
+
+    for (mut daemon, unit, trace) in [agent, iod, mds] {
+        end(&mut daemon, &machine, &unit);
+        if trace.exists() {
+            judge(&unit, &fs::read_to_string(&trace).unwrap());
+        } else {
+            println!("system calls are not looked at: strace is not on this machine");
+        }
+    }
+}
+
+/// SIGTERM to the daemon itself, as systemd sends it; it ends well.
+fn end(daemon: &mut Daemon, machine: &Machine, unit: &Unit) {
+    let words = machine.words(unit);
+    let (pid, _) = machine.running().into_iter().find(|(_, command)| command.get(1) == words.get(1)).expect("it runs");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(daemon.0.wait().unwrap().success(), "{} ends well", words[1]);
+}
+
+/// What the daemon did, against what its unit lets it do.
+fn judge(unit: &Unit, trace: &str) {
+    let calls = trace.lines().filter_map(|line| line.split_once(' ').map(|(_, call)| call.trim_start()));
+    let calls: Vec<&str> = calls.filter(|call| call.contains('(')).collect();
+    assert!(calls.len() > 50, "a trace of {} calls", calls.len());
+    let families: BTreeSet<&str> = unit.one("RestrictAddressFamilies").split_whitespace().collect();
+    for call in calls.iter().filter(|call| call.starts_with("socket(")) {
+        let family = call["socket(".len()..].split(',').next().unwrap();
+        assert!(families.contains(family), "{call} under RestrictAddressFamilies={families:?}");
+    }
+    assert_eq!(unit.one("MemoryDenyWriteExecute"), "yes");
+    let both = calls.iter().find(|call| call.contains("PROT_WRITE|PROT_EXEC"));
+    assert_eq!(both, None, "memory that is written and run");
+    let Some(allowed) = allowed_calls(unit) else {
+        println!("names of system calls are not looked at: systemd-analyze is not on this machine");
+        return;
+    };
+    // What the wrapping did before the daemon itself began.
+    let start = calls.iter().rposition(|call| call.starts_with("execve(") && call.contains("usr/bin/braid")).unwrap();
+    let used: BTreeSet<&str> = calls[start + 1..].iter().map(|call| call.split('(').next().unwrap()).collect();
+    let refused: Vec<_> = used.iter().filter(|name| !allowed.contains(**name) && !name.contains([' ', '<'])).collect();
+    assert!(refused.is_empty(), "{refused:?} under SystemCallFilter=");
+}
+
+/// `SystemCallFilter=` unfolded: each line adds names, or with `~` takes them away.
+fn allowed_calls(unit: &Unit) -> Option<BTreeSet<String>> {
+    let mut allowed = BTreeSet::new();
+    for line in unit.all("SystemCallFilter") {
+        let (names, removes) = line.strip_prefix('~').map_or((line, false), |names| (names, true));
+        for name in names.split_whitespace() {
+            let set = calls_of(name)?;
+            match removes {
+                true => allowed.retain(|call| !set.contains(call)),
+                false => allowed.extend(set),
+            }
+        }
+    }
+    // systemd adds it to every filter.
+    allowed.extend(calls_of("@default")?);
+    Some(allowed)
+}
+
+/// The names of a group, groups in it too.
+fn calls_of(group: &str) -> Option<BTreeSet<String>> {
+    let output = Command::new("systemd-analyze").args(["syscall-filter", group]).output().ok()?;
+    let mut calls = BTreeSet::new();
+    for word in String::from_utf8_lossy(&output.stdout).lines().skip(1).map(str::trim) {
+        match word.chars().next() {
+            Some('@') => calls.extend(calls_of(word)?),
+            Some('#') | None => {}
+            Some(_) => drop(calls.insert(word.to_owned())),
+        }
+    }
+    (!calls.is_empty()).then_some(calls)
+}
+
+/// Makes what is at `path`, and below, the daemons' user's.
+fn give(path: &Path) {
+    let given = Command::new("chown").args(["-R", &format!("{USER}:{USER}")]).arg(path).status();
+    assert!(given.unwrap().success());
+}

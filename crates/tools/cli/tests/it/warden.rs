@@ -1,0 +1,204 @@
+//! The process beside a mount: nobody waits for a mount that was killed (I8), and no other mount notices.
+#![cfg(target_os = "linux")]
+
+use std::{
+    fs,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use crate::harness::{Cluster, braid, text};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, Signal, kill_process, pidfd_getfd, pidfd_open};
+
+/// Nothing here takes this long; a test that would hang fails instead.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A cluster, and a place to mount it; `None`, and the reason printed, where this machine cannot mount.
+fn stage() -> Option<(Cluster, PathBuf)> {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting needs root and /dev/fuse");
+        return None;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.dir.path().join("point");
+    fs::create_dir(&point).unwrap();
+    fs::write(cluster.path().join("mnt/file"), "content").unwrap();
+    Some((cluster, point))
+}
+
+/// A mount in the foreground, and its warden.
+struct Mount {
+    process: Child,
+    warden: Pid,
+}
+
+impl Mount {
+    fn start(cluster: &Cluster, point: &Path, options: &[&str]) -> Self {
+        let mut command = braid();
+        command.arg("--config").arg(cluster.path().join("braid.toml"));
+        command.args(["--json", "mount", "--foreground"]).args(options).arg(point);
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(process.stdout.as_mut().unwrap()), &mut line).unwrap();
+        assert!(line.starts_with('{'), "{line}");
+        let warden = warden_of(point);
+        Self { process, warden }
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+
+    /// Its device, as a thread that the kernel holds keeps it.
+    fn device(&self) -> OwnedFd {
+        let pid = self.process.id();
+        let is_device = |number: &i32| {
+            fs::read_link(format!("/proc/{pid}/fd/{number}")).is_ok_and(|link| link == Path::new("/dev/fuse"))
+        };
+        let number = descriptors(pid).into_iter().find(is_device).unwrap();
+        let process = pidfd_open(Pid::from_child(&self.process), PidfdFlags::empty()).unwrap();
+        pidfd_getfd(process, number, PidfdGetfdFlags::empty()).unwrap()
+    }
+
+    fn kill(mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// The warden of a mount that has just begun: it is started, and becomes one while the mount is used already.
+fn warden_of(point: &Path) -> Pid {
+    until("a mount has a warden", || !wardens(point).is_empty());
+    wardens(point).pop().unwrap()
+}
+
+fn descriptors(pid: u32) -> Vec<i32> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Those of mounts there, the newest last.
+fn wardens(point: &Path) -> Vec<Pid> {
+    let begin = format!("braid-warden\0{}\0", point.display());
+    let mut found: Vec<i32> = fs::read_dir("/proc")
+        .unwrap()
+        .flatten()
+        .filter(|process| fs::read(process.path().join("cmdline")).is_ok_and(|line| line.starts_with(begin.as_bytes())))
+        // Its name is the last that it takes, when signals end it no more.
+        .filter(|process| fs::read(process.path().join("comm")).is_ok_and(|name| name == b"braid-warden\n"))
+        .filter_map(|process| process.file_name().to_str()?.parse().ok())
+        .collect();
+    found.sort_unstable();
+    found.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + LONG;
+    while !is() {
+        assert!(Instant::now() < end, "{what} does not come");
+        std::thread::yield_now();
+    }
+}
+
+fn until_no_warden(point: &Path) {
+    until("the warden's end", || wardens(point).is_empty());
+}
+
+/// Whether it has said what becomes of SIGTERM: the last that it does before it waits.
+fn is_ready(warden: Pid) -> bool {
+    let status = fs::read_to_string(format!("/proc/{}/status", warden.as_raw_nonzero())).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 1 << (Signal::TERM.as_raw() - 1) != 0
+}
+
+fn is_mounted(point: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap();
+    table.lines().any(|line| line.split(' ').nth(1).map(Path::new) == Some(point))
+}
+
+/// Its end; `None`: it is still there after a long time.
+fn ended(mut child: Child) -> Option<ExitStatus> {
+    let (done, waiting) = mpsc::channel();
+    std::thread::spawn(move || done.send(child.wait().unwrap()));
+    waiting.recv_timeout(LONG).ok()
+}
+
+/// Where the warden is killed first, the reader waits for as long as the device is kept: tried.
+#[test]
+fn a_reader_of_a_killed_mount_gets_an_error_though_its_device_is_kept_open() {
+    let Some((cluster, point)) = stage() else { return };
+    let mount = Mount::start(&cluster, &point, &[]);
+    let (_kept, warden) = (mount.device(), mount.warden);
+    // What a service or a terminal sends to all at its end.
+    until("the warden", || is_ready(warden));
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        kill_process(warden, signal).unwrap();
+    }
+    // From here on it takes nothing from the kernel.
+    mount.signal(Signal::STOP);
+    let mut reader = Command::new("cat");
+    let reader = reader.arg(point.join("file")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    mount.kill();
+    assert!(ended(reader).expect("the reader waits for ever").code() == Some(1));
+    until_no_warden(&point);
+    assert!(is_mounted(&point), "who uses it gets errors, and not the directory underneath");
+}
+
+#[test]
+fn a_warden_holds_nothing_of_its_mount_and_ends_with_it() {
+    let Some((cluster, point)) = stage() else { return };
+    let mount = Mount::start(&cluster, &point, &[]);
+    until("the warden", || is_ready(mount.warden));
+    let pid = mount.warden.as_raw_nonzero().get().cast_unsigned();
+    for number in descriptors(pid) {
+        let file = fs::read_link(format!("/proc/{pid}/fd/{number}")).unwrap();
+        assert!(file != Path::new("/dev/fuse") && !file.starts_with(cluster.dir.path()), "{}", file.display());
+    }
+    assert_eq!(fs::read_link(format!("/proc/{pid}/cwd")).unwrap(), Path::new("/"));
+    assert_eq!(rustix::process::getsid(Some(mount.warden)).unwrap(), mount.warden);
+    mount.signal(Signal::TERM);
+    assert!(ended(mount.process).is_some_and(|status| status.success()));
+    until_no_warden(&point);
+
+    // In the background, and ended by somebody else.
+    cluster.ok(&["mount", point.to_str().unwrap()]);
+    until("the warden", || wardens(&point).len() == 1);
+    let umount = braid().arg("umount").arg(&point).output().unwrap();
+    assert!(umount.status.success(), "{}", text(&umount));
+    until_no_warden(&point);
+}
+
+#[test]
+fn a_dead_mount_is_taken_away_where_that_is_wanted() {
+    let Some((cluster, point)) = stage() else { return };
+    let log = cluster.dir.path().join("log");
+    let options = format!("detach_dead,log={}", log.display());
+    Mount::start(&cluster, &point, &["-o", &options]).kill();
+    until_no_warden(&point);
+    assert!(!is_mounted(&point));
+    let said = fs::read_to_string(log).unwrap();
+    assert!(said.contains("the mount's process was killed"), "{said}");
+}
+
+#[test]
+fn a_mount_in_the_place_of_a_dead_one_is_left_alone_by_its_warden() {
+    let Some((cluster, point)) = stage() else { return };
+    let first = Mount::start(&cluster, &point, &["-o", "detach_dead"]);
+    let warden = first.warden;
+    until("the warden", || is_ready(warden));
+    kill_process(warden, Signal::STOP).unwrap();
+    first.kill();
+    let umount = braid().arg("umount").arg(&point).output().unwrap();
+    assert!(umount.status.success(), "{}", text(&umount));
+    let second = Mount::start(&cluster, &point, &[]);
+    kill_process(warden, Signal::CONT).unwrap();
+    until("the first warden's end", || !wardens(&point).contains(&warden));
+    assert!(is_mounted(&point));
+    assert_eq!(fs::read(point.join("file")).unwrap(), b"content");
+    second.signal(Signal::TERM);
+    assert!(ended(second.process).is_some_and(|status| status.success()));
+    until_no_warden(&point);
+}

@@ -1,0 +1,68 @@
+//! `cargo xtask suite NAME …`: a suite that others wrote, on a mount of BraidFS or on any directory.
+//!
+//! Nothing of these suites is in this repository: xfstests and LTP are read from a checkout or an
+//! installation that the caller names, stress-ng is a program of the distribution. Results stay in
+//! `target/suite/NAME`; docs/conformance.md says what they mean.
+
+use crate::context::Context;
+use crate::others::{self, Options};
+use crate::progress;
+use crate::report::Totals;
+use anyhow::{Context as _, Result, bail, ensure};
+
+const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY] [CASES]... or cargo xtask suite stress-ng";
+
+pub fn run(args: &[String]) -> Result<bool> {
+    let Some((name, rest)) = args.split_first() else { bail!("suite: which one? try: {USAGE}") };
+    let suite = others::by_name(name).with_context(|| format!("suite: no suite `{name}`; try: {USAGE}"))?;
+    let options = parse(suite.wants_checkout, rest)?;
+    ensure!(crate::tools::is_root(), "suite: mounting and the suites themselves need root; try: sudo {USAGE}");
+    let context = Context::new(false)?;
+    progress::print_every_minute();
+    let _step = progress::step(suite.name);
+    let mut totals = Totals::default();
+    let started = std::time::Instant::now();
+    let result = (suite.run)(&context, &options)?;
+    totals.add(suite.name, started.elapsed(), result);
+    Ok(totals.close())
+}
+
+fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {
+    let mut options = Options::default();
+    let mut rest = args.iter();
+    if wants_checkout {
+        let checkout = rest.next().with_context(|| format!("suite: where is it? try: {USAGE}"))?;
+        options.checkout = std::fs::canonicalize(checkout).with_context(|| format!("suite: {checkout}"))?;
+    }
+    while let Some(arg) = rest.next() {
+        match arg.as_str() {
+            "--on" => options.on = Some(rest.next().context("suite: --on wants a directory")?.into()),
+            flag if flag.starts_with("--") => bail!("suite: no argument `{flag}`; try: {USAGE}"),
+            case => options.cases.push(case.to_owned()),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Options> {
+        parse(true, &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn a_checkout_then_cases_and_a_directory_in_any_order() {
+        let options = parsed(&["/", "generic/001", "--on", "/tmp", "generic/346"]).unwrap();
+        assert_eq!(options.cases, ["generic/001", "generic/346"]);
+        assert_eq!(options.on.unwrap(), std::path::Path::new("/tmp"));
+    }
+
+    #[test]
+    fn a_missing_checkout_or_an_unknown_flag_is_an_error() {
+        assert!(parsed(&[]).is_err());
+        assert!(parsed(&["/no/such/directory"]).is_err());
+        assert!(parsed(&["/", "--fast"]).is_err());
+    }
+}

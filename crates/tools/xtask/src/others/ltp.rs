@@ -1,0 +1,187 @@
+//! LTP's lists `fs` and `syscalls` out of an installation, each program by itself with its scratch
+//! directory on the mount.
+
+use super::{Options, cluster::Cluster};
+use crate::context::Context;
+use crate::process::Process;
+use crate::report::SuiteResult;
+use anyhow::{Context as _, Result, ensure};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Lists of `runtest/` that are run when none is named. `fs` has the long ones.
+const LISTS: [&str; 2] = ["syscalls", "fs"];
+/// Words in the names of system calls that files, directories and mappings have to do with; other
+/// programs of `syscalls` never touch the mount.
+const FILES: &[&str] = &[
+    "access",
+    "chdir",
+    "chmod",
+    "chown",
+    "chroot",
+    "close",
+    "copy_file",
+    "creat",
+    "dup",
+    "fallocate",
+    "fchmod",
+    "fchown",
+    "fcntl",
+    "fdatasync",
+    "flistxattr",
+    "flock",
+    "fremovexattr",
+    "fsetxattr",
+    "fgetxattr",
+    "fstat",
+    "fsync",
+    "ftruncate",
+    "futimes",
+    "getcwd",
+    "getdents",
+    "getxattr",
+    "inotify",
+    "lchown",
+    "lgetxattr",
+    "link",
+    "listxattr",
+    "llistxattr",
+    "llseek",
+    "lremovexattr",
+    "lseek",
+    "lstat",
+    "mkdir",
+    "mknod",
+    "mmap",
+    "msync",
+    "munmap",
+    "open",
+    "pread",
+    "preadv",
+    "pwrite",
+    "read",
+    "readahead",
+    "readdir",
+    "readlink",
+    "removexattr",
+    "rename",
+    "rmdir",
+    "sendfile",
+    "setxattr",
+    "splice",
+    "stat",
+    "statfs",
+    "statvfs",
+    "statx",
+    "symlink",
+    "sync",
+    "tee",
+    "truncate",
+    "umask",
+    "unlink",
+    "utime",
+    "utimensat",
+    "vmsplice",
+    "write",
+    "writev",
+];
+const LIMIT_CASE: Duration = Duration::from_secs(300);
+/// Exit codes of LTP: a bit for each outcome.
+const TCONF: i32 = 32;
+
+pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
+    let programs = options.checkout.join("testcases/bin");
+    ensure!(
+        programs.is_dir(),
+        "suite ltp: {} is not an installation of LTP; try: make install there, then name its prefix",
+        options.checkout.display()
+    );
+    let cases = cases(options)?;
+    if let Some(dir) = &options.on {
+        return run_in(&programs, dir, &cases);
+    }
+    let cluster = Cluster::start(context, "ltp")?;
+    let mount = cluster.mount(&context.root.join("target/suite/ltp/mount"), "suid,dev")?;
+    run_in(&programs, &mount.point, &cases)
+}
+
+/// (name, command line) of each case.
+fn cases(options: &Options) -> Result<Vec<(String, String)>> {
+    let mut cases = Vec::new();
+    for list in LISTS {
+        let path = options.checkout.join("runtest").join(list);
+        let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let wanted = |name: &str| match options.cases.as_slice() {
+            [] => list == "fs" || about_files(name),
+            named => named.iter().any(|one| one == name || one == list),
+        };
+        cases.extend(of_list(&text).into_iter().filter(|(name, _)| wanted(name)));
+    }
+    ensure!(!cases.is_empty(), "suite ltp: no case in {:?}", options.cases);
+    Ok(cases)
+}
+
+/// Lines are `name command…`, after `#` comes a comment.
+fn of_list(text: &str) -> Vec<(String, String)> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.filter_map(|line| line.split_once(char::is_whitespace)).map(|(a, b)| (a.into(), b.trim().into())).collect()
+}
+
+fn about_files(name: &str) -> bool {
+    let call = name.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '_');
+    FILES.iter().any(|word| call.starts_with(word))
+}
+
+fn run_in(programs: &Path, dir: &Path, cases: &[(String, String)]) -> Result<SuiteResult> {
+    let mut result = SuiteResult::default();
+    for (name, command) in cases {
+        let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+        let root = programs.ancestors().nth(2).unwrap_or(programs);
+        let run = Process::new("sh").args(["-c", command]).limit(LIMIT_CASE).dir(dir);
+        let finished = run.env("PATH", path).env("TMPDIR", dir).env("LTPROOT", root).finish()?;
+        let output = finished.output();
+        let one = judge(name, finished.status.code(), &output);
+        println!("       {:<7} {name}", if one.failed.is_empty() { "ok" } else { "not ok" });
+        result.absorb(one);
+    }
+    Ok(result)
+}
+
+fn judge(name: &str, code: Option<i32>, output: &str) -> SuiteResult {
+    match code {
+        Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
+        Some(TCONF) => {
+            let why = output.lines().rev().find(|line| line.contains("TCONF")).unwrap_or("TCONF without a reason");
+            SuiteResult::skip(name, why)
+        }
+        _ => SuiteResult::fail(name, output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_has_names_and_commands() {
+        let list = "# comment\nopen01 open01\n\ngf01 growfiles -W gf01 -b\n";
+        let cases = of_list(list);
+        assert_eq!(cases[0], ("open01".to_owned(), "open01".to_owned()));
+        assert_eq!(cases[1], ("gf01".to_owned(), "growfiles -W gf01 -b".to_owned()));
+    }
+
+    #[test]
+    fn programs_that_never_touch_a_file_are_left_out() {
+        assert!(about_files("open01") && about_files("pwrite02_64") && about_files("statx10"));
+        assert!(!about_files("kill05") && !about_files("bpf_map01"));
+    }
+
+    #[test]
+    fn an_outcome_is_read_from_the_exit_code() {
+        assert_eq!(judge("a", Some(0), "").passed, 1);
+        assert_eq!(judge("a", Some(32), "a.c:1: TCONF: no kernel").skipped[0].1, "a.c:1: TCONF: no kernel");
+        assert_eq!(judge("a", Some(33), "").failed.len(), 1);
+        assert_eq!(judge("a", None, "").failed.len(), 1);
+    }
+}

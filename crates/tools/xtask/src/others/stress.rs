@@ -1,0 +1,83 @@
+//! stress-ng's class `filesystem`, each stressor by itself, verified.
+
+use super::{Options, cluster::Cluster};
+use crate::context::Context;
+use crate::process::Process;
+use crate::report::SuiteResult;
+use crate::tools;
+use anyhow::{Result, ensure};
+use std::path::Path;
+use std::time::Duration;
+
+/// Each stressor runs for this time, with two workers.
+const SECONDS: &str = "10";
+const LIMIT_CASE: Duration = Duration::from_secs(120);
+/// stress-ng's exit codes for what a machine or a user may not do.
+const NOT_POSSIBLE: [i32; 2] = [4, 77];
+
+pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
+    tools::need("stress-ng", "stress-ng")?;
+    let cases = if options.cases.is_empty() { stressors()? } else { options.cases.clone() };
+    if let Some(dir) = &options.on {
+        return run_in(dir, &cases);
+    }
+    let cluster = Cluster::start(context, "stress")?;
+    let mount = cluster.mount(&context.root.join("target/suite/stress-ng/mount"), "suid,dev")?;
+    run_in(&mount.point, &cases)
+}
+
+/// `class 'filesystem' stressors: access acl …`
+fn stressors() -> Result<Vec<String>> {
+    let listed = Process::new("stress-ng").args(["--class", "filesystem?"]).finish()?.output();
+    let names: Vec<String> = of_class(&listed);
+    ensure!(!names.is_empty(), "suite stress-ng: it names no stressor of its class filesystem: {listed}");
+    Ok(names)
+}
+
+fn of_class(listed: &str) -> Vec<String> {
+    let names =
+        listed.lines().filter_map(|line| line.split_once("stressors:")).flat_map(|(_, names)| names.split_whitespace());
+    names.map(str::to_owned).collect()
+}
+
+fn run_in(dir: &Path, cases: &[String]) -> Result<SuiteResult> {
+    let mut result = SuiteResult::default();
+    for case in cases {
+        let run = Process::new("stress-ng").args([&format!("--{case}"), "2", "--timeout", SECONDS, "--verify"]);
+        let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(LIMIT_CASE);
+        let finished = run.finish()?;
+        let output = finished.output();
+        let one = judge(case, finished.status.code(), &output);
+        println!("       {:<7} {case}", if one.failed.is_empty() { "ok" } else { "not ok" });
+        result.absorb(one);
+    }
+    Ok(result)
+}
+
+fn judge(case: &str, code: Option<i32>, output: &str) -> SuiteResult {
+    match code {
+        Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
+        Some(code) if NOT_POSSIBLE.contains(&code) => {
+            SuiteResult::skip(case, output.lines().last().unwrap_or("not possible here"))
+        }
+        _ => SuiteResult::fail(case, output),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stressors_are_read_from_the_list_of_their_class() {
+        assert_eq!(of_class("class 'filesystem' stressors: access acl chattr\n"), ["access", "acl", "chattr"]);
+        assert_eq!(of_class("unknown class"), [""; 0]);
+    }
+
+    #[test]
+    fn what_cannot_run_here_is_skipped_and_a_signal_is_a_failure() {
+        assert_eq!(judge("acl", Some(4), "no ACLs here").skipped[0].1, "no ACLs here");
+        assert_eq!(judge("acl", Some(2), "").failed.len(), 1);
+        assert_eq!(judge("acl", None, "").failed.len(), 1);
+    }
+}

@@ -1,0 +1,147 @@
+//! xfstests, the tests `generic`, on two clusters: one for its TEST directory, one for SCRATCH, which
+//! it mounts and unmounts itself by mount(8) with the type `fuse.braid`.
+
+use super::{Options, cluster::Cluster};
+use crate::context::Context;
+use crate::process::Process;
+use crate::report::SuiteResult;
+use anyhow::{Context as _, Result, bail, ensure};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Where mount(8) looks for the helper of the type `fuse.braid`.
+const HELPER: &str = "/sbin/mount.fuse.braid";
+/// What is run when no case is named.
+const GROUP: &str = "quick";
+/// One case; those that take longer are counted as failed.
+const LIMIT_CASE: Duration = Duration::from_secs(300);
+
+pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
+    ensure!(
+        options.checkout.join("check").is_file() && options.checkout.join("ltp/fsstress").is_file(),
+        "suite xfstests: {} is not a checkout that was built; try: make there",
+        options.checkout.display()
+    );
+    ensure!(options.on.is_none(), "suite xfstests: it mounts by itself; --on is for the other suites");
+    let home = context.root.join("target/suite/xfstests");
+    let _ = fs::remove_dir_all(&home);
+    let (test, scratch) = (home.join("test"), home.join("scratch"));
+    for dir in [&test, &scratch, &home.join("results")] {
+        fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
+    }
+    let (one, two) = (Cluster::start(context, "test")?, Cluster::start(context, "scratch")?);
+    let _helper = Helper::new(&context.build()?.program("braid")?)?;
+    let config = home.join("local.config");
+    fs::write(&config, settings(&one.config(), &test, &two.config(), &scratch, &home.join("results")))?;
+    let cases = cases(options)?;
+    let mut result = SuiteResult::default();
+    for case in &cases {
+        result.absorb(run_case(options, &config, case)?);
+    }
+    for point in [&test, &scratch] {
+        let _ = Process::new("umount").args([point]).finish();
+    }
+    Ok(result)
+}
+
+fn settings(test_source: &Path, test: &Path, scratch_source: &Path, scratch: &Path, results: &Path) -> String {
+    let (test_source, test) = (test_source.display(), test.display());
+    let (scratch_source, scratch, results) = (scratch_source.display(), scratch.display(), results.display());
+    format!(
+        "export FSTYP=fuse\nexport FUSE_SUBTYP=.braid\nexport TEST_DEV={test_source}\nexport TEST_DIR={test}\n\
+         export SCRATCH_DEV={scratch_source}\nexport SCRATCH_MNT={scratch}\nexport RESULT_BASE={results}\n\
+         export MOUNT_OPTIONS=\"-o suid,dev\"\nexport TEST_FS_MOUNT_OPTS=\"-o suid,dev\"\n"
+    )
+}
+
+/// The cases that were asked for; `-g NAME` and a group's name mean its cases.
+fn cases(options: &Options) -> Result<Vec<String>> {
+    let (named, groups): (Vec<&String>, Vec<&String>) = options.cases.iter().partition(|case| case.contains('/'));
+    let mut cases: Vec<String> = named.into_iter().cloned().collect();
+    let usual = [GROUP.to_owned()];
+    let groups: Vec<&String> =
+        if options.cases.is_empty() { usual.iter().collect() } else { groups.into_iter().collect() };
+    let list = options.checkout.join("tests/generic/group.list");
+    let text = fs::read_to_string(&list).with_context(|| list.display().to_string())?;
+    cases.extend(groups.iter().flat_map(|group| of_group(&text, group)));
+    ensure!(!cases.is_empty(), "suite xfstests: no case in {:?}", options.cases);
+    Ok(cases)
+}
+
+/// Lines are `001 auto rw quick`.
+fn of_group(list: &str, group: &str) -> Vec<String> {
+    let lines = list.lines().filter_map(|line| line.split_once(' '));
+    let of = lines.filter(|(case, groups)| case.parse::<u32>().is_ok() && groups.split(' ').any(|one| one == group));
+    of.map(|(case, _)| format!("generic/{case}")).collect()
+}
+
+fn run_case(options: &Options, config: &Path, case: &str) -> Result<SuiteResult> {
+    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(LIMIT_CASE);
+    let finished = check.args(["./check", case]).finish()?;
+    let result = judge(case, &finished.stdout, finished.status.success());
+    let word = if result.passed > 0 { "ok" } else { "not ok" };
+    println!("       {word:<7} {case}");
+    Ok(result)
+}
+
+fn judge(case: &str, stdout: &str, succeeded: bool) -> SuiteResult {
+    let reason = stdout.lines().find_map(|line| line.strip_prefix(case)?.split_once("[not run]").map(|(_, why)| why));
+    match (reason, succeeded && stdout.contains("Passed all")) {
+        (Some(why), _) => SuiteResult::skip(case, why.trim()),
+        (None, true) => SuiteResult { passed: 1, ..SuiteResult::default() },
+        (None, false) => SuiteResult::fail(case, stdout),
+    }
+}
+
+/// A link at the place where mount(8) looks, for as long as the suite runs.
+struct Helper(PathBuf);
+
+impl Helper {
+    fn new(braid: &Path) -> Result<Self> {
+        let place = PathBuf::from(HELPER);
+        if let Ok(other) = fs::read_link(&place) {
+            bail!("suite xfstests: {HELPER} is there already and leads to {}; try: rm {HELPER}", other.display());
+        }
+        link(braid, &place).with_context(|| HELPER.to_owned())?;
+        Ok(Self(place))
+    }
+}
+
+#[cfg(unix)]
+fn link(target: &Path, place: &Path) -> std::io::Result<()> {
+    std::os::unix::fs::symlink(target, place)
+}
+
+#[cfg(not(unix))]
+fn link(_: &Path, _: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cases_of_a_group_are_found_in_its_list() {
+        let list = "# QA groups\n001 rw dir udf auto quick\n002 metadata udf auto\n013 other quick_not\n";
+        assert_eq!(of_group(list, "quick"), ["generic/001"]);
+        assert_eq!(of_group(list, "auto"), ["generic/001", "generic/002"]);
+    }
+
+    #[test]
+    fn a_case_that_was_not_run_is_skipped_with_its_reason() {
+        let result =
+            judge("generic/012", "generic/012       [not run] xfs_io falloc failed\nPassed all 1 tests\n", true);
+        assert_eq!(result.skipped, [("generic/012".to_owned(), "xfs_io falloc failed".to_owned())]);
+        assert_eq!(judge("generic/001", "generic/001  2s\nPassed all 1 tests\n", true).passed, 1);
+        assert_eq!(judge("generic/001", "Failures: generic/001\n", false).failed.len(), 1);
+        assert_eq!(judge("generic/001", "", true).failed.len(), 1);
+    }
+}
