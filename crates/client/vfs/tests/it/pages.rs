@@ -15,7 +15,6 @@ use crate::support::{
     Cluster, create,
     kernel::{Mount, PAGE, PAGES},
 };
-use braid_vfs::{Access, Consistency, FileIndex, WriteAs};
 
 const TURNS: u64 = 150;
 
