@@ -1,4 +1,5 @@
-//! What the FUSE layer costs by itself: a file in memory behind it, uncached requests in front.
+//! What the FUSE layer costs by itself: a file in memory behind it, requests in front, past the page cache and through it
+//! (docs/adr/0030).
 //!
 //! `cargo run --release -p braid-fuse --example fuse_load [SECONDS]` (root). One line per setting: the mean time
 //! of an operation as its thread sees it, operations per second of all threads, and CPU time of client,
@@ -26,7 +27,16 @@ const MIB: usize = 1 << 20;
 struct OneFile {
     /// Answers come from memory of its own instead of the worker's.
     content: Vec<u8>,
+    /// How it is opened, `fopen`.
+    flags: u32,
 }
+
+/// How the file is served: name, one device for each worker, flags of its opens.
+const WAYS: [(&str, bool, u32); 3] = [
+    ("direct", false, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES),
+    ("clone_fd", true, fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES),
+    ("cached", false, 0),
+];
 
 fn attributes(node: u64) -> Attributes {
     let (mode, size) = if node == FILE { (0o100_644, FILE_BYTES) } else { (0o40_755, 0) };
@@ -49,7 +59,7 @@ impl Handler for OneFile {
             Operation::Lookup { .. } => reply.error(Errno::NOENT),
             Operation::GetAttributes { .. } => reply.attributes(&attributes(node), Validity::Never),
             Operation::Open { .. } => {
-                let _ = reply.opened(Opened { handle: 1, flags: fopen::DIRECT_IO | fopen::PARALLEL_DIRECT_WRITES });
+                let _ = reply.opened(Opened { handle: 1, flags: self.flags });
             }
             Operation::Read { size, .. } => reply.data(&self.content[..size as usize]),
             Operation::Write { data, .. } => reply.written(data.len() as u32),
@@ -63,10 +73,11 @@ impl Handler for OneFile {
 type Work = fn(&File, &mut [u8], u64);
 
 /// Name, bytes of one operation, and one operation.
-const WORKS: [(&str, usize, Work); 4] = [
+const WORKS: [(&str, usize, Work); 5] = [
     ("fstat", 0, |file, _, _| assert_eq!(file.metadata().unwrap().len(), FILE_BYTES)),
     ("read 4 KiB", 4096, |file, buffer, n| file.read_exact_at(&mut buffer[..4096], n * 4096 % FILE_BYTES).unwrap()),
     ("read 1 MiB", MIB, |file, buffer, n| file.read_exact_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()),
+    ("write 4 KiB", 4096, |file, buffer, n| file.write_all_at(&buffer[..4096], n * 4096 % FILE_BYTES).unwrap()),
     ("write 1 MiB", MIB, |file, buffer, n| file.write_all_at(buffer, n * MIB as u64 % FILE_BYTES).unwrap()),
 ];
 
@@ -74,18 +85,18 @@ fn main() {
     let seconds = std::env::args().nth(1).map_or(1.0, |text| text.parse().expect("SECONDS is a number"));
     println!(
         "{:12} {:>7} {:>9} {:>10} {:>12} {:>10} {:>12}",
-        "operation", "threads", "clone_fd", "mean us", "per s", "CPU us", "CPU s/GiB"
+        "operation", "threads", "way", "mean us", "per s", "CPU us", "CPU s/GiB"
     );
     for (name, bytes, work) in WORKS {
         for threads in [1, 4] {
-            for clone_fd in [false, true] {
+            for (way, clone_fd, flags) in WAYS {
                 let pool = PoolOptions { clone_fd, ..PoolOptions::default() };
-                let run = measure(pool, threads, Duration::from_secs_f64(seconds), work);
+                let run = measure(pool, flags, threads, Duration::from_secs_f64(seconds), work);
                 let per_gib =
                     if bytes > 0 { run.cpu / (run.count as f64 * bytes as f64 / (1u64 << 30) as f64) } else { 0.0 };
                 let count = run.count as f64;
                 println!(
-                    "{name:12} {threads:>7} {clone_fd:>9} {:>10.2} {:>12.0} {:>10.2} {per_gib:>12.3}",
+                    "{name:12} {threads:>7} {way:>9} {:>10.2} {:>12.0} {:>10.2} {per_gib:>12.3}",
                     run.wall * threads as f64 / count * 1e6,
                     count / run.wall,
                     run.cpu / count * 1e6,
@@ -101,10 +112,10 @@ struct Run {
     cpu: f64,
 }
 
-fn measure(pool: PoolOptions, threads: usize, time: Duration, work: Work) -> Run {
+fn measure(pool: PoolOptions, flags: u32, threads: usize, time: Duration, work: Work) -> Run {
     let dir = std::env::temp_dir().join(format!("fuse-load-{}", std::process::id()));
     std::fs::create_dir_all(&dir).unwrap();
-    let handler = Arc::new(OneFile { content: vec![7; MIB] });
+    let handler = Arc::new(OneFile { content: vec![7; MIB], flags });
     let mounted = Mounted::new(&MountOptions::new("load", &dir), pool, handler).unwrap();
     let (stop, count) = (AtomicBool::new(false), AtomicU64::new(0));
     let (began, cpu) = (Instant::now(), cpu_seconds());

@@ -9,11 +9,12 @@ use std::{
     thread,
 };
 
+use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
+
 use crate::support::{
     Cluster, create,
     kernel::{Mount, PAGE, PAGES},
 };
-use braid_vfs::{Access, Allocation, Consistency, FileHandle, FileIndex, Keeper, Vfs, WriteAs};
 
 const TURNS: u64 = 150;
 
@@ -149,23 +150,23 @@ fn a_page_that_was_read_before_a_write_of_its_bytes_does_not_undo_it() {
     vfs.serve(Arc::clone(&mapped) as Arc<dyn Keeper>).unwrap();
     assert!(mapped.vfs.set(Arc::clone(&vfs)).is_ok());
     let (_, source) = create(&vfs, b"source");
-    support::write(&vfs, source, 0, b"copied");
+    crate::support::write(&vfs, source, 0, b"copied");
     let append = WriteAs { append: true, ..WriteAs::default() };
     type Change<'a> = &'a dyn Fn(FileHandle);
     let changes: [(&str, Change<'_>, usize, &[u8]); 6] = [
-        ("write", &|file| support::write(&vfs, file, 100, b"written"), 100, b"written"),
+        ("write", &|file| crate::support::write(&vfs, file, 100, b"written"), 100, b"written"),
         ("append", &|file| assert_eq!(vfs.write(file, 0, b"behind", append).unwrap(), 6), BYTES, b"behind"),
         ("copy", &|file| assert_eq!(vfs.copy_range((source, 0), (file, 7), 6, false).unwrap(), 6), 7, b"copied"),
         ("punch", &|file| vfs.allocate(file, 20, 5, Allocation::Punch, false).unwrap(), 20, &[0; 5]),
         ("zero", &|file| vfs.allocate(file, 9, 5, Allocation::Zero { keep_size: true }, false).unwrap(), 9, &[0; 5]),
-        ("both sides", &|file| support::write(&vfs, file, 2040, &[1; 8]), 2040, &[1; 8]),
+        ("both sides", &|file| crate::support::write(&vfs, file, 2040, &[1; 8]), 2040, &[1; 8]),
     ];
     for (what, change, at, expected) in changes {
         let (_, file) = create(&vfs, what.as_bytes());
-        support::write(&vfs, file, 0, &[0xaa; BYTES]);
+        crate::support::write(&vfs, file, 0, &[0xaa; BYTES]);
         mapped.store(file, STORED_AT, 0xbb);
         change(file);
-        let found = support::read(&vfs, file, 0, PAGE as usize);
+        let found = crate::support::read(&vfs, file, 0, PAGE as usize);
         assert_eq!(&found[at..at + expected.len()], expected, "{what} is undone");
         assert_eq!(found[STORED_AT], 0xbb, "the store beside {what} is lost");
         let touched = |byte: usize| byte == STORED_AT || (at..at + expected.len()).contains(&byte);
