@@ -18,8 +18,9 @@ impl FileSystem {
     ) -> Done {
         let room = scratch.len().min(size as usize);
         if is_page {
-            let header = answer.0.as_ref().map(|reply| reply.data_header(room)).unwrap_or_default();
-            let mut pipe = self.pipes.take(room, &header);
+            // Over io_uring the scratch is what the kernel copies from.
+            let header = answer.0.as_ref().filter(|reply| reply.takes_pipe()).map(|reply| reply.data_header(room));
+            let mut pipe = header.and_then(|header| self.pipes.take(room, &header));
             let give = |page: Page<'_>| {
                 answer.with(|reply| match page {
                     Page::Bytes(bytes) => reply.data(bytes),

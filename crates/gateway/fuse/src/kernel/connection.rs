@@ -6,6 +6,8 @@ use super::init::{Agreed, Offer, offer, ours};
 use super::interrupt::Interrupts;
 use super::invalidator::{Bounds, Invalidators};
 use super::pages::Pages;
+use super::channel::Channel;
+use super::uring::{IoUring, NoIoUring, Rings, Transport, plan};
 use super::worker::{Pool, PoolOptions};
 use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};
 use rustix::io::Errno;
@@ -38,6 +40,12 @@ pub enum StartError {
     /// What came first was nothing known.
     #[error("the kernel's first request is not understood: {0}")]
     Parse(#[from] ParseError),
+    /// `io_uring=on`, and it is not to be had.
+    #[error("FUSE over io_uring was asked for: {why}; try: {}, or -o io_uring=auto", why.remedy())]
+    NoIoUring {
+        /// Why.
+        why: NoIoUring,
+    },
     /// The system.
     #[error("talking to /dev/fuse failed: {0}")]
     Io(#[from] io::Error),
@@ -49,13 +57,19 @@ pub(super) struct Connection {
     pool: Arc<Pool>,
     kernel: KernelFeatures,
     agreed: Agreed,
+    rings: Result<Arc<Rings>, NoIoUring>,
 }
 
 impl Connection {
     /// Answers INIT and begins to serve. The device must be mounted.
-    pub(super) fn start(fd: OwnedFd, handler: Arc<dyn Handler>, options: PoolOptions) -> Result<Self, StartError> {
+    pub(super) fn start(
+        fd: OwnedFd,
+        handler: Arc<dyn Handler>,
+        options: PoolOptions,
+        io_uring: IoUring,
+    ) -> Result<Self, StartError> {
         let device = Arc::new(Device::new(fd));
-        let (kernel, agreed) = negotiate(&device, &*handler)?;
+        let (kernel, agreed, queues) = negotiate(&device, &*handler, io_uring)?;
         tracing::debug!(minor = kernel.minor, offered = %kernel.offered, agreed = %agreed.features, "FUSE begins");
         // Each with its own: names that wait for a directory keep nobody's pages waiting.
         let (pages, names) =
@@ -63,7 +77,17 @@ impl Connection {
         handler.started(Notifier::new(Arc::clone(&device), pages, names));
         let pool = Pool::new(device, handler, &agreed, options);
         pool.start()?;
-        Ok(Self { pool, kernel, agreed })
+        let started = |queues| Rings::start(&pool, queues).map_err(NoIoUring::refused);
+        let rings = allowed(queues.and_then(started), io_uring)?;
+        Ok(Self { pool, kernel, agreed, rings })
+    }
+
+    /// How requests come.
+    pub(super) fn transport(&self) -> Transport {
+        match &self.rings {
+            Ok(rings) => Transport::IoUring { queues: rings.count() },
+            Err(why) => Transport::Device(why.clone()),
+        }
     }
 
     /// The kernel's number for it, where the kernel tells.
@@ -84,7 +108,7 @@ impl Connection {
     }
 
     pub(super) fn workers(&self) -> usize {
-        self.pool.workers()
+        self.pool.workers() + self.rings.as_ref().map_or(0, |rings| rings.workers())
     }
 
     pub(super) fn wait(&self) {
@@ -96,14 +120,26 @@ impl Connection {
     }
 }
 
+/// Why there is no io_uring may be a reason not to mount.
+fn allowed<T>(found: Result<T, NoIoUring>, io_uring: IoUring) -> Result<Result<T, NoIoUring>, StartError> {
+    match found {
+        Err(why) if io_uring == IoUring::On => Err(StartError::NoIoUring { why }),
+        found => Ok(found),
+    }
+}
+
+/// What INIT ends with: what the kernel has, what was agreed, and how many queues io_uring gets.
+type Negotiated = (KernelFeatures, Agreed, Result<u16, NoIoUring>);
+
 /// INIT, until both sides speak of the same major.
-fn negotiate(device: &Arc<Device>, handler: &dyn Handler) -> Result<(KernelFeatures, Agreed), StartError> {
+fn negotiate(device: &Arc<Device>, handler: &dyn Handler, io_uring: IoUring) -> Result<Negotiated, StartError> {
+    let channel = Channel::Device(Arc::clone(device));
     let mut buffer = Pages::new(FIRST_BYTES + BUFFER_HEADER_BYTES);
     let interrupts = Arc::new(Interrupts::default());
     loop {
         let bytes = first(device, buffer.bytes())?;
         let request = Request::parse(bytes, Dialect::default())?;
-        let reply = Reply::new(device, &interrupts, Interrupt::new(0, None), &request.header);
+        let reply = Reply::new(&channel, &interrupts, Interrupt::new(0, None), &request.header);
         let Operation::Init { major, minor, read_ahead_bytes_max, flags } = request.operation else {
             reply.error(Errno::PROTO);
             return Err(StartError::NoInit(request.header.opcode));
@@ -115,9 +151,14 @@ fn negotiate(device: &Arc<Device>, handler: &dyn Handler) -> Result<(KernelFeatu
                 return Err(StartError::TooOld { major, minor });
             }
             Offer::Usable(kernel) => {
-                let agreed = Agreed::new(&kernel, &handler.init(&kernel), page_bytes());
+                let mut wanted = handler.init(&kernel);
+                let queues = allowed(plan(&kernel, io_uring), io_uring)?;
+                if queues.is_ok() {
+                    wanted.features |= Features::OVER_IO_URING;
+                }
+                let agreed = Agreed::new(&kernel, &wanted, page_bytes());
                 reply.tell(|message| agreed.encode(&kernel, message)).map_err(|refused| io::Error::from(refused.0))?;
-                return Ok((kernel, agreed));
+                return Ok((kernel, agreed, queues));
             }
         }
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   kernel ── /dev/fuse ──> Worker (pool grows) ── parse ──> Handler::handle(Request, Reply, Call)
+//!     |  or io_uring ─────> uring::Worker (as many) ──^                          |
 //!     ^                        |                                              |
 //!     |                        +── FUSE_INTERRUPT ──> Interrupt of the request|
 //!     +── writev ── Reply (may move to another thread; dropped = EIO) <───────+
@@ -15,9 +16,13 @@
 //! 4. Whoever takes a request when no other worker idles makes another worker first: a handler that
 //!    waits never keeps the next request waiting.
 //! 5. A reply is written by the thread that calls the reply's method, before that method returns: what
-//!    a handler does under a lock around it is ordered against notifications.
+//!    a handler does under a lock around it is ordered against notifications. Over io_uring there are three exceptions: answers to WRITE,
+//!    and to READ of a page, are written when the handler has returned, and those from another thread soon after.
+//! 6. Which of the two transports carries requests is decided once, at INIT; FORGET, INTERRUPT and notifications use
+//!    the device with both.
 
 pub mod abi;
+mod channel;
 mod clone;
 mod connection;
 mod demand;
@@ -34,6 +39,7 @@ mod operation;
 mod pages;
 mod parse;
 mod reply;
+pub mod uring;
 mod value;
 mod worker;
 

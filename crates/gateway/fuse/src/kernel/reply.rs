@@ -1,7 +1,7 @@
 //! The one answer to a request.
 
 use super::abi::{OUT_HEADER_BYTES, opcode};
-use super::device::Device;
+use super::channel::Channel;
 use super::encode::{DirectoryBuffer, Message};
 use super::interrupt::{Interrupt, Interrupts};
 use super::{Attributes, Entry, ExtendedStat, Header, Lock, SpaceStat, Validity};
@@ -15,7 +15,7 @@ use thiserror::Error;
 /// wait for ever because of an error in a handler (I8).
 #[derive(Debug)]
 pub struct Reply {
-    device: Arc<Device>,
+    channel: Channel,
     interrupts: Arc<Interrupts>,
     interrupt: Interrupt,
     unique: u64,
@@ -40,13 +40,13 @@ pub struct NotTaken(pub Errno);
 impl Reply {
     /// `interrupt` knows whether there is an answer already.
     pub(super) fn new(
-        device: &Arc<Device>,
+        channel: &Channel,
         interrupts: &Arc<Interrupts>,
         interrupt: Interrupt,
         header: &Header,
     ) -> Self {
-        let (device, interrupts) = (Arc::clone(device), Arc::clone(interrupts));
-        Self { device, interrupts, interrupt, unique: header.unique, opcode: header.opcode }
+        let (channel, interrupts) = (channel.clone(), Arc::clone(interrupts));
+        Self { channel, interrupts, interrupt, unique: header.unique, opcode: header.opcode }
     }
 
     /// LOOKUP, MKNOD, MKDIR, SYMLINK, LINK: counts as one lookup of the node.
@@ -87,7 +87,12 @@ impl Reply {
 
     /// As `data`, gathered by the kernel from where the pieces lie.
     pub fn data_slices(self, data: &[IoSlice<'_>]) {
-        let _ = self.send(|device, unique| device.send_data(Message::new(unique, 0), data));
+        let _ = self.send(|channel, unique| channel.send_data(Message::new(unique, 0), data));
+    }
+
+    /// Whether [`Reply::piped`] works: over io_uring there is no descriptor to move data to.
+    pub fn takes_pipe(&self) -> bool {
+        self.channel.device().is_some()
     }
 
     /// What stands before `bytes` of data in the answer, for [`Reply::piped`].
@@ -99,7 +104,8 @@ impl Reply {
 
     /// As `data`, from where `send` moves it to the device: [`Reply::data_header`] and so much data, in one call.
     pub fn piped(self, send: impl FnOnce(BorrowedFd<'_>) -> std::io::Result<()>) -> Result<(), NotTaken> {
-        self.send(|device, _| {
+        self.send(|channel, _| {
+            let device = channel.device().ok_or(Errno::OPNOTSUPP)?;
             send(device.fd().as_fd()).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
         })
     }
@@ -130,7 +136,7 @@ impl Reply {
     /// READDIR, READDIRPLUS. Empty: the end.
     pub fn directory(self, listing: &DirectoryBuffer) -> Result<(), NotTaken> {
         let data = [IoSlice::new(listing.as_bytes())];
-        self.send(|device, unique| device.send_data(Message::new(unique, 0), &data))
+        self.send(|channel, unique| channel.send_data(Message::new(unique, 0), &data))
     }
 
     /// GETLK: the lock that is in the way.
@@ -155,10 +161,10 @@ impl Reply {
 
     /// IOCTL: its result, and data for the caller.
     pub fn ioctl(self, result: i32, data: &[u8]) {
-        let _ = self.send(|device, unique| {
+        let _ = self.send(|channel, unique| {
             let mut message = Message::new(unique, 0);
             message.i32(result).u32(0).u32(0).u32(0);
-            device.send_data(message, &[IoSlice::new(data)])
+            channel.send_data(message, &[IoSlice::new(data)])
         });
     }
 
@@ -173,20 +179,20 @@ impl Reply {
     }
 
     pub(super) fn tell(self, fill: impl FnOnce(&mut Message) -> &mut Message) -> Result<(), NotTaken> {
-        self.send(|device, unique| {
+        self.send(|channel, unique| {
             let mut message = Message::new(unique, 0);
             fill(&mut message);
-            device.send(message)
+            channel.send(message)
         })
     }
 
-    fn send(self, send: impl FnOnce(&Device, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
+    fn send(self, send: impl FnOnce(&Channel, u64) -> Result<(), Errno>) -> Result<(), NotTaken> {
         self.interrupts.remove(self.unique);
         if !self.interrupt.claim_answer() {
             // Who waited was killed, and has been let go.
             return Err(NotTaken(Errno::INTR));
         }
-        send(&self.device, self.unique).map_err(|error| self.not_taken(error))
+        send(&self.channel, self.unique).map_err(|error| self.not_taken(error))
     }
 
     fn fail(&self, error: Errno) {
@@ -197,7 +203,7 @@ impl Reply {
         // The kernel takes 1..512 as errors; what the handler meant otherwise is an I/O error.
         let errno = Some(error.raw_os_error()).filter(|number| (1..512).contains(number));
         let errno = errno.unwrap_or(Errno::IO.raw_os_error());
-        let _ = self.device.send(Message::new(self.unique, -errno)).map_err(|error| self.not_taken(error));
+        let _ = self.channel.send(Message::new(self.unique, -errno)).map_err(|error| self.not_taken(error));
     }
 
     fn not_taken(&self, error: Errno) -> NotTaken {

@@ -14,6 +14,7 @@
 //! 3. Each worker owns its buffers as long as it lives: no memory is taken on the way of a request.
 
 use super::abi::{BUFFER_HEADER_BYTES, opcode};
+use super::channel::Channel;
 use super::clone::clone_device;
 use super::demand::Demand;
 use super::device::Device;
@@ -89,13 +90,30 @@ impl Pool {
         })
     }
 
+    /// Requests under way, of both transports.
+    pub(super) fn interrupts(&self) -> &Arc<Interrupts> {
+        &self.interrupts
+    }
+
     /// The first worker; the others follow by themselves.
     pub(super) fn start(self: &Arc<Self>) -> std::io::Result<()> {
         self.spawn()
     }
 
-    pub(super) fn device(&self) -> &Device {
+    pub(super) fn device(&self) -> &Arc<Device> {
         &self.device
+    }
+
+    pub(super) fn options(&self) -> PoolOptions {
+        self.options
+    }
+
+    pub(super) fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    pub(super) fn request_bytes_max(&self) -> usize {
+        self.request_bytes_max
     }
 
     /// Threads there are.
@@ -147,7 +165,7 @@ impl Pool {
     }
 
     /// The kernel ended the connection.
-    fn finish(&self) {
+    pub(super) fn finish(&self) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         let first = !std::mem::replace(&mut *ended, true);
         drop(ended);
@@ -216,11 +234,12 @@ impl Worker {
 
     fn serve(&mut self, bytes: usize) {
         let bytes = &self.input.bytes()[..bytes];
+        let channel = Channel::Device(Arc::clone(&self.device));
         match Request::parse(bytes, self.pool.dialect) {
             Ok(request) => {
-                dispatch(&self.pool, &self.device, request, self.scratch.bytes());
+                dispatch(&self.pool, &channel, request, self.scratch.bytes(), Deserting::IfNothingChanges);
             }
-            Err(error) => refuse(&self.pool, &self.device, bytes, error),
+            Err(error) => refuse(&self.pool, &channel, Header::parse(bytes), bytes.len(), error),
         }
     }
 }
@@ -246,8 +265,23 @@ fn own_device(pool: &Pool) -> Arc<Device> {
     }
 }
 
+/// Whether a request may be answered EINTR before its handler is done ([`super::interrupt`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Deserting {
+    /// Where nobody could see a difference later.
+    IfNothingChanges,
+    /// The handler works in memory that the answer gives away.
+    Never,
+}
+
 /// What this layer serves by itself, and the rest to the handler.
-fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratch: &mut [u8]) {
+pub(super) fn dispatch(
+    pool: &Arc<Pool>,
+    channel: &Channel,
+    request: Request<'_>,
+    scratch: &mut [u8],
+    deserting: Deserting,
+) {
     let header = request.header;
     match &request.operation {
         Operation::Forget(forgotten) => {
@@ -259,10 +293,11 @@ fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratc
         Operation::Unknown if header.opcode == opcode::NOTIFY_REPLY => return,
         _ => {}
     }
-    let deserts = request.operation.changes_nothing().then(|| (Arc::clone(device), header.unique));
+    let deserts = deserting == Deserting::IfNothingChanges && request.operation.changes_nothing();
+    let deserts = deserts.then(|| (channel.clone(), header.unique));
     let interrupt = Interrupt::new(header.pid, deserts);
     pool.interrupts.register(header.unique, &interrupt);
-    let reply = Reply::new(device, &pool.interrupts, interrupt.clone(), &header);
+    let reply = Reply::new(channel, &pool.interrupts, interrupt.clone(), &header);
     match request.operation {
         Operation::Unknown => reply.error(Errno::NOSYS),
         Operation::Init { .. } => reply.error(Errno::PROTO),
@@ -275,11 +310,16 @@ fn dispatch(pool: &Arc<Pool>, device: &Arc<Device>, request: Request<'_>, scratc
 }
 
 /// Bytes that are no request: an error, if they say whose.
-fn refuse(pool: &Pool, device: &Arc<Device>, bytes: &[u8], error: super::ParseError) {
-    let header = Header::parse(bytes);
-    tracing::error!(%error, ?header, bytes = bytes.len(), "the kernel sent what is not understood");
+pub(super) fn refuse(
+    pool: &Pool,
+    channel: &Channel,
+    header: Result<(Header, usize), super::ParseError>,
+    bytes: usize,
+    error: super::ParseError,
+) {
+    tracing::error!(%error, ?header, bytes, "the kernel sent what is not understood");
     let Ok((header, _)) = header else { return };
     if !matches!(header.opcode, opcode::FORGET | opcode::BATCH_FORGET | opcode::INTERRUPT | opcode::NOTIFY_REPLY) {
-        Reply::new(device, &pool.interrupts, Interrupt::new(0, None), &header).error(Errno::IO);
+        Reply::new(channel, &pool.interrupts, Interrupt::new(0, None), &header).error(Errno::IO);
     }
 }

@@ -3,6 +3,7 @@
 use super::unmount::unmount_resolved;
 use super::{MountEntry, MountError, MountOptions, Unmount, UnmountError, direct, fusermount, table};
 use crate::kernel::connection::Connection;
+use crate::kernel::uring::Transport;
 use crate::kernel::worker::PoolOptions;
 use crate::kernel::{Features, Handler, KernelFeatures};
 use rustix::io::Errno;
@@ -32,7 +33,7 @@ impl Mounted {
             Some(device) => device,
             None => fusermount::mount(options, &point)?,
         };
-        match Connection::start(device, handler, pool) {
+        match Connection::start(device, handler, pool, options.io_uring) {
             Ok(connection) => {
                 let mounted = Self { point, connection: Arc::new(connection) };
                 mounted.set_read_ahead();
@@ -67,6 +68,11 @@ impl Mounted {
     /// What was agreed on.
     pub fn features(&self) -> Features {
         self.connection.features()
+    }
+
+    /// How requests come.
+    pub fn transport(&self) -> Transport {
+        self.connection.transport()
     }
 
     /// Threads that serve it now.

@@ -1,6 +1,7 @@
 //! How a mount is made: `-o` in parts.
 
 use super::SUBTYPE;
+use crate::kernel::uring::IoUring;
 use rustix::mount::MountFlags;
 use std::path::PathBuf;
 
@@ -34,6 +35,8 @@ pub struct MountOptions {
     pub sync: bool,
     /// Every change of a directory is synchronous.
     pub dir_sync: bool,
+    /// Whether requests come over io_uring.
+    pub io_uring: IoUring,
 }
 
 /// Half of what a pipe holds at best, so that the pieces of a socket have places in it (docs/adr/0017).
@@ -42,6 +45,9 @@ const READ_BYTES_MAX: u32 = 512 << 10;
 /// What `/etc/fstab` knows and the kernel does not.
 const OF_FSTAB: &[&str] =
     &["defaults", "auto", "noauto", "user", "users", "owner", "group", "nouser", "nofail", "_netdev", "relatime"];
+
+/// How requests come, as a word of `-o`.
+const IO_URING: &str = "io_uring=";
 
 impl MountOptions {
     /// As a cluster's file system should be mounted: everyone may use it (where root mounts it), the kernel
@@ -61,6 +67,7 @@ impl MountOptions {
             read_bytes_max: READ_BYTES_MAX,
             sync: false,
             dir_sync: false,
+            io_uring: IoUring::default(),
         }
     }
 
@@ -78,6 +85,10 @@ impl MountOptions {
             "allow_other" => self.allow_other = true,
             "noallow_other" => self.allow_other = false,
             "default_permissions" => self.default_permissions = true,
+            _ if word.starts_with(IO_URING) => match word[IO_URING.len()..].parse() {
+                Ok(how) => self.io_uring = how,
+                Err(_) => return false,
+            },
             _ => return OF_FSTAB.contains(&word) || word.starts_with("x-") || word.starts_with("comment="),
         }
         true

@@ -2,23 +2,38 @@
 
 use super::ParseError;
 
-/// What is left of a request's arguments.
+/// What is left of a request's arguments: of this piece, and the piece after it. No number and no name
+/// lies in both.
 pub(super) struct Cursor<'a> {
     rest: &'a [u8],
+    next: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { rest: bytes }
+        Self { rest: bytes, next: &[] }
+    }
+
+    /// Over io_uring the fixed arguments and what follows them lie in two places.
+    pub(super) fn pieces(first: &'a [u8], next: &'a [u8]) -> Self {
+        Self { rest: first, next }
+    }
+
+    fn refill(&mut self) {
+        if self.rest.is_empty() {
+            self.rest = std::mem::take(&mut self.next);
+        }
     }
 
     pub(super) fn bytes(&mut self, count: usize) -> Result<&'a [u8], ParseError> {
+        self.refill();
         let (taken, rest) = self.rest.split_at_checked(count).ok_or(ParseError::Short)?;
         self.rest = rest;
         Ok(taken)
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
+        self.refill();
         let (taken, rest) = self.rest.split_first_chunk::<N>().ok_or(ParseError::Short)?;
         self.rest = rest;
         Ok(*taken)
@@ -55,6 +70,7 @@ impl<'a> Cursor<'a> {
 
     /// As `name`, but may be empty.
     pub(super) fn text(&mut self) -> Result<&'a [u8], ParseError> {
+        self.refill();
         let end = self.rest.iter().position(|byte| *byte == 0).ok_or(ParseError::Name)?;
         let text = &self.rest[..end];
         self.rest = &self.rest[end + 1..];
@@ -62,12 +78,13 @@ impl<'a> Cursor<'a> {
     }
 
     pub(super) fn rest(&mut self) -> &'a [u8] {
+        self.refill();
         std::mem::take(&mut self.rest)
     }
 
     /// Nothing may be left: what is not understood is not acted upon (I10).
     pub(super) fn end(&self) -> Result<(), ParseError> {
-        match self.rest.len() {
+        match self.rest.len() + self.next.len() {
             0 => Ok(()),
             left => Err(ParseError::Rest(left)),
         }

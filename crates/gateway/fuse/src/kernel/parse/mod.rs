@@ -106,6 +106,16 @@ impl Header {
     /// Reads the header alone, with the number of bytes that extensions take at the end. Works where
     /// the rest is broken, so that an error can be answered.
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), ParseError> {
+        Self::of(bytes, bytes.len())
+    }
+
+    /// As `parse`, of a request in pieces ([`Request::parse_pieces`]).
+    pub(super) fn of_pieces(pieces: [&[u8]; 3]) -> Result<(Self, usize), ParseError> {
+        Self::of(pieces[0], pieces.iter().map(|piece| piece.len()).sum())
+    }
+
+    /// As `parse`, of a request that has `have` bytes in all, wherever the rest of them lies.
+    fn of(bytes: &[u8], have: usize) -> Result<(Self, usize), ParseError> {
         let no_header = ParseError::NoHeader(bytes.len());
         let mut cursor = Cursor::new(bytes.get(..IN_HEADER_BYTES).ok_or(no_header)?);
         let said = cursor.u32()?;
@@ -113,8 +123,8 @@ impl Header {
         let (unique, node) = (cursor.u64()?, cursor.u64()?);
         let (uid, gid, pid) = (cursor.u32()?, cursor.u32()?, cursor.u32()?);
         let extension_bytes = usize::from(cursor.u16()?) * 8;
-        if usize::try_from(said) != Ok(bytes.len()) {
-            return Err(ParseError::Length { said, have: bytes.len() });
+        if usize::try_from(said) != Ok(have) {
+            return Err(ParseError::Length { said, have });
         }
         Ok((Self { opcode, unique, node, uid, gid, pid }, extension_bytes))
     }
@@ -123,11 +133,17 @@ impl Header {
 impl<'a> Request<'a> {
     /// Reads one request.
     pub fn parse(bytes: &'a [u8], dialect: Dialect) -> Result<Self, ParseError> {
-        let (header, extension_bytes) = Header::parse(bytes)?;
-        let body = &bytes[IN_HEADER_BYTES..];
-        let split = body.len().checked_sub(extension_bytes).ok_or(ParseError::Extension)?;
-        let (arguments, extensions) = body.split_at(split);
-        let mut cursor = Cursor::new(arguments);
+        let (header, body) = bytes.split_at_checked(IN_HEADER_BYTES).ok_or(ParseError::NoHeader(bytes.len()))?;
+        Self::parse_pieces([header, &[], body], dialect)
+    }
+
+    /// As `parse`, of a request in three pieces: its header, its fixed arguments, and what follows them
+    /// (names, data, extensions).
+    pub fn parse_pieces([header, fixed, rest]: [&'a [u8]; 3], dialect: Dialect) -> Result<Self, ParseError> {
+        let (header, extension_bytes) = Header::of(header, header.len() + fixed.len() + rest.len())?;
+        let split = rest.len().checked_sub(extension_bytes).ok_or(ParseError::Extension)?;
+        let (rest, extensions) = rest.split_at(split);
+        let mut cursor = Cursor::pieces(fixed, rest);
         let operation = operation(&header, &mut cursor, dialect)?;
         if operation != Operation::Unknown {
             cursor.end()?;

@@ -8,7 +8,8 @@ pub use gate::{Fate, Gate};
 pub use memory::{FILE, Memory, SUB};
 
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
-use braid_fuse::kernel::{PoolOptions, abi};
+use braid_fuse::kernel::uring::IoUring;
+use braid_fuse::kernel::{PoolOptions, StartError, abi};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -31,12 +32,19 @@ impl TestMount {
     }
 
     pub fn with(memory: Memory, pool: PoolOptions) -> Option<Self> {
+        Self::over(transport(), memory, pool)
+    }
+
+    /// Whatever transport this run is about.
+    pub fn over(io_uring: IoUring, memory: Memory, pool: PoolOptions) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
-        let options = MountOptions::new("memory", dir.path());
+        let mut options = MountOptions::new("memory", dir.path());
+        options.io_uring = io_uring;
         let memory = Arc::new(memory);
         match Mounted::new(&options, pool, memory.clone()) {
             Ok(mounted) => Some(Self { memory, mounted, dir }),
             Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
+            Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
             // Whether users may mount is the machine's choice, by the device's mode.
             Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => skipped(&error),
             Err(error) => panic!("{error}"),
@@ -51,6 +59,14 @@ impl TestMount {
         self.dir.path()
     }
 }
+
+/// How requests come in this run ([`OVER`]); the device is what every kernel has.
+pub fn transport() -> IoUring {
+    std::env::var(OVER).ok().map_or(IoUring::Off, |word| word.parse().unwrap())
+}
+
+/// Set to `on`, tests of mounts run over io_uring.
+pub const OVER: &str = "BRAID_TEST_IO_URING";
 
 fn skipped(why: &MountError) -> Option<TestMount> {
     println!("skipped: no mount on this machine: {why}");

@@ -1,0 +1,178 @@
+//! What a worker's thread alone has: its ring, and the memory of its entry while no call of it is under way.
+//!
+//! It lies with the thread, not in a reply: a reply may move to another thread, a ring may not.
+#![allow(unsafe_code)]
+
+use super::memory::EntryMemory;
+use super::ring::{Ring, Waited};
+use super::slot::{Answer, Data};
+use super::wire::{self, HEADER_BYTES};
+use crate::kernel::abi::OUT_HEADER_BYTES;
+use crate::kernel::device::Device;
+use crate::kernel::encode::Message;
+use rustix::io::Errno;
+use std::cell::RefCell;
+use std::io::IoSlice;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+thread_local! {
+    static LANE: RefCell<Option<Lane>> = const { RefCell::new(None) };
+}
+
+/// See the module.
+pub(super) struct Lane {
+    ring: Ring,
+    device: Arc<Device>,
+    memory: Arc<EntryMemory>,
+    queue: u16,
+    /// Of the request in the memory.
+    commit_id: u64,
+    /// An answer that the kernel refused, which `wait` says again.
+    failed: Option<Errno>,
+    header: [u8; HEADER_BYTES],
+}
+
+/// A worker's ring has one entry.
+const TAG: u64 = 0;
+
+impl Lane {
+    pub(super) fn new(ring: Ring, device: Arc<Device>, memory: Arc<EntryMemory>, queue: u16) -> Self {
+        Self { ring, device, memory, queue, commit_id: 0, failed: None, header: [0; HEADER_BYTES] }
+    }
+
+    /// Gives the memory to the queue.
+    pub(super) fn register(&mut self) -> Result<(), Errno> {
+        let at = self.at();
+        self.ring.register(at, &self.memory, TAG)
+    }
+
+    /// A request lies in the memory already.
+    pub(super) fn take(&mut self) {
+        // SAFETY: who had the memory has handed it over, and the kernel waits for the answer.
+        self.header = unsafe { self.memory.header() };
+    }
+
+    /// Answers a request of another worker, whose entry is this one's from now on.
+    pub(super) fn adopt(&mut self, message: Message, commit_id: u64) -> Result<(), Errno> {
+        self.commit_id = commit_id;
+        self.take();
+        self.commit(message, &[])
+    }
+
+    fn at(&self) -> (RawFd, u16) {
+        (self.device.fd().as_raw_fd(), self.queue)
+    }
+
+    /// Waits for a request.
+    pub(super) fn wait(&mut self, time: Option<Duration>) -> Waited {
+        if let Some(error) = self.failed.take() {
+            return Waited::Failed(TAG, error);
+        }
+        let waited = self.ring.wait(time);
+        if let Waited::Request(_) = waited {
+            // The kernel has filled the memory, and waits for the answer.
+            self.take();
+        }
+        waited
+    }
+
+    /// Whether the last answer fetched a request at once.
+    pub(super) fn has_next(&mut self) -> bool {
+        self.ring.unhandled() > 0
+    }
+
+    /// The header of the request that came.
+    pub(super) fn header(&self) -> &[u8; HEADER_BYTES] {
+        &self.header
+    }
+
+    pub(super) fn serves(&mut self, commit_id: u64) {
+        self.commit_id = commit_id;
+    }
+
+    /// Writes the answer and tells the kernel, in this call.
+    fn commit(&mut self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+        let put = self.put(message, data);
+        let (at, commit_id) = (self.at(), self.commit_id);
+        let committed = self.ring.commit(at, commit_id, TAG);
+        self.failed = committed.err();
+        committed.and(put)
+    }
+
+    /// As `commit`, in the call that waits for the next request.
+    pub(super) fn prepare(&mut self, answer: Answer) -> Result<(), Errno> {
+        let put = match answer.data {
+            Data::Copied(data) => self.put(answer.message, &[IoSlice::new(&data)]),
+            Data::InPlace(bytes) => self.put_header(answer.message, bytes),
+        };
+        let (at, commit_id) = (self.at(), self.commit_id);
+        self.ring.prepare_commit(at, commit_id, TAG).and(put)
+    }
+
+    /// An answer whose data lie in the payload.
+    fn put_header(&mut self, mut message: Message, bytes: usize) -> Result<(), Errno> {
+        let whole = message.finish(bytes);
+        // A READ's answer has no fixed part.
+        debug_assert_eq!(whole.len(), OUT_HEADER_BYTES);
+        let header = whole.first_chunk().copied().unwrap_or_default();
+        self.set(&header, bytes);
+        Ok(())
+    }
+
+    fn put(&mut self, mut message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+        let bytes = data.iter().map(|slice| slice.len()).sum();
+        let (header, fixed) = message.finish(bytes).split_first_chunk::<OUT_HEADER_BYTES>().ok_or(Errno::INVAL)?;
+        let whole = fixed.len() + bytes;
+        if whole > self.memory.payload_bytes() {
+            // More than was asked for: the kernel would refuse it as well.
+            let mut refused = *header;
+            refused[4..8].copy_from_slice(&(-Errno::IO.raw_os_error()).to_ne_bytes());
+            self.set(&refused, 0);
+            return Err(Errno::INVAL);
+        }
+        // SAFETY: the request's answer is being given: the handler has no reference into this memory (`Slot`: `When::Now` has copies,
+        // and with `When::Afterwards` it has returned).
+        let payload = unsafe { self.memory.payload_mut() };
+        let mut at = 0;
+        for piece in std::iter::once(fixed).chain(data.iter().map(|slice| &**slice)) {
+            payload[at..at + piece.len()].copy_from_slice(piece);
+            at += piece.len();
+        }
+        self.set(header, whole);
+        Ok(())
+    }
+
+    fn set(&mut self, header: &[u8; OUT_HEADER_BYTES], payload_bytes: usize) {
+        wire::put_answer(&mut self.header, header, u32::try_from(payload_bytes).unwrap_or(u32::MAX));
+        // SAFETY: the memory is this thread's until the commit.
+        unsafe { self.memory.set_header(&self.header) };
+    }
+
+    /// Gives the payload's pages back, where nothing came for a while.
+    pub(super) fn release(&mut self) {
+        // SAFETY: no request lies in it: the kernel fills it in calls of this thread only.
+        unsafe { self.memory.release() };
+    }
+}
+
+/// Gives this thread its lane.
+pub(super) fn enter(lane: Lane) {
+    LANE.set(Some(lane));
+}
+
+/// Ends it: the ring with what it waits for.
+pub(super) fn leave() {
+    LANE.set(None);
+}
+
+/// This thread's; `None` where it has none.
+pub(super) fn with<R>(use_it: impl FnOnce(&mut Lane) -> R) -> Option<R> {
+    LANE.with_borrow_mut(|lane| lane.as_mut().map(use_it))
+}
+
+/// Answers the request that this thread serves.
+pub(super) fn commit(message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+    with(|lane| lane.commit(message, data)).unwrap_or(Err(Errno::NODEV))
+}

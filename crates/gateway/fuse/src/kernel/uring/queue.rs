@@ -1,0 +1,284 @@
+//! The queues of one mount, their workers, and who stands by for more.
+//!
+//! ```text
+//!   kernel ── a worker of the queue waits ──> that worker (the one that answered last)
+//!        +─── none waits ──> the thread that stands by: registers another entry in place of this one,
+//!                            and makes a worker, which has the entry with the request in it from now on
+//! ```
+//!
+//! The thread that stands by never does anything else than that. Where more requests came at once than there were entries, it has the
+//! kernel look again ([`super::poke`]).
+#![allow(unsafe_code)]
+
+use super::lane::Lane;
+use super::memory::EntryMemory;
+use super::poke::{Poke, device_of};
+use super::ring::{Ring, Waited};
+use super::slot::Slot;
+use super::wire::{self, HEADER_BYTES};
+use super::worker::{self, Begin};
+use crate::kernel::device::Device;
+use crate::kernel::encode::Message;
+use crate::kernel::interrupt::WATCH;
+use crate::kernel::worker::Pool;
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+/// How long the queues may take to be registered; they wait for nobody.
+const START_PATIENCE: Duration = Duration::from_secs(20);
+/// Entries of a queue that stand by: so many requests may come before the thread that registers more of them runs. A program that
+/// reads ahead sends 16 at once.
+const RESERVE: usize = 32;
+
+/// So many requests without a pause may have used the reserve up: fewer than there are in it, since the kernel says nothing of those
+/// that wait.
+const BURST: usize = RESERVE / 4;
+/// How often is looked whether there are requests that wait, where there was none.
+const WATCH_QUIET: Duration = Duration::from_secs(1);
+
+/// See the module.
+pub(in crate::kernel) struct Rings {
+    pub(super) pool: Arc<Pool>,
+    device: Arc<Device>,
+    queues: u16,
+    payload_bytes: usize,
+    workers_max: usize,
+    workers: AtomicUsize,
+    full: AtomicBool,
+    pokes: Vec<Arc<Poke>>,
+    /// The mount's device; `None`: not known, kernels before 6.16.
+    mount: Option<u32>,
+}
+
+impl Rings {
+    /// Registers each queue, after INIT was answered. `Err`: the kernel goes on by the device.
+    pub(in crate::kernel) fn start(pool: &Arc<Pool>, queues: u16) -> io::Result<Arc<Self>> {
+        let rings = Arc::new(Self {
+            device: Arc::clone(pool.device()),
+            queues,
+            payload_bytes: pool.request_bytes_max(),
+            workers_max: pool.options().workers_max,
+            pool: Arc::clone(pool),
+            workers: AtomicUsize::new(0),
+            full: AtomicBool::new(false),
+            pokes: (0..queues).map(|_| Arc::default()).collect(),
+            mount: pool.device().number().map(device_of),
+        });
+        let started = rings.register_all();
+        if started.is_err() {
+            // Else all requests would wait for the queues that are missing.
+            Ring::new(1).map(|mut ring| ring.decline(rings.fd()))?;
+        }
+        started?;
+        let pool = Arc::clone(pool);
+        // Without it a process that is killed at the wrong moment waits for its answer.
+        std::thread::Builder::new().name("fuse-ring-watch".into()).spawn(move || watch(&pool))?;
+        Ok(rings)
+    }
+
+    fn register_all(self: &Arc<Self>) -> io::Result<()> {
+        let (done, waiting) = mpsc::channel();
+        for queue in 0..self.queues {
+            let (rings, done) = (Arc::clone(self), done.clone());
+            let stands_by = move || StandBy::start(rings, queue, &done);
+            std::thread::Builder::new().name(format!("fuse-queue-{queue}")).spawn(stands_by)?;
+        }
+        drop(done);
+        all(&waiting, self.queues)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.device.fd().as_raw_fd()
+    }
+
+    /// How many queues there are.
+    pub(in crate::kernel) fn count(&self) -> u16 {
+        self.queues
+    }
+
+    /// Threads that serve them.
+    pub(in crate::kernel) fn workers(&self) -> usize {
+        self.workers.load(Ordering::Relaxed)
+    }
+
+    /// What a worker has, with a ring of its thread.
+    pub(super) fn lane(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> Lane {
+        Lane::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
+    }
+
+    /// Has a new worker answer EINTR in place of one whose handler goes on, and take its entry; whether it tries.
+    pub(super) fn adopt(self: &Arc<Self>, slot: &Arc<Slot>, unique: u64) -> bool {
+        self.spawn(slot.queue(), Begin::Adopt { slot: Arc::clone(slot), unique }).is_ok()
+    }
+
+    /// More requests may have come than there were entries.
+    pub(super) fn poke(&self, queue: u16) {
+        if let (Some(poke), Some(device)) = (self.pokes.get(usize::from(queue)), self.mount) {
+            poke.begin(queue, device);
+        }
+    }
+
+    /// Whether a request is of that.
+    pub(super) fn is_poke(&self, thread: u32) -> bool {
+        self.pokes.iter().any(|poke| poke.is_by(thread))
+    }
+
+    /// Whether there may be another worker than those that there are.
+    fn more(&self) -> bool {
+        let more = self.workers() < self.workers_max;
+        if !more && !self.full.swap(true, Ordering::Relaxed) {
+            tracing::warn!(workers = self.workers_max, "every worker is busy: requests wait in the kernel");
+        }
+        more
+    }
+
+    fn spawn(self: &Arc<Self>, queue: u16, begin: Begin) -> io::Result<()> {
+        self.workers.fetch_add(1, Ordering::Relaxed);
+        let count = Count(Arc::clone(self));
+        std::thread::Builder::new().name(format!("fuse-ring-{queue}")).spawn(move || worker::run(&count.0, queue, begin))?;
+        Ok(())
+    }
+}
+
+/// A queue's reserve of entries.
+struct StandBy {
+    rings: Arc<Rings>,
+    queue: u16,
+    ring: Ring,
+    /// By the tags of their commands.
+    entries: Vec<Option<Arc<EntryMemory>>>,
+}
+
+impl StandBy {
+    /// The whole life of its thread.
+    fn start(rings: Arc<Rings>, queue: u16, done: &Done) {
+        let begun = Self::register(rings, queue);
+        let (stands_by, result) = match begun {
+            Ok(stands_by) => (Some(stands_by), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = done.send(result);
+        stands_by.into_iter().for_each(Self::run);
+    }
+
+    fn register(rings: Arc<Rings>, queue: u16) -> io::Result<Self> {
+        // Those that are handed over are registered anew before they are.
+        let ring = Ring::new(2 * RESERVE as u32)?;
+        let mut this = Self { rings, queue, ring, entries: (0..2 * RESERVE).map(|_| None).collect() };
+        for tag in 0..RESERVE {
+            this.add(tag)?;
+        }
+        Ok(this)
+    }
+
+    /// Another entry.
+    fn add(&mut self, tag: usize) -> io::Result<()> {
+        let memory = Arc::new(EntryMemory::new(self.rings.payload_bytes)?);
+        self.ring.register((self.rings.fd(), self.queue), &memory, tag as u64)?;
+        self.entries[tag] = Some(memory);
+        Ok(())
+    }
+
+    fn run(mut self) {
+        let mut burst = 0;
+        loop {
+            match self.ring.wait(None) {
+                Waited::Request(tag) => {
+                    burst += 1;
+                    self.hand_over(tag);
+                    if self.ring.unhandled() == 0 {
+                        if burst >= BURST {
+                            self.rings.poke(self.queue);
+                        }
+                        burst = 0;
+                    }
+                }
+                Waited::Nothing => {}
+                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                    return self.rings.pool.finish();
+                }
+                Waited::Failed(tag, error) => {
+                    tracing::error!(%error, queue = self.queue, tag, "the kernel refused a ring's entry: it is left out");
+                    if self.entries.iter().all(Option::is_none) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// To a worker of its own; the next request finds as many entries as this one.
+    fn hand_over(&mut self, tag: u64) {
+        let Some(memory) = usize::try_from(tag).ok().and_then(|tag| self.entries.get_mut(tag)?.take()) else { return };
+        let vacant = self.entries.iter().position(Option::is_none);
+        if let Some(tag) = vacant.filter(|_| self.rings.more())
+            && let Err(error) = self.add(tag)
+        {
+            tracing::warn!(%error, queue = self.queue, "no further entry for a queue");
+        }
+        // The ring is made here: a worker without one could not even say that.
+        let begun = Ring::disabled(1).and_then(|ring| {
+            let begin = Begin::Serve { ring, memory: Arc::clone(&memory) };
+            self.rings.spawn(self.queue, begin)
+        });
+        if let Err(error) = begun {
+            tracing::warn!(%error, queue = self.queue, "no thread or no ring for another worker: a request fails");
+            self.refuse(memory);
+        }
+    }
+
+    /// Answers ENOMEM and keeps the entry.
+    fn refuse(&mut self, memory: Arc<EntryMemory>) {
+        let Some(tag) = self.entries.iter().position(Option::is_none) else { return };
+        // SAFETY: its request was not handed over: it is this thread's.
+        let mut header: [u8; HEADER_BYTES] = unsafe { memory.header() };
+        let Ok(commit_id) = wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id) else { return };
+        let mut message = Message::new(commit_id, -Errno::NOMEM.raw_os_error());
+        let Some(answer) = message.finish(0).first_chunk() else { return };
+        wire::put_answer(&mut header, answer, 0);
+        // SAFETY: as above.
+        unsafe { memory.set_header(&header) };
+        let committed = self.ring.commit((self.rings.fd(), self.queue), commit_id, tag as u64);
+        self.entries[tag] = committed.is_ok().then_some(memory);
+    }
+}
+
+/// Looks for signals of which the kernel does not tell, until the mount is over.
+fn watch(pool: &Pool) {
+    let mut waiting = HashSet::new();
+    while !pool.wait_for(if waiting.is_empty() { WATCH_QUIET } else { WATCH }) {
+        waiting = pool.interrupts().look_for_signals(&waiting);
+    }
+}
+
+fn all(waiting: &Receiver<io::Result<()>>, expected: u16) -> io::Result<()> {
+    for _ in 0..expected {
+        waiting.recv_timeout(START_PATIENCE).map_err(|_| io::Error::from(Errno::TIMEDOUT))??;
+    }
+    Ok(())
+}
+
+/// Where a queue says how its registration went.
+type Done = Sender<io::Result<()>>;
+
+/// A thread that serves.
+struct Count(Arc<Rings>);
+
+impl Drop for Count {
+    fn drop(&mut self) {
+        self.0.workers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl fmt::Debug for Rings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rings").field("queues", &self.count()).field("workers", &self.workers()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,164 @@
+//! The request in one entry, as the threads that may answer it see it.
+//!
+//! ```text
+//!   Idle ── a request came ──> Serving ── Reply on the worker's thread ──────────> Committed ── > Idle
+//!                                 |────── Reply that is to wait for the handler,
+//!                                 |       or on another thread ──> Answered ── the worker commits it ──> Idle
+//!                                 +────── deserted: another worker takes the entry over ──> Adopted: this worker ends
+//! ```
+//!
+//! 1. One answer for each request: who answers has claimed it ([`crate::kernel::Interrupt`]).
+//! 2. Only the worker's own thread, or the one that adopts its entry, touches the entry's memory.
+
+use super::lane;
+use super::memory::EntryMemory;
+use super::queue::Rings;
+use crate::kernel::encode::Message;
+use rustix::io::Errno;
+use std::fmt;
+use std::io::IoSlice;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::thread::ThreadId;
+
+/// See the module.
+pub(in crate::kernel) struct Slot {
+    thread: ThreadId,
+    queue: u16,
+    memory: Arc<EntryMemory>,
+    rings: Weak<Rings>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// When an answer goes to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum When {
+    /// In the call of [`crate::kernel::Reply`], so that it is ordered against notifications.
+    Now,
+    /// When the handler has returned: it works in the entry's memory.
+    Afterwards,
+}
+
+enum State {
+    Idle,
+    Serving { unique: u64, when: When },
+    Answered(Answer),
+    Committed,
+    Adopted,
+}
+
+/// An answer that waits for its worker.
+pub(super) struct Answer {
+    pub(super) message: Message,
+    pub(super) data: Data,
+}
+
+pub(super) enum Data {
+    /// So much, in the payload already.
+    InPlace(usize),
+    Copied(Vec<u8>),
+}
+
+/// What a worker does after a handler has returned.
+pub(super) enum After {
+    /// The kernel has the answer.
+    Committed,
+    /// This is to be committed.
+    Answer(Answer),
+    /// The entry is another worker's.
+    Adopted,
+}
+
+impl Slot {
+    /// For this thread.
+    pub(super) fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Arc<Self> {
+        let (thread, rings) = (std::thread::current().id(), Arc::downgrade(rings));
+        Arc::new(Self { thread, queue, memory, rings, state: Mutex::new(State::Idle), changed: Condvar::new() })
+    }
+
+    /// A request came.
+    pub(super) fn begin(&self, unique: u64, when: When) {
+        *self.state() = State::Serving { unique, when };
+    }
+
+    /// The handler has returned; waits where its reply went to another thread.
+    pub(super) fn finish(&self) -> After {
+        let state = self.state();
+        let serving = |state: &mut State| matches!(state, State::Serving { .. });
+        let mut state = self.changed.wait_while(state, serving).unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *state, State::Idle) {
+            State::Answered(answer) => After::Answer(answer),
+            State::Adopted => After::Adopted,
+            State::Idle | State::Committed | State::Serving { .. } => After::Committed,
+        }
+    }
+
+    /// The one answer.
+    pub(in crate::kernel) fn answer(&self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
+        let mut state = self.state();
+        let State::Serving { when, .. } = *state else { return Err(Errno::NOENT) };
+        let own = std::thread::current().id() == self.thread;
+        if own && when == When::Now {
+            *state = State::Committed;
+            drop(state);
+            return lane::commit(message, data);
+        }
+        *state = State::Answered(Answer { message, data: self.gathered(data) });
+        drop(state);
+        if !own {
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+
+    /// What the handler put into the payload stays there.
+    fn gathered(&self, data: &[IoSlice<'_>]) -> Data {
+        match data {
+            [one] if std::ptr::eq(one.as_ptr(), self.memory.payload_address()) => Data::InPlace(one.len()),
+            many => Data::Copied(many.iter().flat_map(|slice| slice.iter().copied()).collect()),
+        }
+    }
+
+    /// Has another worker answer EINTR and take the entry over. Without one the answer waits for the handler.
+    pub(in crate::kernel) fn desert(self: &Arc<Self>, unique: u64) {
+        let adopted = self.rings.upgrade().is_some_and(|rings| rings.adopt(self, unique));
+        if !adopted {
+            self.give_up(unique);
+        }
+    }
+
+    /// The worker itself says EINTR, when its handler has returned.
+    pub(super) fn give_up(&self, unique: u64) {
+        let mut state = self.state();
+        if matches!(*state, State::Serving { unique: serving, .. } if serving == unique) {
+            let message = Message::new(unique, -Errno::INTR.raw_os_error());
+            *state = State::Answered(Answer { message, data: Data::InPlace(0) });
+            self.changed.notify_all();
+        }
+    }
+
+    /// Takes the entry away from its worker, if it is still about this request.
+    pub(super) fn take_over(&self, unique: u64) -> Option<Arc<EntryMemory>> {
+        let mut state = self.state();
+        let right = matches!(*state, State::Serving { unique: serving, .. } if serving == unique);
+        right.then(|| {
+            *state = State::Adopted;
+            self.changed.notify_all();
+            Arc::clone(&self.memory)
+        })
+    }
+
+    pub(super) fn queue(&self) -> u16 {
+        self.queue
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}

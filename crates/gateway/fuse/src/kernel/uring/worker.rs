@@ -1,0 +1,234 @@
+//! A thread with one entry of a queue.
+//!
+//! ```text
+//!   made with a request ──+
+//!                         v
+//!   waits in its ring ──> handler, on this thread (may wait)
+//!     ^                      |
+//!     +── the answer, in the call that waits, or before it
+//! ```
+//!
+//! 1. A request is given to an entry whose worker waits, and to no other: a queue never waits for a worker that waits for a
+//!    server, and there is no hand-over between threads.
+//! 2. A worker never ends while the kernel may give it a request: one would be lost with it. So workers stay, once made;
+//!    the kernel wakes the one that answered last, and those that nobody needs give their memory back.
+//! 3. The handler works in copies of what is small, and may answer before it is done. What is large (the bytes of a WRITE and of a page
+//!    that is read) lies in the entry's memory: its answer waits until the handler has returned.
+#![allow(unsafe_code)]
+
+use super::lane::{self, Lane};
+use super::memory::EntryMemory;
+use super::queue::Rings;
+use super::ring::{Ring, Waited};
+use super::slot::{After, Answer, Slot, When};
+use super::wire;
+use crate::kernel::abi::opcode;
+use crate::kernel::channel::Channel;
+use crate::kernel::encode::Message;
+use crate::kernel::pages::Pages;
+use crate::kernel::worker::{Deserting, dispatch, refuse};
+use crate::kernel::{Header, Operation, Request, SpaceStat};
+use rustix::io::Errno;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A worker that had a large request and then none for so long gives the memory back.
+const QUIET: Duration = Duration::from_secs(2);
+/// From this many bytes on a request is large.
+const LARGE_BYTES: usize = 64 << 10;
+
+/// How a worker gets its entry.
+pub(super) enum Begin {
+    /// From the queue's reserve, with a request in it.
+    Serve { ring: Ring, memory: Arc<EntryMemory> },
+    /// Another worker's, whose request is answered EINTR.
+    Adopt { slot: Arc<Slot>, unique: u64 },
+}
+
+/// The whole life of a thread.
+pub(super) fn run(rings: &Arc<Rings>, queue: u16, begin: Begin) {
+    match begin {
+        Begin::Serve { mut ring, memory } => {
+            if let Err(error) = ring.enable() {
+                // It was made as one that can be.
+                tracing::error!(%error, queue, "a worker's ring is not to be had: the mount ends");
+                return rings.pool.finish();
+            }
+            lane::enter(rings.lane(ring, queue, &memory));
+            lane::with(Lane::take);
+            let mut worker = Worker::new(rings, queue, memory);
+            if let Turn::Wait = worker.serve() {
+                worker.run();
+            }
+        }
+        Begin::Adopt { slot, unique } => {
+            if let Some(memory) = adopt(rings, &slot, unique) {
+                Worker::new(rings, queue, memory).run();
+            }
+        }
+    }
+    lane::leave();
+}
+
+fn adopt(rings: &Arc<Rings>, slot: &Arc<Slot>, unique: u64) -> Option<Arc<EntryMemory>> {
+    let Ok(ring) = Ring::new(1) else {
+        slot.give_up(unique);
+        return None;
+    };
+    let memory = slot.take_over(unique)?;
+    lane::enter(rings.lane(ring, slot.queue(), &memory));
+    let refused = Message::new(unique, -Errno::INTR.raw_os_error());
+    let _ = lane::with(|lane| lane.adopt(refused, unique));
+    Some(memory)
+}
+
+struct Worker {
+    rings: Arc<Rings>,
+    queue: u16,
+    memory: Arc<EntryMemory>,
+    slot: Arc<Slot>,
+    input: Pages,
+    scratch: Pages,
+    large: bool,
+}
+
+/// What the next turn does.
+enum Turn {
+    /// Waits for a request.
+    Wait,
+    /// Is the last one.
+    End,
+}
+
+impl Worker {
+    fn new(rings: &Arc<Rings>, queue: u16, memory: Arc<EntryMemory>) -> Self {
+        let slot = Slot::new(rings, queue, Arc::clone(&memory));
+        let [input, scratch] = [0, 1].map(|_| Pages::new(memory.payload_bytes()));
+        Self { rings: Arc::clone(rings), queue, memory, slot, input, scratch, large: false }
+    }
+
+    fn run(mut self) {
+        loop {
+            let time = self.large.then_some(QUIET);
+            let Some(waited) = lane::with(|lane| lane.wait(time)) else { return };
+            match waited {
+                Waited::Request(_) => {}
+                Waited::Nothing => {
+                    self.release();
+                    continue;
+                }
+                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                    return self.rings.pool.finish();
+                }
+                Waited::Failed(_, error) => {
+                    // The request that was to be answered is gone, and the entry with it.
+                    tracing::error!(%error, queue = self.queue, "the kernel refused a ring's entry: it gets another one");
+                    if lane::with(Lane::register).is_none_or(|registered| registered.is_err()) {
+                        return;
+                    }
+                    continue;
+                }
+            }
+            if let Turn::End = self.serve() {
+                return;
+            }
+        }
+    }
+
+    /// What a large request left behind.
+    fn release(&mut self) {
+        self.large = false;
+        lane::with(Lane::release);
+        for pages in [&mut self.input, &mut self.scratch] {
+            *pages = Pages::new(self.memory.payload_bytes());
+        }
+    }
+
+    fn serve(&mut self) -> Turn {
+        let Some(header) = lane::with(|lane| *lane.header()) else { return Turn::End };
+        let payload_max = self.memory.payload_bytes();
+        let arrived = match wire::arrived(&header, payload_max) {
+            Ok(arrived) => arrived,
+            Err(error) => {
+                tracing::error!(%error, "the kernel sent what is not understood: the mount ends");
+                self.rings.pool.finish();
+                return Turn::End;
+            }
+        };
+        lane::with(|lane| lane.serves(arrived.commit_id));
+        self.large |= arrived.payload_bytes >= LARGE_BYTES;
+        // SAFETY: a request lies in it: it is this thread's until the answer.
+        let payload = unsafe { self.memory.payload(arrived.payload_bytes) };
+        let code = u32::from_ne_bytes([4, 5, 6, 7].map(|at: usize| header[at]));
+        let in_place = code == opcode::WRITE;
+        let rest = if in_place {
+            payload
+        } else {
+            let copy = &mut self.input.bytes()[..payload.len()];
+            copy.copy_from_slice(payload);
+            &*copy
+        };
+        let channel = Channel::Ring(Arc::clone(&self.slot));
+        let pieces = [arrived.header, arrived.fixed, rest];
+        let pool = &self.rings.pool;
+        match Request::parse_pieces(pieces, pool.dialect()) {
+            _ if code == opcode::NOTIFY_REPLY => {
+                // Asked for by nobody here; over a ring it is answered all the same.
+                self.slot.begin(arrived.commit_id, When::Afterwards);
+                let _ = self.slot.answer(Message::new(arrived.commit_id, 0), &[]);
+            }
+            Ok(Request { operation: Operation::StatFs, header, .. }) if self.rings.is_poke(header.pid) => {
+                self.slot.begin(header.unique, When::Now);
+                let mut message = Message::new(header.unique, 0);
+                message.space(&SpaceStat::default());
+                let _ = self.slot.answer(message, &[]);
+                if lane::with(Lane::has_next) == Some(true) {
+                    self.rings.poke(self.queue);
+                }
+            }
+            Ok(request) => {
+                let page = matches!(request.operation, Operation::Read { lock_owner: None, .. });
+                self.large |= matches!(request.operation, Operation::Read { size, .. } if size as usize >= LARGE_BYTES);
+                let when = if page || in_place { When::Afterwards } else { When::Now };
+                self.slot.begin(request.header.unique, when);
+                let scratch = if page {
+                    // SAFETY: a READ has no payload that was lent out above, nobody may answer it before the handler has returned
+                    // (`When::Afterwards`, and it is not deserted), and the kernel writes only after the answer.
+                    unsafe { self.memory.payload_mut() }
+                } else {
+                    self.scratch.bytes()
+                };
+                let deserting = if page { Deserting::Never } else { Deserting::IfNothingChanges };
+                let served = catch_unwind(AssertUnwindSafe(|| dispatch(pool, &channel, request, scratch, deserting)));
+                if served.is_err() {
+                    tracing::error!("a handler panicked: its request failed, the worker goes on");
+                }
+            }
+            Err(error) => {
+                let (header, bytes) = (Header::of_pieces(pieces), pieces.map(<[u8]>::len).iter().sum());
+                self.slot.begin(arrived.commit_id, When::Now);
+                refuse(pool, &channel, header, bytes, error);
+                self.slot.give_up(arrived.commit_id);
+            }
+        }
+        match self.slot.finish() {
+            After::Committed => Turn::Wait,
+            After::Answer(answer) => self.prepare(answer),
+            After::Adopted => Turn::End,
+        }
+    }
+
+    fn prepare(&self, answer: Answer) -> Turn {
+        match lane::with(|lane| lane.prepare(answer)) {
+            Some(Ok(()) | Err(Errno::INVAL)) => Turn::Wait,
+            _ => Turn::End,
+        }
+    }
+}
+
+/// Whether rings can be had here, before anybody is promised that.
+pub(super) fn probe() -> io::Result<()> {
+    Ring::new(1).map(drop)
+}
