@@ -1,12 +1,12 @@
 //! From INIT to the end of the connection.
 
 use super::abi::{BUFFER_HEADER_BYTES, MINOR_OLDEST};
+use super::channel::Channel;
 use super::device::Device;
 use super::init::{Agreed, Offer, offer, ours};
 use super::interrupt::Interrupts;
 use super::invalidator::{Bounds, Invalidators};
 use super::pages::Pages;
-use super::channel::Channel;
 use super::uring::{IoUring, NoIoUring, Rings, Transport, plan};
 use super::worker::{Pool, PoolOptions};
 use super::{Dialect, Features, Handler, Interrupt, KernelFeatures, Notifier, Operation, ParseError, Reply, Request};

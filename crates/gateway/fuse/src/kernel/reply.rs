@@ -39,12 +39,7 @@ pub struct NotTaken(pub Errno);
 
 impl Reply {
     /// `interrupt` knows whether there is an answer already.
-    pub(super) fn new(
-        channel: &Channel,
-        interrupts: &Arc<Interrupts>,
-        interrupt: Interrupt,
-        header: &Header,
-    ) -> Self {
+    pub(super) fn new(channel: &Channel, interrupts: &Arc<Interrupts>, interrupt: Interrupt, header: &Header) -> Self {
         let (channel, interrupts) = (channel.clone(), Arc::clone(interrupts));
         Self { channel, interrupts, interrupt, unique: header.unique, opcode: header.opcode }
     }

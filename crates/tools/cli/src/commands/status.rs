@@ -55,7 +55,10 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         if mds.grace { "; in the grace period after a restart" } else { "" },
     ));
     for (point, requests) in mounts() {
-        out.line(format!("mount {} of this host: requests by {requests}", crate::output::quoted(&point.display().to_string())));
+        out.line(format!(
+            "mount {} of this host: requests by {requests}",
+            crate::output::quoted(&point.display().to_string())
+        ));
     }
     if secret.is_none() {
         out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");

@@ -142,7 +142,9 @@ impl Rings {
     fn spawn(self: &Arc<Self>, queue: u16, begin: Begin) -> io::Result<()> {
         self.workers.fetch_add(1, Ordering::Relaxed);
         let count = Count(Arc::clone(self));
-        std::thread::Builder::new().name(format!("fuse-ring-{queue}")).spawn(move || worker::run(&count.0, queue, begin))?;
+        std::thread::Builder::new()
+            .name(format!("fuse-ring-{queue}"))
+            .spawn(move || worker::run(&count.0, queue, begin))?;
         Ok(())
     }
 }
@@ -239,7 +241,9 @@ impl StandBy {
         let Some(tag) = self.entries.iter().position(Option::is_none) else { return };
         // SAFETY: its request was not handed over: it is this thread's.
         let mut header: [u8; HEADER_BYTES] = unsafe { memory.header() };
-        let Ok(commit_id) = wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id) else { return };
+        let Ok(commit_id) = wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id) else {
+            return;
+        };
         let mut message = Message::new(commit_id, -Errno::NOMEM.raw_os_error());
         let Some(answer) = message.finish(0).first_chunk() else { return };
         wire::put_answer(&mut header, answer, 0);
