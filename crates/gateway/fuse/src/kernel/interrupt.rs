@@ -15,6 +15,8 @@
 //! 3. A request that changes nothing is answered EINTR by the watcher, when its process is being killed and
 //!    the handler does not answer by itself. A change is waited for, within the client's time bound (I8):
 //!    nobody may see it happen after its process is gone and others went on.
+//!    Over io_uring the kernel (Linux 6.18) tells of no signal that came before the request was handed over. So what waits for long there
+//!    is looked at by itself ([`Interrupts::look_for_signals`]).
 //! 4. An INTERRUPT may be read by another worker before its request is registered. It is kept as `early`
 //!    and found by `register`. (The other way, to answer EAGAIN so that the kernel repeats it, spins, and
 //!    fails with several descriptors: the kernel looks the request up on the descriptor that answers.)
@@ -24,7 +26,7 @@ mod process;
 mod tests;
 
 use super::channel::Channel;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,7 +38,7 @@ const SHARDS: usize = 16;
 /// out; at most one per worker can matter, and workers are far fewer than `SHARDS * EARLY_MAX`.
 const EARLY_MAX: usize = 256;
 /// How often the watcher looks whether a signalled process is being killed.
-const WATCH: Duration = Duration::from_millis(100);
+pub(super) const WATCH: Duration = Duration::from_millis(100);
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
@@ -257,6 +259,28 @@ impl Interrupts {
                 return;
             }
         }
+    }
+
+    /// Takes in signals that the kernel did not tell of, to processes whose requests were there at the last look. The
+    /// requests that are to be looked at the next time.
+    pub(super) fn look_for_signals(self: &Arc<Self>, before: &HashSet<u64>) -> HashSet<u64> {
+        let mut waiting = HashSet::new();
+        for shard in &self.shards {
+            // Files are read outside the lock.
+            let requests: Vec<(u64, Interrupt)> =
+                lock(shard).waiting.iter().map(|(unique, interrupt)| (*unique, interrupt.clone())).collect();
+            for (unique, interrupt) in requests {
+                let thread = interrupt.state.thread;
+                if interrupt.signalled() || thread == 0 {
+                    continue;
+                }
+                match before.contains(&unique) && process::has_signal(thread) {
+                    true => self.signal(unique, &interrupt),
+                    false => drop(waiting.insert(unique)),
+                }
+            }
+        }
+        waiting
     }
 
     fn look(&self, unique: u64) -> bool {

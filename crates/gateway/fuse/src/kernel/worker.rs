@@ -90,6 +90,11 @@ impl Pool {
         })
     }
 
+    /// Requests under way, of both transports.
+    pub(super) fn interrupts(&self) -> &Arc<Interrupts> {
+        &self.interrupts
+    }
+
     /// The first worker; the others follow by themselves.
     pub(super) fn start(self: &Arc<Self>) -> std::io::Result<()> {
         self.spawn()

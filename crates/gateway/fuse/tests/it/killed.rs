@@ -3,6 +3,7 @@
 
 use crate::harness::{FILE, Fate, LONG, Memory, TestMount, ended, process};
 use braid_fuse::kernel::mount::{Abort, entry_at};
+use braid_fuse::kernel::uring::IoUring;
 use braid_fuse::kernel::{Operation, PoolOptions};
 use rustix::mount::UnmountFlags;
 use std::fs;
@@ -128,9 +129,8 @@ fn a_mount_killed_while_it_invalidates_leaves_nobody_waiting() {
 #[ignore = "a process that a test here kills"]
 fn a_read_that_was_not_taken_waits() {
     // Its only worker is held by another file when the read comes.
-    let Some(mount) = TestMount::with(Memory::cached(), PoolOptions { workers_max: 1, clone_fd: false }) else {
-        return;
-    };
+    let pool = PoolOptions { workers_max: 1, clone_fd: false };
+    let Some(mount) = TestMount::over(IoUring::Off, Memory::cached(), pool) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name: b"wait" } => Fate::HoldDeaf,
         _ => Fate::Serve,

@@ -2,6 +2,7 @@
 //! compiled and linked by itself.
 
 mod harness;
+mod io_uring;
 mod killed;
 mod locks;
 mod mappings;

@@ -4,6 +4,7 @@
 use crate::harness::{FILE, Fate, Memory, SUB, TestMount, ended, process};
 use braid_fuse::kernel::abi::{fopen, opcode};
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted, Unmount, UnmountError, unmount};
+use braid_fuse::kernel::uring::IoUring;
 use braid_fuse::kernel::{Features, Operation, PoolOptions};
 use rustix::io::Errno;
 use std::fs;
@@ -60,7 +61,8 @@ fn while_a_hundred_requests_wait_the_next_one_is_served() {
 #[test]
 fn at_the_cap_requests_wait_in_the_kernel_and_are_served_later() {
     let pool = PoolOptions { workers_max: 3, ..PoolOptions::default() };
-    let Some(mount) = TestMount::with(Memory::new(), pool) else { return };
+    // Over io_uring each processor has its own.
+    let Some(mount) = TestMount::over(IoUring::Off, Memory::new(), pool) else { return };
     mount.memory.gate.rule(|request| match request.operation {
         Operation::Lookup { name } if name.starts_with(b"wait") => Fate::Hold,
         _ => Fate::Serve,

@@ -18,7 +18,7 @@ pub fn mount(args: &MountArgs, global: &Global, out: Printer) -> Result<ExitCode
         return serve(args, global, out).map(|()| ExitCode::SUCCESS);
     }
     match background::start()? {
-        Ok(()) => report(args, out),
+        Ok(transport) => report(args, &transport, out),
         Err(code) => return Ok(code),
     }
     Ok(ExitCode::SUCCESS)
@@ -43,26 +43,38 @@ fn serve(args: &MountArgs, global: &Global, out: Printer) -> Result<(), Fault> {
     let wish = options::read(args, global)?;
     let stop = stop_signal(&args.point)?;
     let served = Served::start(&wish.mount, &wish.settings, wish.options, &wish.watch)?;
-    tracing::info!(point = %served.point().display(), source = wish.mount.source, "mounted");
+    let transport = described(&served.transport());
+    tracing::info!(point = %served.point().display(), source = wish.mount.source, requests = transport, "mounted");
     if background::is_child() {
-        background::ready()?;
+        background::ready(&transport)?;
     } else {
-        report(args, out);
+        report(args, &transport, out);
     }
     served.wait(stop);
     tracing::info!(point = %served.point().display(), "unmounted");
     Ok(())
 }
 
-/// Says where it is and how to end it.
+/// How requests come, and what root can do about it.
 #[cfg(target_os = "linux")]
-fn report(args: &MountArgs, out: Printer) {
+fn described(transport: &braid_fuse::kernel::uring::Transport) -> String {
+    use braid_fuse::kernel::uring::{NoIoUring, Transport};
+    match transport {
+        Transport::Device(why) if *why != NoIoUring::Off => format!("{transport}; try: {}", why.remedy()),
+        transport => transport.to_string(),
+    }
+}
+
+/// Says where it is, how its requests come, and how to end it.
+#[cfg(target_os = "linux")]
+fn report(args: &MountArgs, transport: &str, out: Printer) {
     let point = crate::output::quoted(&args.point.display().to_string());
     let log = crate::mount::options::own_log(args).filter(|log| log.is_file());
     if out.json {
-        out.value(&serde_json::json!({ "mount": args.point, "log": log }));
+        out.value(&serde_json::json!({ "mount": args.point, "log": log, "requests": transport }));
     } else {
         out.hint(format!("mounted on {point}"));
+        out.hint(format!("requests by {transport}"));
         log.iter().for_each(|log| out.hint(format!("its log: {} (no system's log listens here)", log.display())));
         out.next(format!("df {point}; braid umount {point}"));
     }

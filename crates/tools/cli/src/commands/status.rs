@@ -64,6 +64,12 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         out.line(format!("the file system must be checked: {}", mark.split("; try: ").next().unwrap_or(mark)));
         out.next("braid fsck --mend    (when it finds nothing any more, this line goes)");
     }
+    for (point, requests) in mounts() {
+        out.line(format!(
+            "mount {} of this host: requests by {requests}",
+            crate::output::quoted(&point.display().to_string())
+        ));
+    }
     if secret.is_none() {
         out.hint("counters of I/O daemons need the server key; try: braid status --key DIR/keys/server.key");
     }
@@ -80,6 +86,18 @@ pub fn status(settings: &Settings, out: Printer) -> Result<(), Fault> {
         None => out.next("braid fsck    (checks everything while it runs; changes nothing)"),
     }
     Ok(())
+}
+
+/// Mounts of this host, and how their requests come.
+#[cfg(target_os = "linux")]
+fn mounts() -> Vec<(std::path::PathBuf, String)> {
+    crate::mount::local::mounts()
+}
+
+/// Mounts are Linux's.
+#[cfg(not(target_os = "linux"))]
+fn mounts() -> Vec<(std::path::PathBuf, String)> {
+    Vec::new()
 }
 
 fn row(name: &str, address: String, state: String, free: String, counters: Option<&DaemonStatusReply>) -> Vec<String> {
@@ -124,5 +142,6 @@ fn print_json(
             "sizes_in_objects": mds.sizes_in_objects, "deletions_pending": mds.deletions_pending,
             "intents_pending": mds.intents_pending, "grace": mds.grace, "must_be_checked": mark, "counters": counters(daemon) },
         "iods": rows,
+        "mounts": mounts().iter().map(|(point, requests)| json!({ "mount": point, "requests": requests })).collect::<Vec<_>>(),
     }));
 }

@@ -2,6 +2,7 @@
 
 pub mod alias;
 pub mod background;
+pub mod local;
 pub mod options;
 pub mod warden;
 
@@ -20,11 +21,15 @@ use braid_fuse::{
     kernel::{
         PoolOptions,
         mount::{MountError, MountOptions, Mounted, Unmount, unmount},
+        uring::Transport,
     },
 };
 use braid_vfs::{FileIndex, Options, Vfs};
 
-use self::warden::{Warden, Watch};
+use self::{
+    local::Note,
+    warden::{Warden, Watch},
+};
 use crate::{
     config::Settings,
     connect,
@@ -35,6 +40,7 @@ use crate::{
 pub struct Served {
     mounted: Arc<Mounted>,
     warden: Option<Warden>,
+    _note: Option<Note>,
     vfs: Arc<Vfs>,
 }
 
@@ -58,12 +64,17 @@ impl Served {
         let vfs = Arc::new(vfs);
         let mounted = Mounted::new(options, PoolOptions::default(), Arc::new(FileSystem::new(Arc::clone(&vfs))));
         let mounted = mounted.map_err(|error| told(&options.point, &error))?;
-        Ok(Self { warden: warden(&mounted, watch), mounted: Arc::new(mounted), vfs })
+        Ok(Self { warden: warden(&mounted, watch), _note: note(&mounted), mounted: Arc::new(mounted), vfs })
     }
 
     /// Where it is.
     pub fn point(&self) -> &Path {
         self.mounted.point()
+    }
+
+    /// How the kernel's requests come.
+    pub fn transport(&self) -> Transport {
+        self.mounted.transport()
     }
 
     /// Unmounts, in bounded time.
@@ -110,6 +121,12 @@ impl Drop for Served {
 fn warden(mounted: &Mounted, watch: &Watch) -> Option<Warden> {
     let started = Warden::start(mounted, watch);
     started.inspect_err(|error| tracing::warn!(%error, "no warden: if this process is killed, programs may hang")).ok()
+}
+
+/// `braid status` works without.
+fn note(mounted: &Mounted) -> Option<Note> {
+    let written = mounted.entry().and_then(|entry| Note::write(&entry, &mounted.transport().to_string()));
+    written.inspect_err(|error| tracing::debug!(%error, "no note of how this mount's requests come")).ok()
 }
 
 /// A channel that gets a message at SIGINT or SIGTERM. At a second one the mount is taken out of the tree

@@ -60,7 +60,7 @@ const DETACH_DEAD: &str = "detach_dead";
 /// Of a mount point in the name of its log.
 const ESCAPED_BYTES_MAX: usize = 200;
 const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
-    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit";
+    agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit, io_uring=auto|on|off";
 
 /// How the mount behaves; `false`: not about that.
 fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
@@ -124,6 +124,7 @@ fn escaped(point: &Path) -> String {
 mod tests {
     use clap::Parser;
 
+    use braid_fuse::kernel::uring::IoUring;
     use braid_vfs::Consistency;
 
     use super::*;
@@ -165,8 +166,15 @@ mod tests {
     }
 
     #[test]
+    fn requests_come_over_io_uring_where_the_kernel_has_it_unless_a_word_says_otherwise() {
+        assert_eq!(wish("ro").unwrap().mount.io_uring, IoUring::Auto);
+        assert_eq!(wish("_netdev,io_uring=on").unwrap().mount.io_uring, IoUring::On);
+        assert_eq!(wish("io_uring=on,io_uring=off").unwrap().mount.io_uring, IoUring::Off);
+    }
+
+    #[test]
     fn an_unknown_word_is_refused_with_those_that_there_are() {
-        for wrong in ["writeback", "tls=maybe", "timeout=x"] {
+        for wrong in ["writeback", "tls=maybe", "timeout=x", "io_uring=maybe"] {
             let fault = wish(wrong).err().unwrap().to_string();
             assert!(fault.contains(wrong), "{fault}");
         }

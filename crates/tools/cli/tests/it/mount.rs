@@ -124,6 +124,40 @@ fn a_mount_returns_when_it_can_be_used_and_two_see_the_same() {
 }
 
 #[test]
+fn a_mount_and_the_status_say_how_requests_come() {
+    if !can_mount() {
+        return;
+    }
+    let cluster = Cluster::up(1);
+    let point = cluster.dir.path().join("point");
+    fs::create_dir(&point).unwrap();
+    let mount = |how: &str| cluster.run(&["mount", "-o", &format!("io_uring={how}"), point.to_str().unwrap()]);
+    let off = mount("off");
+    assert!(text(&off).contains("requests by /dev/fuse (io_uring=off)"), "{}", text(&off));
+    let shown = format!("mount {} of this host: requests by /dev/fuse (io_uring=off)", point.display());
+    let status = text(&cluster.run(&["status"]));
+    assert!(status.contains(&shown), "{status}");
+    assert!(unmount(&point, false).status.success());
+    let status = text(&cluster.run(&["status"]));
+    assert!(!status.contains(point.to_str().unwrap()), "{status}");
+
+    let on = mount("on");
+    let offered = fs::read_to_string("/sys/module/fuse/parameters/enable_uring").is_ok_and(|word| word.trim() == "Y");
+    if offered && on.status.success() {
+        assert!(text(&on).contains("requests by io_uring, "), "{}", text(&on));
+        assert!(text(&cluster.run(&["status"])).contains("requests by io_uring, "));
+        fs::write(point.join("file"), "over a ring").unwrap();
+        assert_eq!(fs::read(point.join("file")).unwrap(), b"over a ring");
+        assert!(unmount(&point, false).status.success());
+    } else {
+        let said = text(&on);
+        println!("skipped, with io_uring=on: {said}");
+        assert!(said.contains("FUSE over io_uring") && said.contains("try: "), "{said}");
+        assert_eq!(mounted(&point), None);
+    }
+}
+
+#[test]
 fn a_mount_that_fails_says_so_on_the_terminal_and_leaves_nothing() {
     if !can_mount() {
         return;

@@ -20,12 +20,24 @@ pub(super) fn is_being_killed(thread: u32) -> bool {
     status.is_ok_and(|status| deadly(&status))
 }
 
+/// Whether a signal waits for a thread that neither blocks nor ignores it.
+pub(super) fn has_signal(thread: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status"));
+    status.is_ok_and(|status| {
+        let pending = set(&status, "SigPnd") | set(&status, "ShdPnd");
+        pending & !(set(&status, "SigIgn") | set(&status, "SigBlk")) != 0
+    })
+}
+
 /// A SIGKILL is pending, or a signal with a core file that is neither handled, ignored nor blocked.
 pub(super) fn deadly(status: &str) -> bool {
-    let set = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-        line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
-    };
+    let set = |name: &str| set(status, name);
     let pending = set("SigPnd") | set("ShdPnd");
     pending & KILL != 0 || pending & CORE & !(set("SigCgt") | set("SigIgn") | set("SigBlk")) != 0
+}
+
+/// A set of signals, by its name.
+fn set(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok()).unwrap_or(0)
 }

@@ -85,3 +85,27 @@ fn only_signals_that_end_the_process_are_deadly() {
     assert!(!deadly(&status(user, user, none, none, user)));
     assert!(!deadly(""));
 }
+
+#[test]
+fn a_signal_of_which_nobody_told_is_found_at_the_second_look() {
+    let table = Arc::new(Interrupts::default());
+    // A process that is stopped keeps its signals pending.
+    let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+    let status = || std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    while !status().contains(") T ") {
+        std::thread::yield_now();
+    }
+    let interrupt = Interrupt::new(child.id(), None);
+    table.register(8, &interrupt);
+    let first = table.look_for_signals(&HashSet::new());
+    assert!(first.contains(&8));
+    let second = table.look_for_signals(&first);
+    assert!(second.contains(&8) && !interrupt.signalled(), "there is none yet");
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert!(table.look_for_signals(&second).is_empty());
+    assert!(interrupt.signalled());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -15,7 +15,6 @@ use std::cell::RefCell;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 thread_local! {
@@ -28,52 +27,60 @@ pub(super) struct Lane {
     device: Arc<Device>,
     memory: Arc<EntryMemory>,
     queue: u16,
-    /// Workers of the queue that wait.
-    idle: Arc<AtomicUsize>,
     /// Of the request in the memory.
     commit_id: u64,
+    /// An answer that the kernel refused, which `wait` says again.
+    failed: Option<Errno>,
     header: [u8; HEADER_BYTES],
 }
 
+/// A worker's ring has one entry.
+const TAG: u64 = 0;
+
 impl Lane {
-    pub(super) fn new(ring: Ring, device: Arc<Device>, memory: Arc<EntryMemory>, at: (u16, Arc<AtomicUsize>)) -> Self {
-        let (queue, idle) = at;
-        Self { ring, device, memory, queue, idle, commit_id: 0, header: [0; HEADER_BYTES] }
+    pub(super) fn new(ring: Ring, device: Arc<Device>, memory: Arc<EntryMemory>, queue: u16) -> Self {
+        Self { ring, device, memory, queue, commit_id: 0, failed: None, header: [0; HEADER_BYTES] }
     }
 
     /// Gives the memory to the queue.
     pub(super) fn register(&mut self) -> Result<(), Errno> {
-        self.idle.fetch_add(1, Ordering::AcqRel);
-        let (device, queue) = (self.fd(), self.queue);
-        self.ring.register(device, queue, &self.memory).inspect_err(|_| {
-            self.idle.fetch_sub(1, Ordering::AcqRel);
-        })
+        let at = self.at();
+        self.ring.register(at, &self.memory, TAG)
+    }
+
+    /// A request lies in the memory already.
+    pub(super) fn take(&mut self) {
+        // SAFETY: who had the memory has handed it over, and the kernel waits for the answer.
+        self.header = unsafe { self.memory.header() };
     }
 
     /// Answers a request of another worker, whose entry is this one's from now on.
     pub(super) fn adopt(&mut self, message: Message, commit_id: u64) -> Result<(), Errno> {
         self.commit_id = commit_id;
-        // SAFETY: the thread that had the memory has handed it over, and the kernel waits for the answer.
-        self.header = unsafe { self.memory.header() };
+        self.take();
         self.commit(message, &[])
     }
 
-    fn fd(&self) -> RawFd {
-        self.device.fd().as_raw_fd()
+    fn at(&self) -> (RawFd, u16) {
+        (self.device.fd().as_raw_fd(), self.queue)
     }
 
-    /// Waits for a request; how many others of the queue wait then.
-    pub(super) fn wait(&mut self, time: Option<Duration>) -> (Waited, usize) {
+    /// Waits for a request.
+    pub(super) fn wait(&mut self, time: Option<Duration>) -> Waited {
+        if let Some(error) = self.failed.take() {
+            return Waited::Failed(TAG, error);
+        }
         let waited = self.ring.wait(time);
-        if waited == Waited::Nothing {
-            return (waited, 0);
+        if let Waited::Request(_) = waited {
+            // The kernel has filled the memory, and waits for the answer.
+            self.take();
         }
-        let others = self.idle.fetch_sub(1, Ordering::AcqRel) - 1;
-        if waited == Waited::Request {
-            // SAFETY: the kernel has filled it, and waits for the answer: the memory is this thread's.
-            self.header = unsafe { self.memory.header() };
-        }
-        (waited, others)
+        waited
+    }
+
+    /// Whether the last answer fetched a request at once.
+    pub(super) fn has_next(&mut self) -> bool {
+        self.ring.unhandled() > 0
     }
 
     /// The header of the request that came.
@@ -88,10 +95,10 @@ impl Lane {
     /// Writes the answer and tells the kernel, in this call.
     fn commit(&mut self, message: Message, data: &[IoSlice<'_>]) -> Result<(), Errno> {
         let put = self.put(message, data);
-        self.idle.fetch_add(1, Ordering::AcqRel);
-        let (device, queue, commit_id) = (self.fd(), self.queue, self.commit_id);
-        // One that fails is seen again by `wait`, which ends the worker.
-        self.ring.commit(device, queue, commit_id).and(put)
+        let (at, commit_id) = (self.at(), self.commit_id);
+        let committed = self.ring.commit(at, commit_id, TAG);
+        self.failed = committed.err();
+        committed.and(put)
     }
 
     /// As `commit`, in the call that waits for the next request.
@@ -100,9 +107,8 @@ impl Lane {
             Data::Copied(data) => self.put(answer.message, &[IoSlice::new(&data)]),
             Data::InPlace(bytes) => self.put_header(answer.message, bytes),
         };
-        self.idle.fetch_add(1, Ordering::AcqRel);
-        let (device, queue, commit_id) = (self.fd(), self.queue, self.commit_id);
-        self.ring.prepare_commit(device, queue, commit_id).and(put)
+        let (at, commit_id) = (self.at(), self.commit_id);
+        self.ring.prepare_commit(at, commit_id, TAG).and(put)
     }
 
     /// An answer whose data lie in the payload.

@@ -9,11 +9,12 @@
 //! 1. The kernel uses the rings when each possible processor has a queue with an entry, and then for all requests but
 //!    FORGET and INTERRUPT. Until then it holds requests back, unless a registration fails.
 //! 2. An entry belongs to one worker, and is free only while that worker waits in its ring.
-//! 3. When a queue's last idle worker takes a request, another one is made: as many requests as there may be workers can wait
-//!    for servers, and the next one is still taken.
+//! 3. Behind the workers of a queue stand entries in reserve, whose thread does nothing but make workers: as many requests as
+//!    there may be workers can wait for servers, and the next one is still taken.
 
 mod lane;
 mod memory;
+mod poke;
 mod processors;
 mod queue;
 mod ring;

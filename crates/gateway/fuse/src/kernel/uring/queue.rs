@@ -1,88 +1,106 @@
-//! The queues of one mount and the workers that wait in them.
+//! The queues of one mount, their workers, and who stands by for more.
+//!
+//! ```text
+//!   kernel ── a worker of the queue waits ──> that worker (the one that answered last)
+//!        +─── none waits ──> the thread that stands by: registers another entry in place of this one,
+//!                            and makes a worker, which has the entry with the request in it from now on
+//! ```
+//!
+//! The thread that stands by never does anything else than that. Where more requests came at once than there were entries, it has the
+//! kernel look again ([`super::poke`]).
+#![allow(unsafe_code)]
 
 use super::lane::Lane;
 use super::memory::EntryMemory;
-use super::ring::Ring;
+use super::poke::{Poke, device_of};
+use super::ring::{Ring, Waited};
 use super::slot::Slot;
+use super::wire::{self, HEADER_BYTES};
 use super::worker::{self, Begin};
-use crate::kernel::abi::{ROOT, notify};
 use crate::kernel::device::Device;
 use crate::kernel::encode::Message;
+use crate::kernel::interrupt::WATCH;
 use crate::kernel::worker::Pool;
 use rustix::io::Errno;
-use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::collections::HashSet;
 use std::fmt;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-/// How long the first workers may take to register; they wait for nobody.
+/// How long the queues may take to be registered; they wait for nobody.
 const START_PATIENCE: Duration = Duration::from_secs(20);
-/// Entries of a queue in whose processor this process may not run: it cannot have the kernel look again there ([`Rings::poke`]).
-const ENTRIES_ELSEWHERE: usize = 8;
-/// Uniques of pokes: the kernel counts its own from 2.
-const POKES_FROM: u64 = 1 << 62;
+/// Entries of a queue that stand by: so many requests may come before the thread that registers more of them runs. A program that
+/// reads ahead sends 16 at once.
+const RESERVE: usize = 32;
+
+/// So many requests without a pause may have used the reserve up: fewer than there are in it, since the kernel says nothing of those
+/// that wait.
+const BURST: usize = RESERVE / 4;
+/// How often is looked whether there are requests that wait, where there was none.
+const WATCH_QUIET: Duration = Duration::from_secs(1);
 
 /// See the module.
 pub(in crate::kernel) struct Rings {
     pub(super) pool: Arc<Pool>,
     device: Arc<Device>,
+    queues: u16,
     payload_bytes: usize,
     workers_max: usize,
-    queues: Vec<Queue>,
     workers: AtomicUsize,
     full: AtomicBool,
-    pokes: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    /// Workers that wait for a request.
-    idle: Arc<AtomicUsize>,
+    pokes: Vec<Arc<Poke>>,
+    /// The mount's device; `None`: not known, kernels before 6.16.
+    mount: Option<u32>,
 }
 
 impl Rings {
-    /// Registers workers for each queue, after INIT was answered. `Err`: the kernel goes on by the device.
+    /// Registers each queue, after INIT was answered. `Err`: the kernel goes on by the device.
     pub(in crate::kernel) fn start(pool: &Arc<Pool>, queues: u16) -> io::Result<Arc<Self>> {
-        let device = Arc::clone(pool.device());
         let rings = Arc::new(Self {
+            device: Arc::clone(pool.device()),
+            queues,
             payload_bytes: pool.request_bytes_max(),
-            workers_max: pool.options().workers_max.max(usize::from(queues)),
+            workers_max: pool.options().workers_max,
             pool: Arc::clone(pool),
-            device,
-            queues: (0..queues).map(|_| Queue::default()).collect(),
             workers: AtomicUsize::new(0),
             full: AtomicBool::new(false),
-            pokes: AtomicU64::new(POKES_FROM),
+            pokes: (0..queues).map(|_| Arc::default()).collect(),
+            mount: pool.device().number().map(device_of),
         });
         let started = rings.register_all();
         if started.is_err() {
             // Else all requests would wait for the queues that are missing.
-            Ring::new().map(|mut ring| ring.decline(rings.device.fd().as_raw_fd()))?;
+            Ring::new(1).map(|mut ring| ring.decline(rings.fd()))?;
         }
-        started.map(|()| rings)
+        started?;
+        let pool = Arc::clone(pool);
+        // Without it a process that is killed at the wrong moment waits for its answer.
+        std::thread::Builder::new().name("fuse-ring-watch".into()).spawn(move || watch(&pool))?;
+        Ok(rings)
     }
 
     fn register_all(self: &Arc<Self>) -> io::Result<()> {
         let (done, waiting) = mpsc::channel();
-        let mut expected = 0;
-        for queue in 0..self.count() {
-            let entries = if on_processor(queue, || ()).is_some() { 1 } else { ENTRIES_ELSEWHERE };
-            for _ in 0..entries {
-                self.spawn(queue, Begin::Register { done: Some(done.clone()) })?;
-                expected += 1;
-            }
+        for queue in 0..self.queues {
+            let (rings, done) = (Arc::clone(self), done.clone());
+            let stands_by = move || StandBy::start(rings, queue, &done);
+            std::thread::Builder::new().name(format!("fuse-queue-{queue}")).spawn(stands_by)?;
         }
         drop(done);
-        all(&waiting, expected)
+        all(&waiting, self.queues)
+    }
+
+    fn fd(&self) -> RawFd {
+        self.device.fd().as_raw_fd()
     }
 
     /// How many queues there are.
     pub(in crate::kernel) fn count(&self) -> u16 {
-        u16::try_from(self.queues.len()).unwrap_or(u16::MAX)
+        self.queues
     }
 
     /// Threads that serve them.
@@ -90,26 +108,9 @@ impl Rings {
         self.workers.load(Ordering::Relaxed)
     }
 
-    /// What a new worker of a queue begins with.
-    pub(super) fn lane(&self, queue: u16, memory: &Arc<EntryMemory>) -> io::Result<Lane> {
-        let idle = Arc::clone(&self.queues[usize::from(queue)].idle);
-        Ok(Lane::new(Ring::new()?, Arc::clone(&self.device), Arc::clone(memory), (queue, idle)))
-    }
-
-    /// As `lane`, for the entry that another worker has.
-    pub(super) fn lane_for(&self, slot: &Slot) -> io::Result<Lane> {
-        self.lane(slot.queue(), slot.memory())
-    }
-
-    pub(super) fn memory(&self) -> io::Result<Arc<EntryMemory>> {
-        EntryMemory::new(self.payload_bytes).map(Arc::new)
-    }
-
-    /// The last idle worker of a queue has a request: another one is needed before that is served.
-    pub(super) fn grow(self: &Arc<Self>, queue: u16) {
-        if let Err(error) = self.spawn(queue, Begin::Register { done: None }) {
-            tracing::warn!(%error, queue, "no thread for another worker");
-        }
+    /// What a worker has, with a ring of its thread.
+    pub(super) fn lane(&self, ring: Ring, queue: u16, memory: &Arc<EntryMemory>) -> Lane {
+        Lane::new(ring, Arc::clone(&self.device), Arc::clone(memory), queue)
     }
 
     /// Has a new worker answer EINTR in place of one whose handler goes on, and take its entry; whether it tries.
@@ -117,65 +118,159 @@ impl Rings {
         self.spawn(slot.queue(), Begin::Adopt { slot: Arc::clone(slot), unique }).is_ok()
     }
 
-    fn spawn(self: &Arc<Self>, queue: u16, begin: Begin) -> io::Result<()> {
-        if self.workers.fetch_add(1, Ordering::Relaxed) >= self.workers_max && !begin.replaces_another() {
-            self.workers.fetch_sub(1, Ordering::Relaxed);
-            if !self.full.swap(true, Ordering::Relaxed) {
-                tracing::warn!(workers = self.workers_max, "every worker is busy: requests wait in the kernel");
-            }
-            return Ok(());
-        }
-        let rings = Arc::clone(self);
-        let spawned = std::thread::Builder::new().name(format!("fuse-ring-{queue}")).spawn(move || {
-            let _count = Count(Arc::clone(&rings));
-            worker::run(&rings, queue, begin);
-        });
-        if spawned.is_err() {
-            self.workers.fetch_sub(1, Ordering::Relaxed);
-        }
-        spawned.map(drop)
-    }
-
-    /// Has the kernel give out what may wait in a queue. A request that comes while all entries are taken waits for
-    /// an answer in one of them, also when a new entry was registered in the meantime (Linux 6.18). So after each
-    /// registration the kernel is asked for nothing of the root (`FUSE_NOTIFY_RETRIEVE`), on the queue's
-    /// processor: what it sends back takes the new entry, and answering that fetches the one that waits.
+    /// More requests may have come than there were entries.
     pub(super) fn poke(&self, queue: u16) {
-        let unique = self.pokes.fetch_add(2, Ordering::Relaxed);
-        let mut message = Message::new(0, notify::RETRIEVE);
-        message.u64(unique).u64(ROOT).u64(0).u32(0).u32(0);
-        match on_processor(queue, || self.device.send(message)) {
-            Some(Ok(()) | Err(Errno::NODEV | Errno::CONNABORTED | Errno::NOTCONN)) => {}
-            // No program runs there, or this process must not.
-            None => tracing::debug!(queue, "a queue's processor is not to be had"),
-            Some(Err(error)) => tracing::warn!(%error, queue, "the kernel was not asked to look at a queue again"),
+        if let (Some(poke), Some(device)) = (self.pokes.get(usize::from(queue)), self.mount) {
+            poke.begin(queue, device);
         }
     }
-}
 
-/// Runs something on a processor; `None`: this thread may not.
-fn on_processor<R>(processor: u16, run: impl FnOnce() -> R) -> Option<R> {
-    let mut there = CpuSet::new();
-    if usize::from(processor) >= CpuSet::MAX_CPU {
-        return None;
+    /// Whether a request is of that.
+    pub(super) fn is_poke(&self, thread: u32) -> bool {
+        self.pokes.iter().any(|poke| poke.is_by(thread))
     }
-    there.set(processor.into());
-    let before = sched_getaffinity(None).ok()?;
-    sched_setaffinity(None, &there).ok()?;
-    let result = run();
-    let _ = sched_setaffinity(None, &before);
-    Some(result)
+
+    /// Whether there may be another worker than those that there are.
+    fn more(&self) -> bool {
+        let more = self.workers() < self.workers_max;
+        if !more && !self.full.swap(true, Ordering::Relaxed) {
+            tracing::warn!(workers = self.workers_max, "every worker is busy: requests wait in the kernel");
+        }
+        more
+    }
+
+    fn spawn(self: &Arc<Self>, queue: u16, begin: Begin) -> io::Result<()> {
+        self.workers.fetch_add(1, Ordering::Relaxed);
+        let count = Count(Arc::clone(self));
+        std::thread::Builder::new()
+            .name(format!("fuse-ring-{queue}"))
+            .spawn(move || worker::run(&count.0, queue, begin))?;
+        Ok(())
+    }
 }
 
-fn all(waiting: &Receiver<io::Result<()>>, expected: usize) -> io::Result<()> {
+/// A queue's reserve of entries.
+struct StandBy {
+    rings: Arc<Rings>,
+    queue: u16,
+    ring: Ring,
+    /// By the tags of their commands.
+    entries: Vec<Option<Arc<EntryMemory>>>,
+}
+
+impl StandBy {
+    /// The whole life of its thread.
+    fn start(rings: Arc<Rings>, queue: u16, done: &Done) {
+        let begun = Self::register(rings, queue);
+        let (stands_by, result) = match begun {
+            Ok(stands_by) => (Some(stands_by), Ok(())),
+            Err(error) => (None, Err(error)),
+        };
+        let _ = done.send(result);
+        stands_by.into_iter().for_each(Self::run);
+    }
+
+    fn register(rings: Arc<Rings>, queue: u16) -> io::Result<Self> {
+        // Those that are handed over are registered anew before they are.
+        let ring = Ring::new(2 * RESERVE as u32)?;
+        let mut this = Self { rings, queue, ring, entries: (0..2 * RESERVE).map(|_| None).collect() };
+        for tag in 0..RESERVE {
+            this.add(tag)?;
+        }
+        Ok(this)
+    }
+
+    /// Another entry.
+    fn add(&mut self, tag: usize) -> io::Result<()> {
+        let memory = Arc::new(EntryMemory::new(self.rings.payload_bytes)?);
+        self.ring.register((self.rings.fd(), self.queue), &memory, tag as u64)?;
+        self.entries[tag] = Some(memory);
+        Ok(())
+    }
+
+    fn run(mut self) {
+        let mut burst = 0;
+        loop {
+            match self.ring.wait(None) {
+                Waited::Request(tag) => {
+                    burst += 1;
+                    self.hand_over(tag);
+                    if self.ring.unhandled() == 0 {
+                        if burst >= BURST {
+                            self.rings.poke(self.queue);
+                        }
+                        burst = 0;
+                    }
+                }
+                Waited::Nothing => {}
+                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                    return self.rings.pool.finish();
+                }
+                Waited::Failed(tag, error) => {
+                    tracing::error!(%error, queue = self.queue, tag, "the kernel refused a ring's entry: it is left out");
+                    if self.entries.iter().all(Option::is_none) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// To a worker of its own; the next request finds as many entries as this one.
+    fn hand_over(&mut self, tag: u64) {
+        let Some(memory) = usize::try_from(tag).ok().and_then(|tag| self.entries.get_mut(tag)?.take()) else { return };
+        let vacant = self.entries.iter().position(Option::is_none);
+        if let Some(tag) = vacant.filter(|_| self.rings.more())
+            && let Err(error) = self.add(tag)
+        {
+            tracing::warn!(%error, queue = self.queue, "no further entry for a queue");
+        }
+        // The ring is made here: a worker without one could not even say that.
+        let begun = Ring::disabled(1).and_then(|ring| {
+            let begin = Begin::Serve { ring, memory: Arc::clone(&memory) };
+            self.rings.spawn(self.queue, begin)
+        });
+        if let Err(error) = begun {
+            tracing::warn!(%error, queue = self.queue, "no thread or no ring for another worker: a request fails");
+            self.refuse(memory);
+        }
+    }
+
+    /// Answers ENOMEM and keeps the entry.
+    fn refuse(&mut self, memory: Arc<EntryMemory>) {
+        let Some(tag) = self.entries.iter().position(Option::is_none) else { return };
+        // SAFETY: its request was not handed over: it is this thread's.
+        let mut header: [u8; HEADER_BYTES] = unsafe { memory.header() };
+        let Ok(commit_id) = wire::arrived(&header, memory.payload_bytes()).map(|arrived| arrived.commit_id) else {
+            return;
+        };
+        let mut message = Message::new(commit_id, -Errno::NOMEM.raw_os_error());
+        let Some(answer) = message.finish(0).first_chunk() else { return };
+        wire::put_answer(&mut header, answer, 0);
+        // SAFETY: as above.
+        unsafe { memory.set_header(&header) };
+        let committed = self.ring.commit((self.rings.fd(), self.queue), commit_id, tag as u64);
+        self.entries[tag] = committed.is_ok().then_some(memory);
+    }
+}
+
+/// Looks for signals of which the kernel does not tell, until the mount is over.
+fn watch(pool: &Pool) {
+    let mut waiting = HashSet::new();
+    while !pool.wait_for(if waiting.is_empty() { WATCH_QUIET } else { WATCH }) {
+        waiting = pool.interrupts().look_for_signals(&waiting);
+    }
+}
+
+fn all(waiting: &Receiver<io::Result<()>>, expected: u16) -> io::Result<()> {
     for _ in 0..expected {
         waiting.recv_timeout(START_PATIENCE).map_err(|_| io::Error::from(Errno::TIMEDOUT))??;
     }
     Ok(())
 }
 
-/// Where a first worker says how its registration went.
-pub(super) type Done = Sender<io::Result<()>>;
+/// Where a queue says how its registration went.
+type Done = Sender<io::Result<()>>;
 
 /// A thread that serves.
 struct Count(Arc<Rings>);

@@ -152,10 +152,6 @@ impl Slot {
         self.queue
     }
 
-    pub(super) fn memory(&self) -> &Arc<EntryMemory> {
-        &self.memory
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

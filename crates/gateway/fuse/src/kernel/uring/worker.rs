@@ -1,9 +1,11 @@
 //! A thread with one entry of a queue.
 //!
 //! ```text
-//!   waits in its ring ── a request ──> nobody else idle in this queue? have another worker made
-//!     ^                                   | handler, on this thread (may wait)
-//!     +── the answer, in the call that waits, or before it <──+
+//!   made with a request ──+
+//!                         v
+//!   waits in its ring ──> handler, on this thread (may wait)
+//!     ^                      |
+//!     +── the answer, in the call that waits, or before it
 //! ```
 //!
 //! 1. A request is given to an entry whose worker waits, and to no other: a queue never waits for a worker that waits for a
@@ -16,8 +18,8 @@
 
 use super::lane::{self, Lane};
 use super::memory::EntryMemory;
-use super::queue::{Done, Rings};
-use super::ring::Waited;
+use super::queue::Rings;
+use super::ring::{Ring, Waited};
 use super::slot::{After, Answer, Slot, When};
 use super::wire;
 use crate::kernel::abi::opcode;
@@ -25,7 +27,7 @@ use crate::kernel::channel::Channel;
 use crate::kernel::encode::Message;
 use crate::kernel::pages::Pages;
 use crate::kernel::worker::{Deserting, dispatch, refuse};
-use crate::kernel::{Header, Operation, Request};
+use crate::kernel::{Header, Operation, Request, SpaceStat};
 use rustix::io::Errno;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,60 +41,44 @@ const LARGE_BYTES: usize = 64 << 10;
 
 /// How a worker gets its entry.
 pub(super) enum Begin {
-    /// A new one.
-    Register {
-        /// Of those that the mount begins with.
-        done: Option<Done>,
-    },
+    /// From the queue's reserve, with a request in it.
+    Serve { ring: Ring, memory: Arc<EntryMemory> },
     /// Another worker's, whose request is answered EINTR.
     Adopt { slot: Arc<Slot>, unique: u64 },
 }
 
-impl Begin {
-    /// The other one ends.
-    pub(super) fn replaces_another(&self) -> bool {
-        matches!(self, Self::Adopt { .. })
-    }
-}
-
 /// The whole life of a thread.
 pub(super) fn run(rings: &Arc<Rings>, queue: u16, begin: Begin) {
-    let memory = match begin {
-        Begin::Register { done } => register(rings, queue, done),
-        Begin::Adopt { slot, unique } => adopt(rings, &slot, unique),
-    };
-    if let Some(memory) = memory {
-        Worker::new(rings, queue, memory).run();
+    match begin {
+        Begin::Serve { mut ring, memory } => {
+            if let Err(error) = ring.enable() {
+                // It was made as one that can be.
+                tracing::error!(%error, queue, "a worker's ring is not to be had: the mount ends");
+                return rings.pool.finish();
+            }
+            lane::enter(rings.lane(ring, queue, &memory));
+            lane::with(Lane::take);
+            let mut worker = Worker::new(rings, queue, memory);
+            if let Turn::Wait = worker.serve() {
+                worker.run();
+            }
+        }
+        Begin::Adopt { slot, unique } => {
+            if let Some(memory) = adopt(rings, &slot, unique) {
+                Worker::new(rings, queue, memory).run();
+            }
+        }
     }
     lane::leave();
 }
 
-fn register(rings: &Arc<Rings>, queue: u16, done: Option<Done>) -> Option<Arc<EntryMemory>> {
-    let registered = rings.memory().and_then(|memory| {
-        let mut lane = rings.lane(queue, &memory)?;
-        lane.register()?;
-        lane::enter(lane);
-        Ok(memory)
-    });
-    let (memory, result) = match registered {
-        Ok(memory) => (Some(memory), Ok(())),
-        Err(error) => (None, Err(error)),
-    };
-    match (done, result) {
-        (Some(done), result) => drop(done.send(result)),
-        (None, Ok(())) => rings.poke(queue),
-        (None, Err(error)) => tracing::warn!(%error, queue, "no ring for another worker"),
-    }
-    memory
-}
-
 fn adopt(rings: &Arc<Rings>, slot: &Arc<Slot>, unique: u64) -> Option<Arc<EntryMemory>> {
-    let Ok(lane) = rings.lane_for(slot) else {
+    let Ok(ring) = Ring::new(1) else {
         slot.give_up(unique);
         return None;
     };
     let memory = slot.take_over(unique)?;
-    lane::enter(lane);
+    lane::enter(rings.lane(ring, slot.queue(), &memory));
     let refused = Message::new(unique, -Errno::INTR.raw_os_error());
     let _ = lane::with(|lane| lane.adopt(refused, unique));
     Some(memory)
@@ -126,17 +112,17 @@ impl Worker {
     fn run(mut self) {
         loop {
             let time = self.large.then_some(QUIET);
-            let Some((waited, others)) = lane::with(|lane| lane.wait(time)) else { return };
+            let Some(waited) = lane::with(|lane| lane.wait(time)) else { return };
             match waited {
-                Waited::Request => {}
+                Waited::Request(_) => {}
                 Waited::Nothing => {
                     self.release();
                     continue;
                 }
-                Waited::Failed(Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
+                Waited::Failed(_, Errno::NOTCONN | Errno::NODEV | Errno::CONNABORTED | Errno::CANCELED) => {
                     return self.rings.pool.finish();
                 }
-                Waited::Failed(error) => {
+                Waited::Failed(_, error) => {
                     // The request that was to be answered is gone, and the entry with it.
                     tracing::error!(%error, queue = self.queue, "the kernel refused a ring's entry: it gets another one");
                     if lane::with(Lane::register).is_none_or(|registered| registered.is_err()) {
@@ -144,9 +130,6 @@ impl Worker {
                     }
                     continue;
                 }
-            }
-            if others == 0 {
-                self.rings.grow(self.queue);
             }
             if let Turn::End = self.serve() {
                 return;
@@ -192,9 +175,18 @@ impl Worker {
         let pool = &self.rings.pool;
         match Request::parse_pieces(pieces, pool.dialect()) {
             _ if code == opcode::NOTIFY_REPLY => {
-                // The answer to a poke.
+                // Asked for by nobody here; over a ring it is answered all the same.
                 self.slot.begin(arrived.commit_id, When::Afterwards);
                 let _ = self.slot.answer(Message::new(arrived.commit_id, 0), &[]);
+            }
+            Ok(Request { operation: Operation::StatFs, header, .. }) if self.rings.is_poke(header.pid) => {
+                self.slot.begin(header.unique, When::Now);
+                let mut message = Message::new(header.unique, 0);
+                message.space(&SpaceStat::default());
+                let _ = self.slot.answer(message, &[]);
+                if lane::with(Lane::has_next) == Some(true) {
+                    self.rings.poke(self.queue);
+                }
             }
             Ok(request) => {
                 let page = matches!(request.operation, Operation::Read { lock_owner: None, .. });
@@ -238,5 +230,5 @@ impl Worker {
 
 /// Whether rings can be had here, before anybody is promised that.
 pub(super) fn probe() -> io::Result<()> {
-    super::ring::Ring::new().map(drop)
+    Ring::new(1).map(drop)
 }

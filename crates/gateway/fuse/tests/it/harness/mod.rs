@@ -9,7 +9,7 @@ pub use memory::{FILE, Memory, SUB};
 
 use braid_fuse::kernel::mount::{MountError, MountOptions, Mounted};
 use braid_fuse::kernel::uring::IoUring;
-use braid_fuse::kernel::{PoolOptions, abi};
+use braid_fuse::kernel::{PoolOptions, StartError, abi};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
@@ -32,13 +32,19 @@ impl TestMount {
     }
 
     pub fn with(memory: Memory, pool: PoolOptions) -> Option<Self> {
+        Self::over(transport(), memory, pool)
+    }
+
+    /// Whatever transport this run is about.
+    pub fn over(io_uring: IoUring, memory: Memory, pool: PoolOptions) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let mut options = MountOptions::new("memory", dir.path());
-        options.io_uring = transport();
+        options.io_uring = io_uring;
         let memory = Arc::new(memory);
         match Mounted::new(&options, pool, memory.clone()) {
             Ok(mounted) => Some(Self { memory, mounted, dir }),
             Err(error @ (MountError::NoDevice(_) | MountError::NotAllowed)) => skipped(&error),
+            Err(error @ MountError::Start(StartError::NoIoUring { .. })) => skipped(&error),
             // Whether users may mount is the machine's choice, by the device's mode.
             Err(error @ MountError::Helper { .. }) if error.to_string().contains("/dev/fuse") => skipped(&error),
             Err(error) => panic!("{error}"),

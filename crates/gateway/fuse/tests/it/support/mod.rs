@@ -35,6 +35,7 @@ impl Mount {
         let point = tempfile::tempdir().unwrap();
         let mut options = MountOptions::new("braid", point.path());
         (options.suid, options.dev) = (true, true);
+        options.io_uring = crate::harness::transport();
         let file_system = Arc::new(FileSystem::new(Arc::new(cluster.mount())));
         let handler: Arc<dyn Handler> = Arc::clone(&file_system) as _;
         let mounted = Mounted::new(&options, pool, handler).unwrap();
