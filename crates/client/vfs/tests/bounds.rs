@@ -1,5 +1,8 @@
 //! One bound of time from a program's call to the last server that is asked for it (I8), with servers that are gone.
 
+#[path = "it/support/mod.rs"]
+mod support;
+
 use std::{
     io::{Read, Write},
     net::{Shutdown, TcpListener, TcpStream},
@@ -12,9 +15,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::support::{self, Cluster, ROOT, create, wait_for};
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
 use braid_vfs::{Access, FileHandle, FileIndex, Looked, OpenAs, Opened, Page, Status, Vfs, WriteAs};
+use support::{Cluster, ROOT, create, wait_for};
 
 /// The bound of the mounts here.
 const BOUND: Duration = Duration::from_secs(4);

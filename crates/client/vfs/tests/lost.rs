@@ -1,5 +1,8 @@
 //! What is recalled, or lost, goes at once, whatever else a client waits for.
 
+#[path = "it/support/mod.rs"]
+mod support;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -10,9 +13,9 @@ use std::{
     time::Duration,
 };
 
-use crate::support::{Cluster, create, wait_for, write};
 use braid_client::{Client, Config, LeaseHolder, LeaseMode};
 use braid_vfs::{Access, FileHandle, FileIndex, Keeper, Page, Vfs, WriteAs};
+use support::{Cluster, create, wait_for, write};
 
 const FILES: usize = 40;
 /// Files that somebody reads all the time: more than are dropped at a time.
