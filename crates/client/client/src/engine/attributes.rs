@@ -7,7 +7,7 @@ use braid_wire::message::{
         Access, AttributeChanges, LayoutSet, LayoutShow, LayoutShowReply, SetAttributes, SetTime, Stat, StatFs,
         StatFsReply,
     },
-    types::{At, Attributes, LayoutWish},
+    types::{At, Attributes, IodState, LayoutWish},
 };
 
 use super::Caller;
@@ -74,7 +74,8 @@ impl<D: Driver> Caller<D> {
     /// Fails where a layout has more parts than the cluster has I/O daemons, whether they are up or not.
     pub async fn check_iod_count(&self, wish: &LayoutWish) -> Result<()> {
         let Some(parts) = wish.parts else { return Ok(()) };
-        let iods = self.cluster_map().await?.iods.len();
+        let map = self.cluster_map().await?;
+        let iods = map.iods.iter().filter(|iod| iod.state != IodState::Removed).count();
         // None at all is for the server to say, with another status.
         if usize::from(parts) <= iods.max(1) {
             return Ok(());

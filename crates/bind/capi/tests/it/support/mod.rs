@@ -71,6 +71,17 @@ impl Cluster {
         self.dir.path().join(name)
     }
 
+    /// Takes the last I/O daemon out of the cluster for good.
+    pub fn lose_an_iod(&mut self) {
+        let mut last = self.iods.pop().unwrap();
+        last.stop();
+        let address: Vec<String> = self.mds.local_addrs().iter().map(ToString::to_string).collect();
+        let key = Credential::ServerKey(Secret::from_bytes([9; 32]));
+        let admin = Client::connect(Config::new(address, key)).unwrap();
+        let id = admin.cluster_map().unwrap().iods.iter().map(|iod| iod.id).max().unwrap();
+        admin.remove_iod(id, true).unwrap();
+    }
+
     /// Calls that each I/O daemon has answered.
     pub fn calls(&self) -> Vec<u64> {
         let calls = |iod: &Iod| iod.core().counters().calls.load(std::sync::atomic::Ordering::Relaxed);
