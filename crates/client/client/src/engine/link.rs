@@ -61,7 +61,7 @@ impl<D: Driver> Engine<D> {
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
         }
-        let _one = self.linking.acquire(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+        let _one = self.linking.acquire(&self.driver, deadline).await.map_err(|refused| self.waited(refused))?;
         if let Some(link) = lock(&self.link).clone() {
             return Ok(link);
         }
@@ -87,6 +87,15 @@ impl<D: Driver> Engine<D> {
         if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             *current = None;
         }
+    }
+
+    /// Why a call got no turn at the metadata server; all its time may have gone into the wait for somebody who connects.
+    pub(crate) fn waited(&self, refused: Refused) -> Error {
+        let error = self.crowded(refused);
+        if refused == Refused::Late {
+            self.waited_in_vain(Some(&self.mds_away), &error);
+        }
+        error
     }
 
     pub(crate) fn crowded(&self, refused: Refused) -> Error {

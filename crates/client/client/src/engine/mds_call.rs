@@ -147,7 +147,6 @@ impl<D: Driver> Engine<D> {
         C::Reply: Send,
     {
         self.check_process()?;
-        self.check_time(deadline, || self.mds_name())?;
         match kind {
             Kind::Free => self.call_free(asker, call, None, deadline).await,
             Kind::Once => self.call_once(asker, call, deadline).await,
@@ -209,6 +208,7 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.check_time(deadline, || self.mds_name())?;
         let mut attempts = Attempts::new(self, deadline);
         loop {
             let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
@@ -231,12 +231,13 @@ impl<D: Driver> Engine<D> {
     where
         C::Reply: Send,
     {
+        self.check_time(deadline, || self.mds_name())?;
         let mut attempts = Attempts::new(self, deadline);
         let mut may_be_done = false;
         loop {
             let link = self.link(deadline).await.map_err(|error| attempts.whole(self, error))?;
             let session = Arc::clone(&link.session);
-            let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.crowded(refused))?;
+            let mut held = session.slots.take(&self.driver, deadline).await.map_err(|refused| self.waited(refused))?;
             let attempt = self.call_in(&session, &mut held, asker, call, deadline, &mut attempts, &mut may_be_done);
             if let Some(reply) = attempt.await? {
                 return Ok(reply);

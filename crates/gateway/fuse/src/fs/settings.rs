@@ -41,3 +41,18 @@ pub(super) fn wanted(kernel: &KernelFeatures, consistency: Consistency) -> Wante
     wanted.congestion_threshold = BACKGROUND_MAX;
     wanted
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_are_left_when_all_that_nobody_waits_for_waits_for_a_daemon() {
+        let kernel = KernelFeatures { minor: 45, offered: Features::default(), read_ahead_bytes_max: 128 << 10 };
+        for consistency in [Consistency::Posix, Consistency::Commit] {
+            let wanted = wanted(&kernel, consistency);
+            assert!(usize::from(wanted.background_max) <= WORKERS_MAX / 4 * 3);
+            assert!(wanted.congestion_threshold <= wanted.background_max);
+        }
+    }
+}
