@@ -3,7 +3,7 @@
 use braid_iod::{CAPABILITY_MEMORY_BYTES_MAX, Gathered};
 use braid_types::{ByteCount, FileIndex, FileOffset, KeyId, MdsEpoch, SessionId, SizeGeneration, Status};
 use braid_wire::{
-    Call, Capability, Credential, Rights, Role, Secret, Wire, decode_outcome,
+    Call, Capability, Credential, Rights, Role, Secret, decode_outcome,
     message::{
         DaemonStatus, Ping,
         collective::CollectiveKind,
