@@ -51,7 +51,8 @@ impl Base {
     #[allow(unsafe_code)]
     pub(super) fn open(directory: &Path) -> Result<Self, StoreError> {
         let path = directory.join("base");
-        std::fs::create_dir_all(&path).map_err(|e| StoreError::disk("create the base directory", e))?;
+        super::private::make_directory(&path).map_err(|e| StoreError::disk("create the base directory", e))?;
+        super::private::tighten(&path);
         let mut options = EnvOpenOptions::new().read_txn_without_tls();
         options.map_size(MAP_BYTES).max_readers(READERS_MAX);
         // SAFETY: the file is mapped, so nothing else may change it: the engine holds the exclusive lock of the

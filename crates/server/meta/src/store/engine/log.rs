@@ -12,7 +12,7 @@
 //! 2. A record is written with one `write`; what does not check out ends the log (a torn tail).
 //! 3. A segment is deleted only when the base holds, synced, every batch in it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -45,7 +45,7 @@ impl Segment {
     /// A new segment whose first record will be `first`. Its name is not synced: whoever syncs the log does that.
     pub(super) fn create(directory: &Path, first: Sequence) -> Result<Self, StoreError> {
         let path = directory.join(format!("log.{:016x}", first.0));
-        let mut options = OpenOptions::new();
+        let mut options = super::private::options();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
         file.write_all(&header(first)).map_err(|e| StoreError::disk("write a log header", e))?;

@@ -17,6 +17,7 @@
 mod base;
 mod log;
 mod overlay;
+mod private;
 mod view;
 
 use std::fs::File;
@@ -91,8 +92,9 @@ struct LogState {
 impl Engine {
     /// Opens or makes the store in `directory` and recovers what its log holds.
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
+        private::make_directory(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
         let lock = lock(directory)?;
+        private::tighten(directory);
         let base = Base::open(directory)?;
         let state = recover(directory, &base)?;
         let segment = Segment::create(directory, Sequence(state.folded.0 + 1))?;
@@ -183,7 +185,7 @@ impl Drop for Engine {
 
 fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = private::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| StoreError::disk("open the lock file", e))?;
     file.try_lock().map_err(|_| StoreError::InUse(directory.display().to_string()))?;
     Ok(file)
