@@ -15,7 +15,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, Ordering::SeqCst},
     },
 };
 
@@ -27,21 +27,29 @@ pub(crate) struct Caller {
     id: ConnectionId,
     /// `None` for the metadata server, and for whoever has no business with data.
     session: Option<SessionId>,
-    /// Changed only while no pass is out: see [`Gate::abandon`](crate::gate::Gate::abandon).
+    /// See [`Gate::abandon`](crate::gate::Gate::abandon).
     abandoned: AtomicBool,
+    /// Passes that are held for it.
+    inside: AtomicU32,
     table: Arc<Table>,
 }
 
 type Table = Mutex<HashMap<ConnectionId, Weak<Caller>>>;
 
-/// All callers.
-#[derive(Debug, Default)]
+/// All callers. Clones are the same.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Callers(Arc<Table>);
 
 impl Callers {
     /// A new connection.
     pub(crate) fn add(&self, id: ConnectionId, session: Option<SessionId>) -> Arc<Caller> {
-        let caller = Arc::new(Caller { id, session, abandoned: AtomicBool::new(false), table: self.0.clone() });
+        let caller = Arc::new(Caller {
+            id,
+            session,
+            abandoned: AtomicBool::new(false),
+            inside: AtomicU32::new(0),
+            table: self.0.clone(),
+        });
         lock(&self.0).insert(id, Arc::downgrade(&caller));
         caller
     }
@@ -64,6 +72,11 @@ impl Callers {
         }
     }
 
+    /// All that are not gone.
+    pub(crate) fn all(&self) -> Vec<Arc<Caller>> {
+        lock(&self.0).values().filter_map(Weak::upgrade).collect()
+    }
+
     /// How many there are.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
@@ -76,14 +89,29 @@ impl Caller {
         self.session
     }
 
-    /// Whether it was given up. Exact where a pass is held; a hint elsewhere.
+    /// Whether it was given up. Exact once a pass has begun; a hint elsewhere.
     pub(crate) fn is_abandoned(&self) -> bool {
-        self.abandoned.load(Relaxed)
+        self.abandoned.load(SeqCst)
     }
 
-    /// For the gate alone, while no pass is out.
+    /// For the gate alone, which then waits until nothing of it is inside.
     pub(crate) fn abandon(&self) {
-        self.abandoned.store(true, Relaxed);
+        self.abandoned.store(true, SeqCst);
+    }
+
+    /// For the gate alone: a pass begins, before its rules are looked at.
+    pub(crate) fn enter(&self) {
+        self.inside.fetch_add(1, SeqCst);
+    }
+
+    /// For the gate alone: a pass ends.
+    pub(crate) fn leave(&self) {
+        self.inside.fetch_sub(1, SeqCst);
+    }
+
+    /// Whether a pass is held for it, or about to be.
+    pub(crate) fn is_inside(&self) -> bool {
+        self.inside.load(SeqCst) > 0
     }
 }
 

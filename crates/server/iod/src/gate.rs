@@ -2,9 +2,9 @@
 //! metadata server.
 //!
 //! ```text
-//!   slice of a job:   pass() ──── read or write objects ──── drop(Pass)
-//!   fence:            lock out passes ── wait for those inside ── add sessions ── acknowledge
-//!   abandon:          lock out passes ── wait for those inside ── mark the connections ── acknowledge
+//!   slice of a job:   enter ── look at the rules ── read or write objects ── leave
+//!   fence:            change the rules ── wait for slices of whom they refuse ── acknowledge
+//!   abandon:          mark the connections ── wait for their slices ── acknowledge
 //! ```
 //!
 //! Invariants:
@@ -15,15 +15,21 @@
 //! 4. When [`Gate::abandon`] returns, no slice of those connections runs and none will start: what a client repeats
 //!    over another connection is not overwritten by its first attempt. A slice looks at its own connection's mark
 //!    only, so that this costs the passes neither a lock nor a search.
+//! 5. A slice that waits for the disk holds no lock: it holds up its own fence and nothing else, no other slice, no
+//!    heartbeat. A slice enters before it looks at the rules, and a fence changes the rules before it looks who is inside:
+//!    one of the two sees the other.
 
 use std::{
-    sync::{Arc, PoisonError, RwLock, RwLockReadGuard},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst},
+    },
     time::Duration,
 };
 
 use braid_types::{Failure, MdsEpoch, RangeMap, SessionId, Status};
 
-use crate::callers::Caller;
+use crate::callers::{Caller, Callers};
 
 /// Ranges of fenced sessions, 24 bytes each. The metadata server's fences are at most one range more than sessions live,
 /// 131,072, and those that it pushes touch them; past twice as many the oldest become one range: every session up to
@@ -33,28 +39,73 @@ pub const FENCED_RANGES_MAX: usize = 262_144;
 /// Decides whether a slice of a job may touch objects.
 #[derive(Debug)]
 pub struct Gate {
+    /// Never held while something waits.
     rules: RwLock<Rules>,
+    /// Nanoseconds; 0: not at all.
+    serve_until: AtomicU64,
+    callers: Callers,
+    /// Callers that the rules refuse and that were inside when they were last looked at.
+    draining: Mutex<Vec<Arc<Caller>>>,
+    /// A slice has left that somebody may wait for.
+    left: Condvar,
+    /// How many wait for slices to leave.
+    waiting: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Rules {
     fenced: RangeMap<()>,
     epoch_min: MdsEpoch,
-    serve_until: Option<Duration>,
 }
 
-/// As long as it lives, no fence is acknowledged. Held for one slice only.
+/// As long as it lives, no fence or abandonment of its callers is acknowledged. Held for one slice only.
 #[must_use = "a pass that is dropped protects nothing"]
 #[derive(Debug)]
 pub struct Pass<'a> {
-    _rules: RwLockReadGuard<'a, Rules>,
+    gate: &'a Gate,
+    inside: Inside,
+}
+
+/// Whose slice it is.
+#[derive(Debug)]
+enum Inside {
+    One(Arc<Caller>),
+    All(Vec<Arc<Caller>>),
+}
+
+impl Inside {
+    fn callers(&self) -> &[Arc<Caller>] {
+        match self {
+            Self::One(caller) => std::slice::from_ref(caller),
+            Self::All(callers) => callers,
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        self.inside.callers().iter().for_each(|caller| caller.leave());
+        if self.gate.waiting.load(SeqCst) > 0 {
+            // Whoever waits has looked at who is inside, or looks after this.
+            drop(self.gate.draining());
+            self.gate.left.notify_all();
+        }
+    }
 }
 
 impl Gate {
     /// A gate that lets no client through before the first [`Gate::serve_until`]. It need not remember the fences of an
-    /// earlier run: the answer to a registration brings all of them, before service begins.
-    pub fn closed() -> Self {
-        Self { rules: RwLock::default() }
+    /// earlier run: the answer to a registration brings all of them, before service begins. It waits for slices of
+    /// `callers` alone.
+    pub(crate) fn closed(callers: Callers) -> Self {
+        Self {
+            rules: RwLock::default(),
+            serve_until: AtomicU64::new(0),
+            callers,
+            draining: Mutex::default(),
+            left: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+        }
     }
 
     /// Lets one slice through. A caller without a session is the metadata server: it cannot be fenced, and that it asks
@@ -62,30 +113,41 @@ impl Gate {
     ///
     /// # Errors
     /// [`Status::NotServing`], [`Status::StaleEpoch`], [`Status::Fenced`], [`Status::Cancelled`].
-    pub fn pass(&self, caller: &Caller, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
-        self.pass_together([(caller, epoch)], now)
+    pub(crate) fn pass(&self, caller: &Arc<Caller>, epoch: MdsEpoch, now: Duration) -> Result<Pass<'_>, Failure> {
+        caller.enter();
+        let pass = Pass { gate: self, inside: Inside::One(caller.clone()) };
+        self.check(caller, epoch, now).map(|()| pass)
     }
 
     /// Lets one slice through that is of all these callers.
     ///
     /// # Errors
     /// As [`Gate::pass`], of the first that is not let through.
-    pub fn pass_together<'c>(
+    pub(crate) fn pass_together<'c>(
         &self,
-        callers: impl IntoIterator<Item = (&'c Caller, MdsEpoch)>,
+        callers: impl Iterator<Item = (&'c Arc<Caller>, MdsEpoch)> + Clone,
         now: Duration,
     ) -> Result<Pass<'_>, Failure> {
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let all: Vec<_> = callers.clone().map(|(caller, _)| caller.clone()).collect();
+        all.iter().for_each(|caller| caller.enter());
+        let pass = Pass { gate: self, inside: Inside::All(all) };
         for (caller, epoch) in callers {
-            if caller.is_abandoned() {
-                return Err(abandoned());
-            }
-            rules.check_epoch(epoch)?;
-            if let Some(session) = caller.session() {
-                rules.check_session(session, now)?;
-            }
+            self.check(caller, epoch, now)?;
         }
-        Ok(Pass { _rules: rules })
+        Ok(pass)
+    }
+
+    /// Whether a slice would be let through now, for one that need not be waited for.
+    ///
+    /// # Errors
+    /// As [`Gate::pass`].
+    pub(crate) fn check(&self, caller: &Caller, epoch: MdsEpoch, now: Duration) -> Result<(), Failure> {
+        if caller.is_abandoned() {
+            return Err(abandoned());
+        }
+        let rules = self.rules();
+        rules.check_epoch(epoch)?;
+        caller.session().map_or(Ok(()), |session| self.check_session(&rules, session, now))
     }
 
     /// Refuses old epochs.
@@ -93,7 +155,7 @@ impl Gate {
     /// # Errors
     /// [`Status::StaleEpoch`].
     pub fn check_epoch(&self, epoch: MdsEpoch) -> Result<(), Failure> {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).check_epoch(epoch)
+        self.rules().check_epoch(epoch)
     }
 
     /// Refuses these sessions and older epochs from now on. Waits for the slices that are inside.
@@ -103,15 +165,60 @@ impl Gate {
 
     /// As [`Gate::fence`], of sessions in a row, first and last.
     pub fn fence_ranges(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) {
+        self.begin_fence(ranges, epoch_min);
+        self.wait_until(|draining| draining.is_empty());
+    }
+
+    /// Refuses sessions in a row and older epochs from now on, and waits for nobody; whether no slice of whom is refused runs
+    /// any more. Where one does, the same call says later whether it has ended.
+    pub fn try_fence_ranges(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) -> bool {
+        self.begin_fence(ranges, epoch_min);
+        let mut draining = self.draining();
+        draining.retain(|caller| caller.is_inside());
+        draining.is_empty()
+    }
+
+    fn begin_fence(&self, ranges: impl Iterator<Item = (SessionId, SessionId)>, epoch_min: MdsEpoch) {
+        let ranges: Vec<_> = ranges.map(|(first, last)| (first, last.max(first))).collect();
+        let raised = self.rules().epoch_min < epoch_min;
+        if ranges.is_empty() && !raised {
+            return;
+        }
         let mut rules = self.rules.write().unwrap_or_else(PoisonError::into_inner);
-        for (first, last) in ranges {
-            rules.fenced.set(first.0, last.0.max(first.0), ());
+        for (first, last) in &ranges {
+            rules.fenced.set(first.0, last.0, ());
         }
         if rules.fenced.len() > FENCED_RANGES_MAX {
             let newest = rules.fenced.iter().nth(FENCED_RANGES_MAX / 2).map_or(0, |(_, last, ())| last);
             rules.fenced.set(0, newest, ());
         }
         rules.epoch_min = rules.epoch_min.max(epoch_min);
+        drop(rules);
+        // Of an older epoch may be a slice of anybody.
+        let is_refused = |session| ranges.iter().any(|(first, last)| *first <= session && session <= *last);
+        let inside = self.callers.all().into_iter().filter(|caller| caller.is_inside());
+        let refused = inside.filter(|caller| raised || caller.session().is_some_and(is_refused));
+        let mut draining = self.draining();
+        for caller in refused {
+            if !draining.iter().any(|known| Arc::ptr_eq(known, &caller)) {
+                draining.push(caller);
+            }
+        }
+    }
+
+    /// Waits for slices to leave until that is so of those that are still inside.
+    fn wait_until(&self, mut done: impl FnMut(&[Arc<Caller>]) -> bool) {
+        self.waiting.fetch_add(1, SeqCst);
+        let mut draining = self.draining();
+        loop {
+            draining.retain(|caller| caller.is_inside());
+            if done(&draining) {
+                break;
+            }
+            draining = self.left.wait(draining).unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(draining);
+        self.waiting.fetch_sub(1, SeqCst);
     }
 
     /// Lets a call through that shows no capability: its caller lives, as far as is known.
@@ -122,25 +229,47 @@ impl Gate {
         if caller.is_abandoned() {
             return Err(abandoned());
         }
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
-        caller.session().map_or(Ok(()), |session| rules.check_session(session, now))
+        caller.session().map_or(Ok(()), |session| self.check_session(&self.rules(), session, now))
     }
 
     /// Lets nothing more of these connections through. Waits for the slices that are inside.
-    pub fn abandon(&self, callers: &[Arc<Caller>]) {
-        let _no_pass_is_out = self.rules.write().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn abandon(&self, callers: &[Arc<Caller>]) {
         callers.iter().for_each(|caller| caller.abandon());
+        self.wait_until(|_| !callers.iter().any(|caller| caller.is_inside()));
     }
 
     /// Serves until this moment, or not at all.
     pub fn serve_until(&self, until: Option<Duration>) {
-        self.rules.write().unwrap_or_else(PoisonError::into_inner).serve_until = until;
+        self.serve_until.store(until.map_or(0, nanos), SeqCst);
     }
 
     /// Whether data is served at `now`.
     pub fn serves(&self, now: Duration) -> bool {
-        self.rules.read().unwrap_or_else(PoisonError::into_inner).serves(now)
+        nanos(now) < self.serve_until.load(SeqCst)
     }
+
+    fn check_session(&self, rules: &Rules, session: SessionId, now: Duration) -> Result<(), Failure> {
+        if !self.serves(now) {
+            return Err(Failure::new(Status::NotServing, "it has not heard the metadata server for too long"));
+        }
+        if rules.fenced.covers(session.0, session.0, ()) {
+            return Err(Failure::new(Status::Fenced, format!("session {session} was fenced")));
+        }
+        Ok(())
+    }
+
+    fn rules(&self) -> RwLockReadGuard<'_, Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn draining(&self) -> MutexGuard<'_, Vec<Arc<Caller>>> {
+        self.draining.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A moment of a clock that starts with the host: 64 bits last for 584 years.
+fn nanos(moment: Duration) -> u64 {
+    u64::try_from(moment.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Rules {
@@ -150,20 +279,6 @@ impl Rules {
             return Err(Failure::new(Status::StaleEpoch, detail));
         }
         Ok(())
-    }
-
-    fn check_session(&self, session: SessionId, now: Duration) -> Result<(), Failure> {
-        if !self.serves(now) {
-            return Err(Failure::new(Status::NotServing, "it has not heard the metadata server for too long"));
-        }
-        if self.fenced.covers(session.0, session.0, ()) {
-            return Err(Failure::new(Status::Fenced, format!("session {session} was fenced")));
-        }
-        Ok(())
-    }
-
-    fn serves(&self, now: Duration) -> bool {
-        self.serve_until.is_some_and(|until| now < until)
     }
 }
 
@@ -181,7 +296,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     fn open() -> Gate {
-        let gate = Gate::closed();
+        let gate = Gate::closed(Callers::default());
         gate.serve_until(Some(NOW + Duration::from_secs(1)));
         gate
     }
@@ -190,13 +305,18 @@ mod tests {
         Callers::default().add(ConnectionId([9; 16]), session.map(SessionId))
     }
 
+    /// A connection that the gate knows of.
+    fn connected(gate: &Gate, id: u8, session: u64) -> Arc<Caller> {
+        gate.callers.add(ConnectionId([id; 16]), Some(SessionId(session)))
+    }
+
     fn refusal(gate: &Gate, session: u64, epoch: u64, now: Duration) -> Option<Status> {
         gate.pass(&caller(Some(session)), MdsEpoch(epoch), now).err().map(|failure| failure.status)
     }
 
     #[test]
     fn closed_until_the_metadata_server_was_heard_and_again_when_it_falls_silent() {
-        let gate = Gate::closed();
+        let gate = Gate::closed(Callers::default());
         assert_eq!(refusal(&gate, 1, 1, NOW), Some(Status::NotServing));
         gate.serve_until(Some(NOW));
         assert_eq!(refusal(&gate, 1, 1, NOW - Duration::from_nanos(1)), None);
@@ -266,7 +386,7 @@ mod tests {
         let gate = open();
         let (started, has_started) = std::sync::mpsc::channel();
         let (fenced, is_fenced) = std::sync::mpsc::channel();
-        let writer = caller(Some(7));
+        let writer = connected(&gate, 1, 7);
         let pass = gate.pass(&writer, MdsEpoch(1), NOW).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -285,7 +405,7 @@ mod tests {
     #[test]
     fn abandoning_a_connection_waits_for_its_slice_and_lets_no_other_in() {
         let gate = open();
-        let (given_up, other) = (caller(Some(7)), caller(Some(7)));
+        let (given_up, other) = (connected(&gate, 1, 7), connected(&gate, 2, 7));
         let (started, has_started) = std::sync::mpsc::channel();
         let (abandoned, is_abandoned) = std::sync::mpsc::channel();
         let pass = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap();
@@ -303,5 +423,45 @@ mod tests {
         let refused = gate.pass(&given_up, MdsEpoch(1), NOW).unwrap_err();
         assert_eq!(refused.status, Status::Cancelled);
         assert!(gate.pass(&other, MdsEpoch(1), NOW).is_ok(), "the session's other connections go on");
+    }
+
+    #[test]
+    fn a_slice_that_is_stuck_holds_up_its_own_fence_and_nothing_else() {
+        let gate = open();
+        gate.fence(&[], MdsEpoch(1));
+        let (stuck, reader) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
+        let pass = gate.pass(&stuck, MdsEpoch(1), NOW).unwrap();
+        let row = |first, last| std::iter::once((SessionId(first), SessionId(last)));
+        // Heartbeats, with and without fences of others; all of it on this thread, which would wait for itself.
+        gate.serve_until(Some(NOW + Duration::from_secs(9)));
+        assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(1)));
+        gate.fence(&[SessionId(9)], MdsEpoch(1));
+        assert!(gate.pass(&reader, MdsEpoch(1), NOW).is_ok(), "reads and writes of others go on");
+        // Its own fence refuses it at once, and holds when it has left.
+        assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
+        assert_eq!(gate.check(&stuck, MdsEpoch(1), NOW).unwrap_err().status, Status::Fenced);
+        assert!(!gate.try_fence_ranges(row(6, 7), MdsEpoch(1)), "asked again while it runs");
+        assert!(gate.pass(&reader, MdsEpoch(1), NOW).is_ok());
+        drop(pass);
+        assert!(gate.try_fence_ranges(row(6, 7), MdsEpoch(1)));
+    }
+
+    #[test]
+    fn a_new_epoch_waits_for_the_slices_of_all_before_it() {
+        let gate = open();
+        let (one, two) = (connected(&gate, 1, 7), connected(&gate, 2, 8));
+        let passes = [gate.pass(&one, MdsEpoch(1), NOW).unwrap(), gate.pass(&two, MdsEpoch(1), NOW).unwrap()];
+        for pass in passes {
+            assert!(!gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
+            drop(pass);
+        }
+        assert!(gate.try_fence_ranges(std::iter::empty(), MdsEpoch(2)));
+        let together = [(&one, MdsEpoch(2)), (&two, MdsEpoch(2))];
+        let both = gate.pass_together(together.into_iter(), NOW).unwrap();
+        assert!(one.is_inside() && two.is_inside());
+        drop(both);
+        assert!(!one.is_inside() && !two.is_inside());
+        assert!(gate.pass_together([(&one, MdsEpoch(2)), (&two, MdsEpoch(1))].into_iter(), NOW).is_err());
+        assert!(!one.is_inside() && !two.is_inside(), "refused: nobody is inside");
     }
 }

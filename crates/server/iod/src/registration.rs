@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn loss_of_heartbeats_stops_service_counted_from_the_last_answered_message() {
-        let gate = Gate::closed();
+        let gate = Gate::closed(Callers::default());
         let caller = |session| Callers::default().add(ConnectionId::default(), Some(SessionId(session)));
         let serves = |now| gate.pass(&caller(1), MdsEpoch(1), now).is_ok();
         let mut registration = new();

@@ -5,8 +5,8 @@
 use braid_types::Random;
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
 
 /// An operation on the disk, as faults see it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -73,6 +73,8 @@ impl Fault {
 pub struct FaultPlan {
     operations: AtomicU64,
     state: Mutex<State>,
+    /// What is held changed, or who waits for it.
+    changed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -82,6 +84,10 @@ struct State {
     always: Vec<(DiskOp, Fault)>,
     chance: Option<(Random, u32, Vec<Fault>)>,
     killed: bool,
+    /// Operations of this kind wait.
+    held: Option<DiskOp>,
+    /// How many do.
+    waiting: u64,
 }
 
 impl FaultPlan {
@@ -103,6 +109,24 @@ impl FaultPlan {
         self.lock().chance = (!faults.is_empty()).then(|| (Random::new(seed), per_million, faults.to_vec()));
     }
 
+    /// Every operation of this kind waits from now on, as on a disk that is throttled. Of the store in memory all others wait
+    /// with it.
+    pub fn hold(&self, op: DiskOp) {
+        self.lock().held = Some(op);
+    }
+
+    /// Waits until an operation waits that is held.
+    pub fn wait_until_one_is_held(&self) {
+        let waits = self.changed.wait_while(self.lock(), |state| state.waiting == 0);
+        drop(waits.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What is held goes on.
+    pub fn release(&self) {
+        self.lock().held = None;
+        self.changed.notify_all();
+    }
+
     /// The process started anew: [`Fault::Killed`] is over, what else is planned stays.
     pub fn revive(&self) {
         self.lock().killed = false;
@@ -122,6 +146,13 @@ impl FaultPlan {
     /// Asked before each operation.
     pub(crate) fn before(&self, op: DiskOp) -> Option<Fault> {
         let mut state = self.lock();
+        if state.held == Some(op) {
+            state.waiting += 1;
+            self.changed.notify_all();
+            let go_on = self.changed.wait_while(state, |state| state.held == Some(op));
+            state = go_on.unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
+        }
         let total = self.operations.fetch_add(1, Ordering::Relaxed) + 1;
         let counted = state.counted.entry(op).or_default();
         *counted += 1;

@@ -35,6 +35,7 @@ impl<D: Driver> OpenFile<D> {
     /// As any call of the metadata server.
     pub async fn set_len(&self, bytes: u64) -> Result<Attributes> {
         self.allow(Rights::WRITE).map_err(|error| error.during("truncate", self.path()))?;
+        self.settle_owed().await.map_err(|error| error.during("truncate", self.path()))?;
         let changes = AttributeChanges { bytes: Some(ByteCount(bytes)), ..AttributeChanges::none() };
         let result = self.caller.set_attributes(&At::file(self.file()), false, changes).await;
         // The daemons refuse the old size generation from now on, whatever became of the answer.
@@ -48,6 +49,7 @@ impl<D: Driver> OpenFile<D> {
     /// As any call of the metadata server.
     pub async fn punch_hole(&self, offset: u64, bytes: u64) -> Result<Attributes> {
         self.allow(Rights::WRITE).map_err(|error| error.during("punch a hole in", self.path()))?;
+        self.settle_owed().await.map_err(|error| error.during("punch a hole in", self.path()))?;
         let call = PunchHole { file: self.file(), offset: FileOffset(offset), bytes: ByteCount(bytes) };
         let result = self.caller.change("punch a hole in", &At::file(self.file()), call).await;
         self.mark_stale();

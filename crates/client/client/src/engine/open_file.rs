@@ -42,6 +42,9 @@ pub struct OpenFile<D: Driver> {
     pub(crate) renewing: Gate,
     /// A capability that daemons will refuse is not shown to them: set by our own truncate.
     stale: AtomicBool,
+    /// A sync has recorded parts that the capability does not know of: a read asks for a fresh one first, or it would take a
+    /// part that is lost for one that was never written (I11).
+    parts_unknown: AtomicBool,
     /// What of its rights may be used: all, unless they are being changed, or it is not known whether they were.
     usable: AtomicU8,
     pub(crate) unsynced: Arc<Unsynced>,
@@ -57,6 +60,8 @@ pub(crate) struct Grant<D: Driver> {
     pub(crate) capability: Vec<u8>,
     pub(crate) map: FileMap,
     pub(crate) layout_version: LayoutVersion,
+    /// Whether the capability has every part of the file as existing: none can become so.
+    knows_all_parts: bool,
     /// Pools of `map.targets()`, in order.
     pub(crate) pools: Vec<Arc<Pool<D>>>,
     pub(crate) attributes: Attributes,
@@ -100,6 +105,7 @@ impl<D: Driver> OpenFile<D> {
             grant: Mutex::new(grant),
             renewing: Gate::new(1),
             stale: AtomicBool::new(false),
+            parts_unknown: AtomicBool::new(false),
             usable: AtomicU8::new(Rights::READ_WRITE.0),
             unsynced,
             fenced: AtomicBool::new(false),
@@ -164,6 +170,20 @@ impl<D: Driver> OpenFile<D> {
         self.stale.load(Ordering::Acquire)
     }
 
+    /// What was written through this file is recorded now.
+    pub(super) fn parts_were_recorded(&self) {
+        if !self.grant().knows_all_parts {
+            self.parts_unknown.store(true, Ordering::Release);
+        }
+    }
+
+    /// Before a read: see [`OpenFile::parts_were_recorded`].
+    pub(super) fn learn_parts(&self) {
+        if self.parts_unknown.load(Ordering::Relaxed) && self.parts_unknown.swap(false, Ordering::AcqRel) {
+            self.mark_stale();
+        }
+    }
+
     /// Refuses what the file was not opened for, before anything is sent.
     pub(crate) fn allow(&self, wanted: Rights) -> Result<()> {
         if wanted.allow(Rights::WRITE) {
@@ -225,6 +245,8 @@ impl<D: Driver> fmt::Debug for OpenFile<D> {
 impl<D: Driver> Grant<D> {
     fn new(engine: &Arc<Engine<D>>, opened: Opened) -> Result<Self> {
         let layout_version = opened.layout.version;
+        let exists = |part: usize| opened.existing_parts.get(part / 8).is_some_and(|bits| bits >> (part % 8) & 1 == 1);
+        let knows_all_parts = opened.layout.placements().all(|(part, _)| exists(usize::from(part.0)));
         let map = FileMap::new(opened.layout)?;
         let pools: Vec<Arc<Pool<D>>> = map.targets().iter().map(|target| engine.pool(target.iod)).collect();
         let known_removed = (0..pools.len()).filter(|target| pools[*target].is_removed()).collect();
@@ -233,6 +255,7 @@ impl<D: Driver> Grant<D> {
             capability: opened.capability,
             map,
             layout_version,
+            knows_all_parts,
             pools,
             attributes: opened.attributes,
             existing_parts: opened.existing_parts,

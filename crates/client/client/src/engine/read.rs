@@ -75,6 +75,7 @@ impl<D: Driver> OpenFile<D> {
         pipe: Option<&mut Pipe>,
     ) -> Result<usize> {
         self.allow(Rights::READ)?;
+        self.learn_parts();
         let room: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, room);
         if request.bytes == 0 {

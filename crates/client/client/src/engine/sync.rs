@@ -25,11 +25,15 @@ impl<D: Driver> OpenFile<D> {
     async fn force(&self, deadline: Duration) -> Result<Attributes> {
         self.engine().check_process()?;
         self.handle.check()?;
+        let wrote = !self.unsynced.pending().is_empty();
         self.flush_daemons(deadline).await?;
         let call = FsyncFile { file: self.file() };
         let attributes = self.engine().call(self.caller.identity.number(), &call, Kind::Free, deadline).await?;
         // The server may have restarted on the way, and not have taken the file up.
         self.handle.check()?;
+        if wrote {
+            self.parts_were_recorded();
+        }
         match self.unsynced.take_lost() {
             Some(server) => Err(lost(&server)),
             None => Ok(attributes),
@@ -47,6 +51,13 @@ impl<D: Driver> OpenFile<D> {
             // Who does not answer has not said that anything is lost.
             let _ = self.flush_daemons(self.engine().deadline()).await;
         }
+    }
+
+    /// Before a truncate or a hole: nothing that was sent on a connection which was given up is carried out after it. An object
+    /// that does not exist yet refuses no size generation.
+    pub(super) async fn settle_owed(&self) -> Result<()> {
+        let is_owed = self.grant().pools.iter().any(|pool| !pool.owed.is_empty());
+        if is_owed { self.flush_daemons(self.engine().deadline()).await } else { Ok(()) }
     }
 
     /// Forces the file's data to disk on all its daemons at once, also what other handles and programs wrote: that is

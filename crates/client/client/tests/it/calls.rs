@@ -455,6 +455,28 @@ fn a_sync_flushes_every_daemon_of_the_file_and_then_the_name() {
 }
 
 #[test]
+fn what_a_sync_recorded_is_missed_through_the_handle_that_made_the_file() {
+    let fake = Fake::striped();
+    let file = open(&fake);
+    let renewals = || fake.cluster().mds_calls.iter().filter(|op| **op == mds::RenewCapability::OP).count();
+    for round in 0..2 {
+        block_on(file.write_at(b"x", 4096)).unwrap();
+        block_on(file.sync()).unwrap();
+        assert_eq!(renewals(), round, "who does not read pays nothing");
+        fake.cluster().files.values_mut().for_each(|file| file.existing_parts = vec![0b010]);
+        for _ in 0..3 {
+            assert_eq!(block_on(file.read_at(&mut [0], 4096)).unwrap(), 1);
+        }
+        assert_eq!(renewals(), round + 1, "asked for once after a sync");
+    }
+    fake.cluster().objects.retain(|(iod, ..), _| *iod != IodId(2));
+    for offset in [0, 4096] {
+        let lost = block_on(file.read_at(&mut [0; 8192], offset)).unwrap_err();
+        assert_eq!(lost.status(), Status::ObjectLost, "not zeros: {lost}");
+    }
+}
+
+#[test]
 fn closes_travel_together() {
     let fake = Fake::striped();
     let client = fake.client();

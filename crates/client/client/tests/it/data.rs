@@ -222,6 +222,20 @@ fn a_write_that_failed_for_good_is_abandoned_before_the_programs_next_one_also_o
 }
 
 #[test]
+fn a_write_that_was_given_up_is_abandoned_before_a_truncate_of_the_file() {
+    let fake = Fake::striped();
+    let file = open(&fake);
+    fake.fault(iod::Write::OP, Fault::RequestLate);
+    fake.fault(iod::Write::OP, Fault::Refused(Status::NoSpace)); // of another daemon: the call fails at once
+    block_on(file.write_at(&[1; 10_000], 0)).unwrap_err();
+    block_on(file.set_len(0)).unwrap();
+    assert_eq!(fake.cluster().requests_to(IodId(1), iod::Abandon::OP), 1);
+    assert_eq!(fake.cluster().late.len(), 1);
+    assert_eq!(fake.cluster().arrive_late(), 0, "its bytes never come back");
+    assert_eq!(read(&file, 0, 10_000), [0; 0]);
+}
+
+#[test]
 fn nothing_is_written_before_the_daemon_has_answered_that_it_abandoned_the_first_attempt() {
     for fault in [Fault::RequestLost, Fault::ReplyLost, Fault::ReplyLate, Fault::Refused(Status::TryAgain)] {
         let fake = Fake::striped();

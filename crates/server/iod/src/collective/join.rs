@@ -246,7 +246,7 @@ impl JoinJob {
 
     /// Gets in, once the `Collect` is here and it is the call's turn.
     pub(super) fn enter<S: ObjectStore>(&mut self, core: &IodCore<S>, now: Duration) -> Result<(), Stop> {
-        drop(core.pass(&self.grant, &self.caller, now)?);
+        core.check(&self.grant, &self.caller, now)?;
         if self.entered.is_some() {
             return Ok(());
         }

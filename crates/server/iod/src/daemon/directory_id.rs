@@ -30,7 +30,11 @@ fn make(dir: &Path) -> io::Result<[u8; 16]> {
     let id = random_bytes();
     let temporary = dir.join(format!("{FILE}.new"));
     let write = || {
-        let mut file = File::create(&temporary)?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&temporary)?;
         file.write_all(format(&id).as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, dir.join(FILE))?;

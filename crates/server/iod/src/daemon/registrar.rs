@@ -141,8 +141,10 @@ impl Run {
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         let core = &self.daemon.core;
         core.set_clock_offset(orders.mds_now, sent, Timestamp::now());
-        core.fence_ranges(&orders.fenced, orders.epoch_min);
-        self.registration.confirm(orders.fence);
+        // One that does not hold yet comes again with the next answer.
+        if core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
+            self.registration.confirm(orders.fence);
+        }
         let Some(until) = orders.serve_until else { return };
         core.serve_until(Some(until));
         *self.signals.served.lock().unwrap_or_else(PoisonError::into_inner) = true;

@@ -3,7 +3,7 @@
 //! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
 //! unfolding is needed: one call for each part.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use braid_store::ObjectStore;
 use braid_types::{ByteCount, Failure, FileOffset, ObjectOffset, Status, limits::FILE_BYTES_MAX};
@@ -49,7 +49,7 @@ pub(super) fn range_end(offset: FileOffset, bytes: ByteCount) -> Result<u64, Fai
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
     grant: &Grant,
-    caller: &Caller,
+    caller: &Arc<Caller>,
     now: Duration,
     place: &Place,
     start: u64,

@@ -99,7 +99,7 @@ fn range(grant: &Grant, part: PartIndex, offset: FileOffset, bytes: ByteCount) -
 fn one<S: ObjectStore>(
     core: &IodCore<S>,
     (source, target): (&Grant, &Grant),
-    caller: &Caller,
+    caller: &Arc<Caller>,
     now: Duration,
     stretch: &Stretch<'_>,
 ) -> Result<(), Failure> {

@@ -231,7 +231,7 @@ impl ReadJob {
         now: Duration,
         sink: &mut dyn FrameSink,
     ) -> Result<Progress, SinkError> {
-        if let Err(failure) = core.pass(&self.grant, &self.caller, now) {
+        if let Err(failure) = core.check(&self.grant, &self.caller, now) {
             return self.fail(core, &failure, sink);
         }
         let sent = match self.plan() {

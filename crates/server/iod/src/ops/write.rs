@@ -154,7 +154,7 @@ impl WriteJob {
         match (&self.rest, self.unfold.next_within(&mut JOB_SLICE_ACCESSES_MAX.clone())) {
             (None, Unfolded::Paused) => {
                 // It does not go on for a session that was fenced, or a connection that was given up.
-                drop(core.pass(&self.grant, &self.caller, now)?);
+                core.check(&self.grant, &self.caller, now)?;
                 self.search.found_nothing().map(|()| false)
             }
             (None, Unfolded::End) => Ok(true),

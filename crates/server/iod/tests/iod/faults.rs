@@ -1,7 +1,11 @@
 //! A disk that fails, and a daemon that lives on.
 
-use braid_store::{DiskOp, Fault};
-use braid_types::Status;
+use std::{sync::Arc, thread, time::Duration};
+
+use braid_iod::IodCore;
+use braid_store::{DiskOp, Fault, FaultPlan, LocalOptions, LocalStore};
+use braid_types::{ClusterUuid, ConnectionId, IodId, SessionId, Status};
+use braid_wire::message::{iod::Fence, mds::SessionRange};
 
 use super::harness::*;
 
@@ -50,4 +54,53 @@ fn a_read_only_disk_still_reads() {
     core.store().faults().fail_always(DiskOp::Write, Fault::ReadOnly);
     assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::ReadOnly);
     assert_eq!(client.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
+}
+
+struct Release<'a>(&'a FaultPlan);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+#[test]
+fn a_write_that_is_stuck_in_the_disk_holds_up_its_own_fence_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let cluster = ClusterUuid([9; 16]);
+    LocalStore::init(dir.path(), cluster, Some(IodId(1))).unwrap();
+    let faults = Arc::new(FaultPlan::default());
+    let options = LocalOptions { faults: Some(faults.clone()), ..LocalOptions::default() };
+    let store = Arc::new(LocalStore::open(dir.path(), cluster, options).unwrap());
+    let core = &IodCore::new(store, server_key(), NOW);
+    core.fence(&Fence { sessions: Vec::new(), fence: 0, epoch_min: EPOCH });
+    core.serve_until(Some(NOW + SERVES_FOR));
+    let capability = capability(striped([1]));
+    let client = |id| Client::over(core, SESSION, ConnectionId([id; 16]));
+    client(1).write(&capability, contiguous(0, 3), b"abc").unwrap();
+    faults.hold(DiskOp::Write);
+    thread::scope(|scope| {
+        let stuck = scope.spawn(|| client(2).write(&capability, contiguous(0, 3), b"xyz"));
+        faults.wait_until_one_is_held();
+        // Also when an assertion fails: the scope waits for the write.
+        let _release = Release(&faults);
+        // All of this is done by one thread while the write waits: reads of the same object, heartbeats, a new client.
+        let mut reader = client(3);
+        for heartbeat in 1..3 {
+            assert!(core.try_fence_ranges(&[], EPOCH), "nothing changed: nothing to wait for");
+            core.serve_until(Some(NOW + SERVES_FOR + Duration::from_secs(heartbeat)));
+            assert!(core.vitals().is_ok() && core.serves(NOW + SERVES_FOR));
+            assert_eq!(reader.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
+        }
+        let other = SessionId(SESSION.0 + 1);
+        core.fence(&Fence { sessions: vec![other], fence: 1, epoch_min: EPOCH });
+        assert_eq!(reader.read(&capability, contiguous(0, 3)).unwrap().payload, b"abc");
+        // Its own session is refused at once; the fence holds when the write has ended (I4).
+        let own = [SessionRange { first: SESSION, last: SESSION }];
+        assert!(!core.try_fence_ranges(&own, EPOCH));
+        assert_eq!(refusal(reader.read(&capability, contiguous(0, 3))), Status::Fenced);
+        faults.release();
+        stuck.join().unwrap().unwrap();
+        assert!(core.try_fence_ranges(&own, EPOCH));
+    });
 }

@@ -247,3 +247,30 @@ fn a_namespace_on_the_engine_is_whole_after_kill_and_restart() {
     assert_eq!(names(&again, ROOT), names(&ns, ROOT));
     assert_eq!(again.getattr(ROOT).unwrap().size, 300);
 }
+
+#[cfg(unix)]
+#[test]
+fn nobody_else_may_look_into_the_store_also_into_one_of_an_older_version() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("mds");
+    let paths = |root: &Path| {
+        let of = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+        [vec![root.to_owned(), root.join("base")], of(root), of(&root.join("base"))].concat()
+    };
+    let loose = |root: &Path| {
+        let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode();
+        paths(root).into_iter().filter(|path| mode(path) & 0o077 != 0).collect::<Vec<_>>()
+    };
+    let store = small(&root);
+    put(&store, b"name", b"secret");
+    drop(store);
+    assert_eq!(loose(&root), [PathBuf::new(); 0]);
+    for path in paths(&root) {
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let store = small(&root);
+    assert_eq!(store.get(b"name").unwrap().as_deref(), Some(&b"secret"[..]));
+    assert_eq!(loose(&root), [PathBuf::new(); 0]);
+}

@@ -1,7 +1,7 @@
 //! The directory itself: where things lie, which names are not durable yet, and the write verifier.
 //! Shared by the store and its open objects.
 
-use super::platform;
+use super::{platform, private};
 use crate::fault::{DiskOp, Fault, FaultPlan};
 use crate::verifier::{self, VERIFIER_FILE};
 use crate::{DeviceId, Result, StoreError};
@@ -323,7 +323,7 @@ impl Drop for Directory {
 pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
     let (path, new) = (root.join(name), root.join(format!("{name}.new")));
     let write = || {
-        let mut file = File::create(&new)?;
+        let mut file = private::options().write(true).create(true).truncate(true).open(&new)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         drop(file);

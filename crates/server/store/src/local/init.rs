@@ -1,8 +1,9 @@
 //! Making an object directory, and proving that a directory is one.
 
 use super::directory::{LOCK_FILE, LOST_AND_FOUND, OBJECTS, TEMPORARY, replace_file};
-use super::platform;
+use super::{platform, private};
 use crate::identity::{IDENTITY_FILE, Identity};
+use crate::verifier::VERIFIER_FILE;
 use crate::{Result, StoreError};
 use braid_types::{ClusterUuid, limits};
 use std::fs::{self, File, TryLockError};
@@ -14,11 +15,12 @@ const MKFS_LEAVES: &str = "lost+found";
 
 /// Makes an object directory of an empty one. The identity comes last: without it nothing is served.
 pub(super) fn init(root: &Path, identity: Identity) -> Result<()> {
-    fs::create_dir_all(root).map_err(|error| StoreError::from_io("make", root, error))?;
+    private::make_directory(root, true).map_err(|error| StoreError::from_io("make", root, error))?;
     if root.join(IDENTITY_FILE).exists() {
         return Err(StoreError::AlreadyInitialised { path: root.display().to_string() });
     }
     expect_empty(root)?;
+    private::tighten(root);
     for name in [TEMPORARY, LOST_AND_FOUND, OBJECTS] {
         make(&root.join(name))?;
     }
@@ -53,7 +55,7 @@ fn holds_objects(objects: &Path) -> bool {
 }
 
 fn make(path: &Path) -> Result<()> {
-    match fs::create_dir(path) {
+    match private::make_directory(path, false) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(StoreError::from_io("make", path, error)),
         _ => Ok(()),
     }
@@ -61,7 +63,8 @@ fn make(path: &Path) -> Result<()> {
 
 fn prove_xattrs(root: &Path) -> Result<()> {
     let path = root.join(TEMPORARY).join("probe");
-    let file = File::create(&path).map_err(|error| StoreError::from_io("make", &path, error))?;
+    let file = private::options().write(true).create(true).truncate(true).open(&path);
+    let file = file.map_err(|error| StoreError::from_io("make", &path, error))?;
     let outcome = platform::write_record(&file, &path, b"probe");
     drop(file);
     platform::remove_with_record(&path).map_err(|error| StoreError::from_io("remove", &path, error))?;
@@ -93,11 +96,25 @@ pub(super) fn identify(root: &Path, cluster: ClusterUuid) -> Result<Identity> {
     }
 }
 
+/// Takes from group and others what an older version, or a hand, gave them: the directories, and the files beside the
+/// objects. Objects are tightened as they are opened; nobody reaches them by then.
+pub(super) fn tighten(root: &Path) {
+    private::tighten(root);
+    let named = [TEMPORARY, LOST_AND_FOUND, OBJECTS, IDENTITY_FILE, LOCK_FILE, VERIFIER_FILE];
+    named.iter().map(|name| root.join(name)).filter(|path| path.exists()).for_each(|path| private::tighten(&path));
+    for directory in 0..limits::OBJECT_DIRECTORIES {
+        let path = root.join(OBJECTS).join(format!("{directory:03x}"));
+        if path.exists() {
+            private::tighten(&path);
+        }
+    }
+}
+
 /// Takes the directory for this process.
 pub(super) fn take_lock(root: &Path) -> Result<File> {
     let path = root.join(LOCK_FILE);
     let failed = |error| StoreError::from_io("lock", &path, error);
-    let file = match File::options().create(true).truncate(false).write(true).open(&path) {
+    let file = match private::options().create(true).truncate(false).write(true).open(&path) {
         // What stands on a read-only disk can still be read.
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => File::open(&path),
         outcome => outcome,

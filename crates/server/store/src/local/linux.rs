@@ -83,7 +83,7 @@ pub(super) fn write_record(file: &File, _path: &Path, record: &[u8]) -> io::Resu
 /// A file without a name in a directory; `None` where the file system has none.
 pub(super) fn nameless(directory: &Path) -> io::Result<Option<File>> {
     let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
+    match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o600)) {
         Ok(file) => Ok(Some(file.into())),
         // EISDIR: a kernel that does not know it.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Ok(None),

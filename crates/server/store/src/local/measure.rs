@@ -41,7 +41,7 @@ impl Scratch {
         if let Some(file) = platform::nameless(directory)? {
             return Ok(Self { file, named: None, bytes: 0 });
         }
-        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let file = super::private::options().read(true).write(true).create_new(true).open(&path)?;
         Ok(Self { file, named: Some(path), bytes: 0 })
     }
 

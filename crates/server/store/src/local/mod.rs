@@ -11,7 +11,8 @@
 //! 2. An object's name is durable when its first flush returns: its directory counts as unsynced from the
 //!    object's creation, and all do after `open`, until a flush syncs it.
 //! 3. One process has the directory: `lock` is held by the open store and let go by the kernel when it dies.
-//! 4. Lock order: object state, then object sync, then directory, then verifier. Never a cache shard around any.
+//! 4. Nobody but the daemon's user may look into the directory, whatever the umask (`private.rs`).
+//! 5. Lock order: object state, then object sync, then directory, then verifier. Never a cache shard around any.
 
 mod cache;
 mod directory;
@@ -23,6 +24,7 @@ mod object;
 #[cfg_attr(target_os = "linux", path = "linux.rs")]
 #[cfg_attr(not(target_os = "linux"), path = "portable.rs")]
 mod platform;
+mod private;
 mod store;
 
 pub use directory::Host;

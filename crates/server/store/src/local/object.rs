@@ -2,7 +2,7 @@
 
 use super::directory::{Directory, lock};
 use super::dirt::Dirt;
-use super::platform;
+use super::{platform, private};
 use crate::change::check_generation;
 use crate::fault::DiskOp;
 use crate::{Mapping, Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
@@ -465,7 +465,13 @@ impl Drop for LocalObject {
 fn open_file(path: &Path) -> io::Result<(File, bool)> {
     match File::options().read(true).write(true).open(path) {
         Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => Ok((File::open(path)?, false)),
-        outcome => Ok((outcome?, true)),
+        Err(error) => Err(error),
+        Ok(file) => {
+            if let Err(error) = private::tighten_file(&file) {
+                tracing::debug!(path = %path.display(), %error, "its mode stays as it is");
+            }
+            Ok((file, true))
+        }
     }
 }
 

@@ -76,7 +76,7 @@ pub(super) fn write_record(_file: &File, path: &Path, record: &[u8]) -> io::Resu
     let to = record_path(path);
     let mut new = to.clone().into_os_string();
     new.push(".new");
-    let mut file = File::create(&new)?;
+    let mut file = super::private::options().write(true).create(true).truncate(true).open(&new)?;
     file.write_all(record)?;
     file.sync_all()?;
     drop(file);

@@ -4,7 +4,7 @@ use super::cache::Cache;
 use super::directory::TEMPORARY;
 use super::directory::{Directory, Host, lock, replace_file};
 use super::object::{LocalObject, temporary_path};
-use super::{init, list, measure, platform};
+use super::{init, list, measure, platform, private};
 use crate::fault::{DiskOp, FaultPlan};
 use crate::identity::{IDENTITY_FILE, Identity};
 use crate::{
@@ -91,6 +91,7 @@ impl LocalStore {
         if let Some(plan) = &options.faults {
             plan.revive();
         }
+        init::tighten(&root);
         init::clean_temporary(&root)?;
         let host = match options.host {
             Some(host) => host,
@@ -193,7 +194,7 @@ impl LocalStore {
         let temporary = temporary_path(&self.directory.root, self.temporary.fetch_add(1, Ordering::Relaxed));
         let make = || {
             self.directory.check(DiskOp::Create)?;
-            let file = File::options().read(true).write(true).create_new(true).open(&temporary)?;
+            let file = private::options().read(true).write(true).create_new(true).open(&temporary)?;
             self.directory.check(DiskOp::SetRecord)?;
             platform::write_record(&file, &temporary, &record.encode())?;
             self.directory.check(DiskOp::Rename)?;

@@ -53,6 +53,50 @@ fn objects_lie_where_the_format_says() {
     assert_eq!(fs::read(dir.path().join("objects/3ff/1000007ff.0.0")).unwrap(), b"data");
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn nobody_else_may_look_into_the_directory_whatever_the_umask() {
+    use std::os::unix::fs::PermissionsExt;
+    fn modes(path: &Path, loose: &mut Vec<String>) {
+        let mode = fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            loose.push(format!("{} {mode:o}", path.display()));
+        }
+        for entry in fs::read_dir(path).into_iter().flatten() {
+            modes(&entry.unwrap().path(), loose);
+        }
+    }
+    let loose = |path: &Path| {
+        let mut found = Vec::new();
+        modes(path, &mut found);
+        found
+    };
+    let chmod = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    // Of the whole process: what other tests make meanwhile is looser than they ask for, which none looks at.
+    let before = rustix::process::umask(rustix::fs::Mode::empty());
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("iod");
+    LocalStore::init(&root, CLUSTER, Some(IodId(3))).unwrap();
+    let store = open(&root).unwrap();
+    written(&store, 1, b"secret").flush().unwrap();
+    assert_eq!(loose(&root), [""; 0]);
+    drop(store);
+    // As an older version left it.
+    for path in [".", "objects", "objects/001", "tmp", "braid-lost+found"] {
+        chmod(&root.join(path), 0o755);
+    }
+    for path in ["braid-iod.toml", "verifier", "lock"] {
+        chmod(&root.join(path), 0o644);
+    }
+    chmod(&path_of(&root, 1), 0o664);
+    let store = open(&root).unwrap();
+    let objects = loose(&root);
+    assert_eq!(objects, [format!("{} 664", path_of(&root, 1).display())], "behind directories that are closed");
+    assert_eq!(read(&*store.open(new(1).id).unwrap()), b"secret");
+    assert_eq!(loose(&root), [""; 0], "and tightened when it is opened");
+    rustix::process::umask(before);
+}
+
 #[test]
 fn an_object_is_as_long_as_the_file_system_allows_and_no_longer() {
     let dir = scratch();

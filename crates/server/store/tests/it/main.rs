@@ -2,5 +2,6 @@
 //! compiled and linked by itself.
 
 mod conformance;
+mod damage;
 mod directory;
 mod power;

@@ -78,7 +78,10 @@ pub fn create(dir: &Path, listen: &[String]) -> Result<NewCluster, Fault> {
             .hint("an empty or new directory"));
     }
     let new = NewCluster { uuid: ClusterUuid(random_bytes()), server_key: Secret::from_bytes(random_bytes()) };
-    std::fs::create_dir(dir.join("keys")).map_err(fail)?;
+    let mut keys = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut keys, 0o700);
+    keys.create(dir.join("keys")).map_err(fail)?;
     let key = KeyFile { id: KeyId(0), name: "server".into(), admin: true, secret: new.server_key.clone() };
     key.save(&dir.join("keys/server.key"))?;
     Mds::init(&dir.join("mds"), new.uuid, SHARDS_DEFAULT).map_err(|e| Fault::failed(doing(), e))?;

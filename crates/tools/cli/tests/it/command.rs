@@ -443,6 +443,29 @@ fn an_object_that_is_gone_is_an_error_and_found_by_fsck() {
 }
 
 #[test]
+fn an_object_that_is_cut_by_hand_is_an_error_where_it_is_cut_and_found_by_fsck() {
+    let cluster = Cluster::up(2);
+    let file = cluster.file("f", &noise(8 << 20));
+    cluster.ok(&["put", &file, "/f"]);
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"), "a quiet file system is clean");
+    cluster.restart_after(|| ());
+    let before = cluster.ok(&["stat", "/f"]);
+    let cut = objects(&cluster, "iod0").pop().unwrap();
+    let bytes = cut.metadata().unwrap().len();
+    cluster.restart_after(|| fs::File::options().write(true).open(&cut).unwrap().set_len(bytes / 2).unwrap());
+    cluster.fails(&["fsck"], 7, "object cut short: /f: part");
+    cluster.fails(&["fsck", "--mend"], 7, "1 problems left");
+    assert_eq!(cluster.ok(&["stat", "/f"]), before, "it is neither cut nor said to be whole");
+    cluster.fails(&["cat", "/f"], 1, "are gone from the disk");
+    let partly = cluster.run(&["get", "/f", &cluster.path().join("copy").display().to_string()]);
+    assert!(!partly.status.success(), "7 of 8 MiB are no success");
+    cluster.ok(&["rm", "/f"]);
+    cluster.ok(&["put", &file, "/f"]);
+    assert_eq!(cluster.run(&["cat", "/f"]).stdout, noise(8 << 20));
+    assert!(cluster.ok(&["fsck"]).contains("0 problems left"));
+}
+
+#[test]
 fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
     let cluster = Cluster::up(1);
     let file = cluster.file("f", &noise(300_000));

@@ -258,8 +258,9 @@ impl Registrar {
     /// The order matters: no moment of service between an answer and its fences (I4).
     fn obey(&mut self, orders: &Orders, sent: Timestamp) {
         self.core.set_clock_offset(orders.mds_now, sent, wall(self.world.now()));
-        self.core.fence_ranges(&orders.fenced, orders.epoch_min);
-        self.registration.confirm(orders.fence);
+        if self.core.try_fence_ranges(&orders.fenced, orders.epoch_min) {
+            self.registration.confirm(orders.fence);
+        }
         if let Some(until) = orders.serve_until {
             self.core.serve_until(Some(until));
         }

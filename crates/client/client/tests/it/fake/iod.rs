@@ -112,6 +112,10 @@ impl Cluster {
             IodRequest::Read(call) => {
                 let grant = self.grant(connection, call.handle, call.present, Rights::READ)?;
                 self.grow();
+                let is_there = |part| self.objects.contains_key(&(connection.iod, grant.file, part));
+                if self.parts(connection, &grant).iter().any(|part| grant.is_recorded(part) && !is_there(part)) {
+                    return Err(Status::ObjectLost.into());
+                }
                 return Ok(self.read(connection, &grant, &call.request, &mut exchange.recv));
             }
             IodRequest::Write(call) => {

@@ -89,7 +89,8 @@ pub(super) fn file(directory: &Path) -> PathBuf {
 impl Base {
     /// Makes an empty base.
     pub(super) fn create(directory: &Path, store: StoreId) -> Result<Self, StoreError> {
-        std::fs::create_dir(place(directory)).map_err(|e| StoreError::disk("create the base directory", e))?;
+        super::private::make_directory(&place(directory))
+            .map_err(|e| StoreError::disk("create the base directory", e))?;
         let base = Self::map(directory)?;
         base.fold(&Overlay::default(), State::default(), store)?;
         // LMDB syncs what is in its file, not the file's name: without it a fold would delete the log and the loss of

@@ -15,7 +15,7 @@
 //! 4. A segment is deleted only when the base holds, synced, every batch in it, and the name and the header of a
 //!    later segment are synced: a directory without a segment has lost one.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -71,7 +71,7 @@ impl Segment {
     }
 
     fn write_new(path: PathBuf, first: Sequence, store: StoreId) -> Result<Self, StoreError> {
-        let mut options = OpenOptions::new();
+        let mut options = super::private::options();
         options.read(true).write(true).create(true).truncate(true);
         let mut file = options.open(&path).map_err(|e| StoreError::disk("create a log segment", e))?;
         file.write_all(&header(first, store)).map_err(|e| StoreError::disk("write a log header", e))?;

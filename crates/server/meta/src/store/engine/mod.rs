@@ -24,6 +24,7 @@ mod dump;
 mod log;
 mod overlay;
 mod pages;
+mod private;
 mod recovery;
 mod salvage;
 mod synced;
@@ -130,7 +131,7 @@ struct LogState {
 impl Engine {
     /// Makes an empty store in `directory`, which must be new or hold nothing of a store, and opens it.
     pub fn create(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
-        std::fs::create_dir_all(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
+        private::make_directory(directory).map_err(|e| StoreError::disk("create the metadata directory", e))?;
         if holds_anything(directory)? {
             return Err(StoreError::Exists(directory.display().to_string()));
         }
@@ -150,6 +151,9 @@ impl Engine {
     pub fn open(directory: &Path, options: EngineOptions) -> Result<Self, StoreError> {
         expect_store(directory)?;
         let lock = lock(directory)?;
+        for place in [directory, &base::place(directory)] {
+            private::tighten(place);
+        }
         let (synced_file, store, synced) = SyncedFile::open(directory)?;
         refuse_other_format(directory)?;
         let (opened, cut) = recover(directory, store, synced, synced_file)?;
@@ -275,7 +279,7 @@ impl Drop for Engine {
 /// Keeps other processes out of the store as long as the file is open.
 pub(crate) fn lock(directory: &Path) -> Result<File, StoreError> {
     let path = directory.join("lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = private::options().create(true).truncate(false).write(true).open(&path);
     let file = file.map_err(|e| StoreError::disk("open the lock file", e))?;
     file.try_lock().map_err(|_| StoreError::InUse(directory.display().to_string()))?;
     Ok(file)
