@@ -166,8 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn requests_come_over_io_uring_where_the_kernel_has_it_unless_a_word_says_otherwise() {
-        assert_eq!(wish("ro").unwrap().mount.io_uring, IoUring::Auto);
+    fn requests_come_by_the_device_unless_a_word_asks_for_io_uring() {
+        assert_eq!(wish("ro").unwrap().mount.io_uring, IoUring::Off);
+        assert_eq!(wish("io_uring=auto").unwrap().mount.io_uring, IoUring::Auto);
         assert_eq!(wish("_netdev,io_uring=on").unwrap().mount.io_uring, IoUring::On);
         assert_eq!(wish("io_uring=on,io_uring=off").unwrap().mount.io_uring, IoUring::Off);
     }

@@ -37,11 +37,11 @@ pub const SWITCH_ON: &str = "echo Y > /sys/module/fuse/parameters/enable_uring";
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IoUring {
     /// Where the kernel has it switched on.
-    #[default]
     Auto,
     /// Or there is no mount.
     On,
-    /// Never.
+    /// Never: no run has shown it to be faster yet (docs/adr/0033).
+    #[default]
     Off,
 }
 
