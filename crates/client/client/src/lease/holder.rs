@@ -7,6 +7,9 @@ use super::LeaseMode;
 /// Who caches under leases. It is told on threads that serve nobody else: a recall of names never waits behind one of
 /// data or of a layout.
 ///
+/// Recalls of one lease come one after the other, those of different leases at the same time; [`LeaseHolder::lost_all`] may be called
+/// while any of them is carried out.
+///
 /// A callback may make calls of the client. What takes longer than `RECALL_MS`, for data `RECALL_DATA_MS`, costs the session.
 pub trait LeaseHolder: Send + Sync {
     /// The names lease of a directory is lost: `Leases::still` says so since before this call. When it returns, nothing
