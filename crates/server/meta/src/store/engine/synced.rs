@@ -38,7 +38,7 @@ struct Inner {
 impl SyncedFile {
     /// Makes the file, synced with its name. `directory` becomes a store by it.
     pub(super) fn create(directory: &Path, store: StoreId, synced: Sequence) -> Result<Self, StoreError> {
-        let mut options = File::options();
+        let mut options = super::private::options();
         options.read(true).write(true).create_new(true);
         let file = options.open(directory.join(NAME)).map_err(|e| StoreError::disk("create the file 'synced'", e))?;
         let new = Self(Mutex::new(Inner { file, store, turn: 0 }));
