@@ -74,9 +74,6 @@ const OF_FSTAB: &[&str] = &[
 /// How requests come, as a word of `-o`.
 const IO_URING: &str = "io_uring=";
 
-/// How requests come, as a word of `-o`.
-const IO_URING: &str = "io_uring=";
-
 impl MountOptions {
     /// As a cluster's file system should be mounted: everyone may use it (where root mounts it), the kernel
     /// checks permissions, and no other machine's set-user-id program or device counts here.
