@@ -153,7 +153,7 @@ fn large_writes_and_reads_come_through_whole() {
 }
 
 #[test]
-fn a_mount_is_unmounted_while_requests_wait() {
+fn an_abort_ends_all_that_wait_and_the_mount() {
     let Some(mount) = holding(Memory::new()) else { return };
     let children: Vec<Child> =
         (0..20).map(|n| process("stat", &[mount.path(&format!("wait{n}")).to_str().unwrap()])).collect();
