@@ -494,7 +494,7 @@ fn an_object_without_a_file_is_found_by_fsck_and_moved_away_when_told() {
 /// Damages the metadata of a cluster that is down: a wrong link count, and a directory whose name is gone.
 fn damage(metadata: &Path, counted: &[u8], nameless: &[u8]) {
     let store = Arc::new(Engine::open(metadata, EngineOptions::default()).unwrap());
-    let names = Namespace::open(store.clone(), Options { cached_inodes_max: 256 }).unwrap();
+    let names = Namespace::open(store.clone(), Options { cached_inodes_max: 256, ..Options::default() }).unwrap();
     let (root, top) = (Identity::root(), FileIndex::ROOT);
     let call = braid_meta::Call { who: &root, now: Default::default(), replay: None };
     let file = names.lookup(&root, top, counted).unwrap();
