@@ -366,7 +366,7 @@ impl MdsCore {
                 self.forget_kept(std::slice::from_ref(inode));
             }
             // A daemon that has no object of it need not be there for its size to be known.
-            Err(failure) if state.collector.has_room() => {
+            Err(failure) if state.collector.heard.may_wait_again() => {
                 // Each file that is to be settled, every few seconds, while a daemon is down: nothing to tell a person.
                 tracing::debug!(file = %inode.file, %failure, "not flushed yet");
                 let now = self.now();

@@ -88,6 +88,12 @@ impl HeardFiles {
         self.hurried = true;
     }
 
+    /// Whether a file that could not be settled may wait here for another try. Not where it would be due at once: it would be
+    /// tried, and fail, without end.
+    pub(crate) fn may_wait_again(&self) -> bool {
+        !self.hurried && self.files.len() < HEARD_FILES_EARLY
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.files.len() >= HEARD_FILES_MAX
     }
@@ -121,6 +127,20 @@ mod tests {
     use braid_types::SizeGeneration;
 
     use super::*;
+
+    #[test]
+    fn what_could_not_be_settled_does_not_wait_where_it_is_due_at_once() {
+        let mut heard = HeardFiles::default();
+        assert!(heard.may_wait_again());
+        for file in 1..=HEARD_FILES_EARLY as u64 {
+            heard.insert(FileIndex(file), found(), Duration::ZERO);
+        }
+        assert!(!heard.may_wait_again());
+        heard.remove(FileIndex(1));
+        assert!(heard.may_wait_again());
+        heard.hurry();
+        assert!(!heard.may_wait_again());
+    }
 
     fn found() -> Found {
         let fetch = Fetch { generation: SizeGeneration(0), size: 1, parts: Parts::none(), mtime: None, change: 0 };

@@ -20,7 +20,7 @@ use crate::layouts::Layouts;
 use crate::names::DirectoryNames;
 use crate::opens::{OpenFile, Opens};
 use crate::quota::{self, Ledger, Recount};
-use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, Recorded, decode_modes};
+use crate::record::{ClusterIdentity, FileKind, Inode, Outcome, Parts, Principal, RecordError, Recorded, decode_modes};
 use crate::store::{Batch, Fence, MetaStore, Sequence, StoreError, View};
 use crate::tx::{Op, Tx, encode_counter};
 
@@ -297,12 +297,18 @@ impl Namespace {
             Err(missed) => missed,
         };
         let Some(bytes) = read(&key::inode(file))? else { return Ok(None) };
-        let mut inode = Inode::decode(file, &bytes)?;
+        let mut inode = self.decode(file, &bytes)?;
         inode.layout = inode.layout.map(|layout| self.layouts.share(layout));
-        inode.change = inode.change.max(self.changes.floor());
         let inode = Arc::new(inode);
         self.cache.add(inode.clone(), missed);
         Ok(Some(inode))
+    }
+
+    /// The inode in a record, with the change counter that everybody is told.
+    pub(crate) fn decode(&self, file: FileIndex, bytes: &[u8]) -> Result<Inode, RecordError> {
+        let mut inode = Inode::decode(file, bytes)?;
+        inode.change = inode.change.max(self.changes.floor());
+        Ok(inode)
     }
 
     /// An inode that somebody named by its index.

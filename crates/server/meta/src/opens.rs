@@ -243,7 +243,8 @@ mod tests {
             let id = |open: &OpenFile| open.file.0;
             let (mut found, mut wanted) = (opens.files_of(SessionId(session)), all.clone());
             wanted.retain(|open| open.session.0 == session);
-            (found.sort_by_key(id), wanted.sort_by_key(id));
+            found.sort_by_key(id);
+            wanted.sort_by_key(id);
             assert_eq!(found, wanted, "session {session}");
             assert_eq!(opens.sessions.contains_key(&SessionId(session)), !wanted.is_empty());
         }

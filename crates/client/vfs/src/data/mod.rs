@@ -10,7 +10,7 @@
 //! What may begin when decides [`gate`], and why nobody waits for ever. Here are its lock, the threads that wait, and the
 //! table of files.
 //!
-//! A kernel may write a page back that it read before a program's write of the same bytes: [`overlap`] keeps the program's.
+//! A kernel may write a page back that it read before a program's write of the same bytes: `overlap.rs` keeps the program's.
 //!
 //! Invariants: (1) a page waits on the condition that the beginning of a dropping ends, never in a call: its ask is made by
 //! another thread; (2) a page that a kernel writes because it drops it is written at once; (3) nobody waits longer than

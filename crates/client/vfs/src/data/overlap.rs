@@ -89,6 +89,7 @@ fn without(range: Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<
 }
 
 #[cfg(test)]
+#[allow(clippy::single_range_in_vec_init, reason = "a list of one range is meant")]
 mod tests {
     use super::*;
 

@@ -141,7 +141,7 @@ fn entries_of_the_killed_are_used_again() {
 #[test]
 fn large_writes_and_reads_come_through_whole() {
     let Some(mount) = mount(Memory::new()) else { return };
-    let bytes: Vec<u8> = (0..3_000_001u32).map(|at| (at * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_001u32).map(|at| ((at * 7) >> 3) as u8).collect();
     fs::write(mount.path("file"), &bytes).unwrap();
     assert!(mount.memory.content(FILE) == bytes);
     assert!(fs::read(mount.path("file")).unwrap() == bytes);

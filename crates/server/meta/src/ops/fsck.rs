@@ -35,7 +35,7 @@ impl Namespace {
                 return ControlFlow::Break(());
             }
             let file = key::file_of(key).unwrap_or_default();
-            found.push((file, Inode::decode(file, value).map(Arc::new)));
+            found.push((file, self.decode(file, value).map(Arc::new)));
             ControlFlow::Continue(())
         })?;
         Ok(found)

@@ -265,12 +265,12 @@ fn nobody_else_may_look_into_the_store_also_into_one_of_an_older_version() {
     let store = small(&root);
     put(&store, b"name", b"secret");
     drop(store);
-    assert_eq!(loose(&root), [PathBuf::new(); 0]);
+    assert_eq!(loose(&root), Vec::<PathBuf>::new());
     for path in paths(&root) {
         let mode = if path.is_dir() { 0o755 } else { 0o644 };
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     let store = small(&root);
     assert_eq!(store.get(b"name").unwrap().as_deref(), Some(&b"secret"[..]));
-    assert_eq!(loose(&root), [PathBuf::new(); 0]);
+    assert_eq!(loose(&root), Vec::<PathBuf>::new());
 }

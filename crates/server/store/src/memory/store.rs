@@ -121,7 +121,8 @@ impl MemStore {
     pub fn cut_by_hand(&self, id: ObjectId, bytes: u64) {
         if let Some(entry) = self.shared.lock().entries.get_mut(&order(id)) {
             let cut = SizeChange::Truncate { length: bytes };
-            (entry.live.content.change(cut), entry.durable.content.change(cut));
+            entry.live.content.change(cut);
+            entry.durable.content.change(cut);
         }
     }
 

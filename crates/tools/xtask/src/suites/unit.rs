@@ -64,6 +64,9 @@ pub fn run_binaries(suite: &str, binaries: &[&TestBinary], runner: &[String]) ->
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.0 += 1;
             println!("       {suite} {:>3} of {} {:>7.1} s  {name}", done.0, order.len(), step.seconds());
+            // Their reasons stand at the suite's end.
+            let failed = outcome.iter().flat_map(|result| &result.failed);
+            failed.for_each(|(case, _)| println!("       FAILED {case}"));
             match (&mut done.1, outcome) {
                 (Ok(all), Ok(result)) => all.absorb(result),
                 (all @ Ok(_), Err(error)) => *all = Err(error),

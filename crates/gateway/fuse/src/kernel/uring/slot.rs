@@ -39,6 +39,7 @@ pub(super) enum When {
     Afterwards,
 }
 
+#[allow(clippy::large_enum_variant, reason = "one for each entry, and an answer must not cost an allocation")]
 enum State {
     Idle,
     Serving { unique: u64, when: When },
@@ -60,6 +61,7 @@ pub(super) enum Data {
 }
 
 /// What a worker does after a handler has returned.
+#[allow(clippy::large_enum_variant, reason = "moved once; an answer must not cost an allocation")]
 pub(super) enum After {
     /// The kernel has the answer.
     Committed,

@@ -40,6 +40,7 @@ const QUIET: Duration = Duration::from_secs(2);
 const LARGE_BYTES: usize = 64 << 10;
 
 /// How a worker gets its entry.
+#[allow(clippy::large_enum_variant, reason = "one for each start of a thread")]
 pub(super) enum Begin {
     /// From the queue's reserve, with a request in it.
     Serve { ring: Ring, memory: Arc<EntryMemory> },
