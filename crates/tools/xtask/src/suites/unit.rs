@@ -48,11 +48,17 @@ pub fn run(context: &Context) -> Result<SuiteResult> {
     }
     let runner = if context.full { FULL.map(str::to_owned).to_vec() } else { Vec::new() };
     let binaries: Vec<&TestBinary> = context.test_binaries()?.iter().collect();
-    run_binaries("unit", &binaries, &runner)
+    run_binaries("unit", &binaries, &runner, &|_| Ok(Vec::new()))
 }
 
-/// Runs these binaries, `SIDE_BY_SIDE` at a time, with `runner` in front of each; a line when one ends.
-pub fn run_binaries(suite: &str, binaries: &[&TestBinary], runner: &[String]) -> Result<SuiteResult> {
+/// Runs these binaries, `SIDE_BY_SIDE` at a time, with `runner` in front of each; a line when one ends. `sample`
+/// names the tests of a binary that are run; none: all.
+pub fn run_binaries(
+    suite: &str,
+    binaries: &[&TestBinary],
+    runner: &[String],
+    sample: &(dyn Fn(&TestBinary) -> Result<Vec<String>> + Sync),
+) -> Result<SuiteResult> {
     let mut order = binaries.to_vec();
     order.sort_by_key(|binary| !LONG.contains(&binary.package.as_str()));
     let (next, done) = (AtomicUsize::new(0), Mutex::new((0, Ok(SuiteResult::default()))));
@@ -60,7 +66,7 @@ pub fn run_binaries(suite: &str, binaries: &[&TestBinary], runner: &[String]) ->
         while let Some(binary) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
             let name = binary.short_name();
             let step = progress::step(format!("{suite} {name}"));
-            let outcome = run_binary(binary, runner);
+            let outcome = sample(binary).and_then(|sample| run_binary(binary, runner, &sample));
             let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
             done.0 += 1;
             println!("       {suite} {:>3} of {} {:>7.1} s  {name}", done.0, order.len(), step.seconds());
@@ -78,9 +84,11 @@ pub fn run_binaries(suite: &str, binaries: &[&TestBinary], runner: &[String]) ->
     done.into_inner().unwrap_or_else(PoisonError::into_inner).1
 }
 
-/// Runs one binary, with `runner` in front of it, and gives its cases their full names.
-pub fn run_binary(binary: &TestBinary, runner: &[String]) -> Result<SuiteResult> {
-    let finished = binary.process(runner).args(["--show-output"]).limit(LIMIT).finish()?;
+/// Runs one binary, or these tests of it, and gives its cases their full names.
+fn run_binary(binary: &TestBinary, runner: &[String], sample: &[String]) -> Result<SuiteResult> {
+    let exact = (!sample.is_empty()).then_some("--exact");
+    let run = binary.process(runner).args(["--show-output"]).args(exact).args(sample);
+    let finished = run.limit(LIMIT).finish()?;
     let mut result = libtest::parse_run(&finished.stdout, finished.status.success());
     for (name, why) in &mut result.failed {
         *name = binary.full_name(name);
