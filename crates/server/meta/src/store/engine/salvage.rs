@@ -36,7 +36,7 @@ pub struct Taken {
     pub lost: Vec<(u64, u64)>,
     /// The last batch that was found.
     pub last: u64,
-    /// What is wrong with the files, a line each; at most [`LINES_MAX`] of a file.
+    /// What is wrong with the files, a line each; at most `LINES_MAX` of a file.
     pub damage: Vec<String>,
     /// Names that stand in bytes of the log that do not check out: of files that may be lost.
     pub names: BTreeSet<Vec<u8>>,
