@@ -230,7 +230,7 @@ class BraidFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return int(self.ukey(path), 16)
 
     def ukey(self, path: Any) -> str:
-        """Changes whenever the file does."""
+        """Changes whenever the file does, and may change without it in the seconds after a write."""
         stat = self.client.stat(self._strip_protocol(path))
         return str(tokenize(stat.st_ino, stat.change, stat.st_mtime_ns, stat.st_size))
 
