@@ -80,7 +80,7 @@ fn an_invalidator_is_held() -> bool {
         if tasks.into_iter().any(|task| fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| held(&stat))) {
             return true;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     false
 }

@@ -174,7 +174,7 @@ fn is_stuck(thread: u32, done: &Receiver<()>) -> bool {
         if is_deep(thread) {
             return true;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
     false
 }

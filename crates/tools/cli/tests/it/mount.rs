@@ -343,7 +343,7 @@ fn servers_that_hang_hold_up_no_call_for_ever_and_no_unmount() {
         };
         let threads = || fs::read_dir(format!("/proc/{}/task", server.id())).unwrap();
         while !threads().all(|thread| stands(thread.unwrap())) {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
     };
     stop(&servers.iods[0].0);

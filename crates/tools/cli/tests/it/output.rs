@@ -202,7 +202,7 @@ fn log_with(path: &Path, words: &[&str]) -> String {
         if log.lines().any(|line| words.iter().all(|word| line.contains(word))) {
             return log;
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 

@@ -99,7 +99,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + LONG;
     while !is() {
         assert!(Instant::now() < end, "{what} does not come");
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(2));
     }
 }
 

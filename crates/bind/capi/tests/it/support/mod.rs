@@ -52,7 +52,7 @@ impl Cluster {
         let iods: Vec<Iod> = (0..iods).map(start_iod).collect();
         let admin = Client::connect(Config::new(address.clone(), Credential::ServerKey(key))).unwrap();
         while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let made = admin.key_add("programs", KeyRights::full()).unwrap();
         let file =

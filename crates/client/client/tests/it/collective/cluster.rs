@@ -54,7 +54,7 @@ impl Cluster {
         let deadline = Instant::now() + Duration::from_secs(120);
         while admin.cluster_map().unwrap().iods.iter().filter(|iod| iod.state == IodState::Up).count() < iods.len() {
             assert!(Instant::now() < deadline, "the daemons did not come up");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let made = admin.key_add("tasks", KeyRights::full()).unwrap();
         let credential = Credential::Key { id: made.key, secret: Secret::from_bytes(made.secret) };

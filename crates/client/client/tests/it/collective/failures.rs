@@ -155,7 +155,7 @@ fn a_task_whose_connection_ends_in_the_middle_fails_the_call_for_all_at_once() {
         let begun = Instant::now();
         while cluster.counted().joins == 0 {
             assert!(begun.elapsed() < TIMEOUT, "it joins");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
         leaves.store(true, Relaxed);
         goes.join().unwrap();
@@ -207,7 +207,7 @@ fn a_daemon_that_dies_in_the_middle_ends_the_call_for_all_with_one_error_that_na
         let since = Instant::now();
         while cluster.counted().joins < 4 {
             assert!(since.elapsed() < TIMEOUT, "two tasks join at both daemons");
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let dead = cluster.iods[1].id();
         cluster.iods[1].stop();

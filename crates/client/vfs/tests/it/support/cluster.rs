@@ -9,9 +9,9 @@ use std::{
 
 use braid_client::{Client, Config, Credential, message::types::IodState};
 use braid_iod::{Iod, IodConfig};
-use braid_mds::{Mds, MdsConfig};
+use braid_mds::{Mds, MdsConfig, StartError};
 use braid_store::LocalStore;
-use braid_types::{ClusterUuid, limits::SHARDS_DEFAULT};
+use braid_types::{ClusterUuid, Status, limits::SHARDS_DEFAULT};
 use braid_vfs::{FileIndex, Keeper, Options, User, Vfs};
 use braid_wire::{
     Secret,
@@ -81,9 +81,20 @@ impl Cluster {
 
     /// It is back, where it was.
     pub fn start_mds(&mut self) {
-        let key = Secret::from_bytes([9; 32]);
-        let config = MdsConfig::new(self.dir.path().join("mds"), self.config.mds.clone(), key);
-        self.mds = Some(Mds::start(config).unwrap());
+        let config = || {
+            let key = Secret::from_bytes([9; 32]);
+            MdsConfig::new(self.dir.path().join("mds"), self.config.mds.clone(), key)
+        };
+        let mut started = None;
+        // The store is in use until the last call to an I/O daemon that was under way at the stop has ended.
+        wait_for(|| {
+            let result = Mds::start(config());
+            let busy = |error: &StartError| matches!(error, StartError::Directory { failure, .. } if failure.status == Status::Busy);
+            let ended = !result.as_ref().err().is_some_and(busy);
+            started = ended.then_some(result);
+            ended
+        });
+        self.mds = started.map(|result| result.unwrap());
     }
 
     /// Calls that the metadata server has had from anybody.
@@ -201,6 +212,6 @@ pub fn wait_for(mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(120);
     while !done() {
         assert!(Instant::now() < deadline, "it did not come about in 120 s");
-        std::thread::yield_now();
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
