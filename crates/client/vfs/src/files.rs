@@ -101,6 +101,13 @@ impl Bytes {
         self.data.as_ref().map_or(LeaseMode::None, |data| self.holder.to_wish(data, access.lease()))
     }
 
+    /// The file was made just now.
+    pub(crate) fn made(&self, known: &Known) {
+        if let Some(data) = &self.data {
+            data.made(known);
+        }
+    }
+
     /// Whether a keeper gains by keeping the file's pages now.
     pub(crate) fn keeps_pages(&self) -> bool {
         self.data.as_ref().is_some_and(|data| self.holder.keeps_pages(data))
@@ -163,9 +170,19 @@ impl Bytes {
         self.data.as_ref().map_or(Ok(()), |data| self.holder.settle(data))
     }
 
-    /// The same of what this process has written through this open file, and of what nobody knows who wrote it.
-    pub(crate) fn settle_of(open: &OpenFile, owner: Option<u64>) -> Result<()> {
-        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_of(data, open, owner))
+    /// A process closes this open file; see [`Holder::settle_at_close`].
+    pub(crate) fn settle_at_close(open: &Arc<OpenFile>, owner: Option<u64>) -> Result<()> {
+        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_at_close(data, open, owner))
+    }
+
+    /// The last descriptor is gone; see [`Holder::settle_at_release`].
+    pub(crate) fn settle_at_release(open: &Arc<OpenFile>) -> Result<()> {
+        open.bytes.data.as_ref().map_or(Ok(()), |data| open.bytes.holder.settle_at_release(data, open))
+    }
+
+    /// What the mount lost of the file after the handle that wrote it was closed, reported once.
+    pub(crate) fn tell_closed(&self) -> Result<()> {
+        self.data.as_ref().map_or(Ok(()), |data| self.holder.runs.losses.tell_closed(data.file()))
     }
 
     /// The next write is at this offset, whatever the one before it was.

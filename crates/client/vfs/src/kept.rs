@@ -286,6 +286,13 @@ impl Cache {
         }
     }
 
+    /// What a name leads to, as this mount was told or has made it; `None`: not known. Others may have changed it since.
+    pub(crate) fn leads_to(&self, directory: FileIndex, name: &[u8]) -> Option<Option<FileIndex>> {
+        let state = lock(&self.0);
+        let known = state.directories.get(&directory)?.names.get(name)?;
+        Some(known.map(|(file, _)| file))
+    }
+
     /// The attributes of a file, as far as they are remembered.
     pub(crate) fn attributes(&self, file: FileIndex, holds: impl Fn(&Promise) -> bool) -> Option<Known> {
         let state = lock(&self.0);

@@ -25,7 +25,7 @@ use braid_client::{
 
 use crate::{
     consistency::Consistency,
-    data::{Data, Table, gather::Runs, pace::SlowRates},
+    data::{Data, Table, gather::Runs, pace::SlowRates, server_clock::ServerClock},
     error::Result,
     kept::Cache,
     known::{Keep, Kept},
@@ -68,6 +68,8 @@ pub(crate) struct Holder {
     pub(crate) data: Table,
     /// What is gathered of them.
     pub(crate) runs: Arc<Runs>,
+    /// What buffered bytes get their time from.
+    pub(crate) clock: ServerClock,
     pub(crate) late: Arc<LateFiles>,
     /// Somebody gives up files that are kept for too long.
     tidying: AtomicBool,
@@ -80,11 +82,12 @@ impl std::fmt::Debug for Holder {
 }
 
 impl Holder {
-    pub(crate) fn new(client: &Client, consistency: Consistency, slow: SlowRates) -> Arc<Self> {
+    pub(crate) fn new(client: &Client, consistency: Consistency, slow: SlowRates, write_behind: bool) -> Arc<Self> {
         let (cache, order, keeper) = (Cache::default(), RwLock::default(), OnceLock::new());
         let (data, tidying) = (Table::new(consistency), AtomicBool::new(false));
-        let (late, runs) = (Arc::default(), Arc::new(Runs::new(slow)));
-        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, runs, late, tidying })
+        let (late, runs) = (Arc::default(), Arc::new(Runs::new(slow, write_behind)));
+        let clock = ServerClock::default();
+        Arc::new(Self { leases: client.leases(), cache, order, keeper, data, runs, clock, late, tidying })
     }
 
     pub(crate) fn leases(&self) -> &Leases {
@@ -120,6 +123,7 @@ impl Holder {
 
     /// This mount changed the size of a file otherwise than by writing.
     pub(crate) fn resized(&self, file: FileIndex) {
+        self.attributes_change(file);
         if let Some(data) = self.data.known(file) {
             data.ends_at(None);
         }

@@ -62,6 +62,8 @@ pub struct Options {
     pub consistency: Consistency,
     /// When its large writes are gathered.
     pub slow: SlowRates,
+    /// Each close sends what its process has written and waits for it, as NFS does it (ADR 0034).
+    pub flush_on_close: bool,
 }
 
 impl Vfs {
@@ -79,9 +81,9 @@ impl Vfs {
     /// # Errors
     /// As [`Vfs::new`].
     pub fn with(client: Client, options: Options) -> Result<Self> {
-        let Options { consistency, slow } = options;
+        let Options { consistency, slow, flush_on_close } = options;
         Ok(Self {
-            holder: Holder::new(&client, consistency, slow),
+            holder: Holder::new(&client, consistency, slow, !flush_on_close),
             consistency,
             users: Users::new(client)?,
             open_files: Handles::default(),

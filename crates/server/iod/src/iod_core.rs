@@ -424,10 +424,26 @@ impl<S: ObjectStore> IodCore<S> {
     }
 
     fn mds_time(&self, here: Timestamp) -> Timestamp {
-        let there = nanos(here).saturating_add(self.clock_offset.load(Relaxed));
-        let (seconds, nanos) = (there.div_euclid(NANOS), there.rem_euclid(NANOS));
-        Timestamp { seconds, nanos: nanos as u32 }
+        timestamp(nanos(here).saturating_add(self.clock_offset.load(Relaxed)))
     }
+
+    /// A time of the metadata server's clock by this machine's, if a client may have buffered bytes since then that were written
+    /// to the disk at `written`.
+    pub(crate) fn buffered_since(&self, modified: Timestamp, written: Timestamp) -> Option<Timestamp> {
+        let here = nanos(modified).saturating_sub(self.clock_offset.load(Relaxed));
+        let age = nanos(written).checked_sub(here)?;
+        let (most, ahead) = (BUFFERED_MAX.as_nanos() as i64, 2 * CLOCK_AGREES.as_nanos() as i64);
+        (-ahead..=most).contains(&age).then(|| timestamp(here))
+    }
+}
+
+/// How long a client may have buffered what it writes: longer than a call may take. A time before that is not believed, nor one that
+/// is further ahead than clocks may differ and the file system's own is behind.
+const BUFFERED_MAX: Duration = Duration::from_secs(60);
+
+/// A time from nanoseconds since 1970.
+fn timestamp(nanos: i64) -> Timestamp {
+    Timestamp { seconds: nanos.div_euclid(NANOS), nanos: nanos.rem_euclid(NANOS) as u32 }
 }
 
 const NANOS: i64 = 1_000_000_000;

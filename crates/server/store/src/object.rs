@@ -119,6 +119,10 @@ pub trait Object: Send + Sync + fmt::Debug {
     /// process; over the loss of power only after a flush. On an error any part of it may be written.
     fn write_at(&self, data: &[u8], offset: ObjectOffset, generation: SizeGeneration) -> Result<()>;
 
+    /// Sets the object's time to one before now, on behalf of a caller who knows the file at `generation` and has just written to
+    /// the object what a program wrote then.
+    fn set_modified(&self, modified: Timestamp, generation: SizeGeneration) -> Result<()>;
+
     /// Copies up to `bytes` of another object of the same store, all of which it has, as [`write_at`](Self::write_at) would put
     /// them; how many. `None` where the disk has no quicker way than reading and writing.
     fn copy_from(

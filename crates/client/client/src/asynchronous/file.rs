@@ -126,7 +126,7 @@ impl<D: Driver> File<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
-        self.file.write_held(held, offset, &[IoSlice::new(buffer)]).await
+        self.file.write_held(held, offset, &[IoSlice::new(buffer)], None).await
     }
 
     /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and

@@ -7,7 +7,7 @@ use std::{
 
 use braid_layout::{Extent, Layout, View};
 use braid_net::{Blocking, Pipe};
-use braid_types::FileIndex;
+use braid_types::{FileIndex, Timestamp};
 use braid_wire::{Deny, Rights, message::types::Attributes};
 
 use super::{block_on, client::Farewell};
@@ -149,7 +149,22 @@ impl File {
     /// # Errors
     /// With the path and the daemon.
     pub fn write_held(&self, held: &mut HeldRoom, buffer: &[u8], offset: u64) -> Result<usize> {
-        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)]))
+        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], None))
+    }
+
+    /// As [`File::write_held`], of bytes that the program wrote at `modified`, by the metadata server's clock: that is the file's
+    /// time then. A time more than a minute ago, or in the future, counts as now.
+    ///
+    /// # Errors
+    /// With the path and the daemon.
+    pub fn write_held_of(
+        &self,
+        held: &mut HeldRoom,
+        buffer: &[u8],
+        offset: u64,
+        modified: Option<Timestamp>,
+    ) -> Result<usize> {
+        block_on(self.file.write_held(held, offset, &[IoSlice::new(buffer)], modified))
     }
 
     /// Reads pieces of the file, whatever the view, in any order, also overlapping ones: as few requests as if it were one read, and

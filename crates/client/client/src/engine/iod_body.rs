@@ -2,7 +2,7 @@
 //! their request and capability, and a read of 4 KiB should copy neither.
 
 use braid_layout::Request;
-use braid_types::{ByteCount, FileOffset, SessionId};
+use braid_types::{ByteCount, FileOffset, SessionId, Timestamp};
 use braid_wire::{
     Call, Wire,
     message::{
@@ -21,7 +21,7 @@ use super::room::RoomAsk;
 pub(crate) enum Body<'a> {
     Read(&'a Request),
     Write(&'a Request),
-    WriteWithRoom(&'a Request, RoomAsk),
+    WriteWithRoom(&'a Request, RoomAsk, Option<Timestamp>),
     Flush,
     ObjectSizes,
     Allocate { offset: FileOffset, bytes: ByteCount, keep_size: bool },
@@ -103,11 +103,12 @@ impl Body<'_> {
         out.extend_from_slice(present);
         match self {
             Self::Read(request) | Self::Write(request) => request.encode(&mut out),
-            Self::WriteWithRoom(request, ask) => {
+            Self::WriteWithRoom(request, ask, modified) => {
                 request.encode(&mut out);
                 RoomAccount { term: ask.term, released: ByteCount(ask.released) }.encode(&mut out);
                 ByteCount(ask.wanted).encode(&mut out);
                 ByteCount(ask.uses).encode(&mut out);
+                modified.encode(&mut out);
             }
             Self::Flush | Self::ObjectSizes => {}
             Self::Allocate { offset, bytes, keep_size } => {
@@ -166,8 +167,10 @@ mod tests {
             room: RoomAccount { term: 1, released: ByteCount(2) },
             wanted: ByteCount(3),
             uses: ByteCount(4),
+            modified: Some(Timestamp { seconds: 5, nanos: 6 }),
         };
-        assert_eq!(Body::WriteWithRoom(&request, ask).encode(9, &[]), with_room.to_bytes());
+        let asked = Body::WriteWithRoom(&request, ask, with_room.modified);
+        assert_eq!(asked.encode(9, &[]), with_room.to_bytes());
         assert_eq!(Body::Flush.encode(1, &present), Flush { handle: 1, present: present.clone() }.to_bytes());
         let sizes = ObjectSizes { handle: 1, present: present.clone() };
         assert_eq!(Body::ObjectSizes.encode(1, &present), sizes.to_bytes());

@@ -4,7 +4,7 @@ use std::{io::IoSlice, sync::Arc, time::Duration};
 
 use braid_layout::Request;
 use braid_net::{Answer, Driver};
-use braid_types::{Status, limits::FILE_BYTES_MAX};
+use braid_types::{Status, Timestamp, limits::FILE_BYTES_MAX};
 use braid_wire::{
     Rights,
     message::iod::{WriteReply, WriteWithRoomReply},
@@ -35,27 +35,28 @@ impl<D: Driver> OpenFile<D> {
     /// # Errors
     /// With the path and the daemon.
     pub async fn write_at(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
-        self.write_named(view, start, buffers, None).await.map_err(|error| error.during("write", self.path()))
+        self.write_named(view, start, buffers, (None, None)).await.map_err(|error| error.during("write", self.path()))
     }
 
     /// Writes bytes that `held` holds room for, at an offset of the file: in all things as [`OpenFile::write_at`], but a full
-    /// disk does not refuse them. What was held is let go, also after an error.
+    /// disk does not refuse them. What was held is let go, also after an error. `modified` is when the program wrote them, by the
+    /// metadata server's clock; `None`: now.
     ///
     /// # Errors
     /// With the path and the daemon.
-    pub async fn write_held(&self, held: &mut HeldRoom, offset: u64, buffers: &[IoSlice<'_>]) -> Result<usize> {
+    pub async fn write_held(
+        &self,
+        held: &mut HeldRoom,
+        offset: u64,
+        buffers: &[IoSlice<'_>],
+        modified: Option<Timestamp>,
+    ) -> Result<usize> {
         let spent = Spent::of(held);
-        let written = async { self.write_named(&FileView::whole()?, offset, buffers, Some(&spent)).await };
+        let written = async { self.write_named(&FileView::whole()?, offset, buffers, (Some(&spent), modified)).await };
         written.await.map_err(|error| error.during("write", self.path()))
     }
 
-    async fn write_named(
-        &self,
-        view: &FileView,
-        start: u64,
-        buffers: &[IoSlice<'_>],
-        room: Option<&Spent>,
-    ) -> Result<usize> {
+    async fn write_named(&self, view: &FileView, start: u64, buffers: &[IoSlice<'_>], held: Held<'_>) -> Result<usize> {
         self.allow_telling(Rights::WRITE)?;
         let bytes: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
         let request = view.request(start, bytes);
@@ -70,7 +71,7 @@ impl<D: Driver> OpenFile<D> {
         let (mut deadline, end) = (self.engine().deadline(), view.file_end(&request)?);
         let telling = Telling::begin(&self.handle.told);
         for _ in 0..REPLANS_MAX {
-            match self.write_request(&request, end, buffers, room, &mut deadline).await {
+            match self.write_request(&request, end, buffers, held, &mut deadline).await {
                 Ok(()) => {
                     telling.end();
                     return Ok(bytes as usize);
@@ -87,19 +88,22 @@ impl<D: Driver> OpenFile<D> {
         request: &Request,
         end: u64,
         buffers: &[IoSlice<'_>],
-        room: Option<&Spent>,
+        (room, modified): Held<'_>,
         deadline: &mut Duration,
     ) -> Result<(), Stop> {
         let grant: Arc<Grant<D>> = self.grant();
         let mut planner = Planner::new(&grant.map, request.clone())?;
         while let Some(round) = planner.next_round() {
-            let mut job = WriteRound { room, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
+            let mut job = WriteRound { room, modified, ..WriteRound::joining(self, &grant, &round, &[], buffers, end) };
             self.run(&grant, &mut job, deadline).await?;
             *deadline = self.engine().renewed_deadline(); // every server has answered
         }
         Ok(())
     }
 }
+
+/// What gathered bytes were held in, and when the program wrote them.
+type Held<'a> = (Option<&'a Spent>, Option<Timestamp>);
 
 /// The windows of one round, written.
 pub(super) struct WriteRound<'r, 'd, D: Driver> {
@@ -115,6 +119,8 @@ pub(super) struct WriteRound<'r, 'd, D: Driver> {
     driver: &'r D,
     /// What the bytes were held in.
     room: Option<&'r Spent>,
+    /// When they were written by the program, if that was before now.
+    modified: Option<Timestamp>,
     /// What each window said of room, when it was last sent.
     asked: Vec<Option<RoomAsk>>,
     /// Bounce buffers of the windows that need one, made when they are first sent.
@@ -133,7 +139,7 @@ impl<'r, 'd, D: Driver> WriteRound<'r, 'd, D> {
     ) -> Self {
         let (unsynced, told, driver) = (&file.unsynced, &file.handle.told, file.engine().driver());
         let (staged, asked) = (vec![Vec::new(); round.len()], vec![None; round.len()]);
-        Self { grant, round, joins, end, buffers, unsynced, told, driver, room: None, asked, staged }
+        Self { grant, round, joins, end, buffers, unsynced, told, driver, room: None, modified: None, asked, staged }
     }
 }
 
@@ -168,7 +174,7 @@ impl<D: Driver> Job for WriteRound<'_, '_, D> {
             }
             let body = match (self.asked[*index], self.joins.get(*index)) {
                 (_, Some(join)) => Body::Join(*join),
-                (Some(ask), None) => Body::WriteWithRoom(&planned.request, ask),
+                (Some(ask), None) => Body::WriteWithRoom(&planned.request, ask, self.modified),
                 (None, None) => Body::Write(&planned.request),
             };
             IodCall { target: planned.target, body, send, recv: Vec::new() }

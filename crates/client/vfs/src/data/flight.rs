@@ -117,8 +117,11 @@ impl Holder {
     }
 
     fn send(&self, data: &Data, mut run: Run) -> Result<()> {
+        data.is_not_as_made();
         let (file, began) = (run.by.file.get(), Instant::now());
-        let written = file.and_then(|file| Ok(file.write_held(&mut run.held, &run.bytes, run.offset)?));
+        // A full one is sent by the write that filled it.
+        let modified = run.modified.filter(|_| !run.is_full());
+        let written = file.and_then(|file| Ok(file.write_held_of(&mut run.held, &run.bytes, run.offset, modified)?));
         match &written {
             Ok(_) => self.runs.took(&run, began.elapsed()),
             Err(error) => self.lost(data, &run, error),
@@ -131,6 +134,9 @@ impl Holder {
     fn lost(&self, data: &Data, run: &Run, why: &Error) {
         run.by.lost.note(why);
         self.runs.losses.note(why);
+        if run.closed {
+            self.runs.losses.note_closed(data.file, why);
+        }
         data.ends_at(None);
     }
 }

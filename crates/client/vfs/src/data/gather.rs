@@ -24,7 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use braid_client::{FileIndex, HeldRoom, LeaseMode};
+use braid_client::{Attributes, FileIndex, HeldRoom, LeaseMode, Timestamp};
+use braid_types::ByteCount;
 
 use super::{
     Data, Under,
@@ -37,6 +38,7 @@ use super::{
 use crate::{
     error::Result,
     files::{OpenFile, lock},
+    known::Known,
     ops::write::WriteAs,
     promise::Holder,
 };
@@ -47,6 +49,11 @@ const GATHER_BELOW: usize = 128 * 1024;
 pub const GATHER_BYTES_MAX: usize = 64 << 20;
 /// How long a byte stays gathered before it is sent (I6).
 pub const GATHER_AGE: Duration = Duration::from_secs(1);
+/// What disks give space in.
+const BLOCK_BYTES: u64 = 4096;
+/// Where more than that is gathered, the oldest is sent whatever its age: a program that makes many small files goes on while they are
+/// sent, and does not meet [`GATHER_BYTES_MAX`].
+const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
 
 /// What is gathered of one file.
 #[derive(Debug, Default)]
@@ -57,6 +64,8 @@ pub(super) struct Gathered {
     state: Mutex<State>,
     /// Whose it is, also while it is being sent.
     pub(super) whose: Mutex<Option<Whose>>,
+    /// The file's attributes at its creation on this mount, until something changes them, or a byte of it is at the daemons.
+    as_made: Mutex<Option<Known>>,
 }
 
 impl Gathered {
@@ -110,6 +119,10 @@ pub(super) struct Run {
     until: u64,
     /// Its stretch is a long one.
     pub(super) long: bool,
+    /// When its last byte was written, by the metadata server's clock, if that is known.
+    pub(super) modified: Option<Timestamp>,
+    /// Its handle is closed: it is written behind the close.
+    pub(super) closed: bool,
 }
 
 impl Run {
@@ -117,7 +130,7 @@ impl Run {
         self.offset + self.bytes.len() as u64
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.end() == self.until
     }
 }
@@ -125,17 +138,19 @@ impl Run {
 /// The runs of a mount.
 #[derive(Debug)]
 pub(crate) struct Runs {
+    /// Whether a close may leave what it has gathered to the mount (ADR 0034).
+    write_behind: bool,
     bytes: AtomicUsize,
     pub(super) ages: Ages,
-    pub(super) losses: Losses,
+    pub(crate) losses: Losses,
     pace: Pace,
 }
 
 impl Runs {
     /// None, of a mount whose daemons are slow at these rates.
-    pub(crate) fn new(slow: SlowRates) -> Self {
+    pub(crate) fn new(slow: SlowRates, write_behind: bool) -> Self {
         let (bytes, ages) = (AtomicUsize::new(0), Ages::default());
-        Self { bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
+        Self { write_behind, bytes, ages, losses: Losses::default(), pace: Pace::new(slow) }
     }
 
     /// Whether nothing is gathered on this mount.
@@ -155,16 +170,44 @@ impl Runs {
     }
 
     fn take_room(&self, bytes: usize) -> bool {
-        let taken = self.bytes.fetch_add(bytes, Ordering::AcqRel) + bytes;
+        let before = self.bytes.fetch_add(bytes, Ordering::AcqRel);
+        let taken = before + bytes;
         if taken > GATHER_BYTES_MAX {
             self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+        } else if before <= WRITE_BEHIND_BYTES && taken > WRITE_BEHIND_BYTES {
+            self.ages.hurry();
         }
         taken <= GATHER_BYTES_MAX
+    }
+
+    /// How long bytes stay gathered now.
+    pub(super) fn age(&self) -> Duration {
+        let many = self.bytes.load(Ordering::Acquire) > WRITE_BEHIND_BYTES;
+        if many { Duration::ZERO } else { GATHER_AGE }
+    }
+
+    /// Whether a run of a handle that is closed may be sent later: its time is known, nothing of the handle is lost, and daemons take what
+    /// is sent. Else the close sends it, and its program hears of an error.
+    fn writes_behind(&self, run: &Run, open: &OpenFile) -> bool {
+        let may = self.write_behind && run.modified.is_some() && !run.long;
+        may && open.lost.check().is_ok() && self.losses.allow_write_behind() && self.ages.keeps_up()
     }
 
     /// So many bytes are gathered no more.
     pub(super) fn free(&self, bytes: usize) {
         self.bytes.fetch_sub(bytes, Ordering::AcqRel);
+    }
+}
+
+impl Data {
+    /// The file was made just now, with these attributes.
+    pub(crate) fn made(&self, known: &Known) {
+        *lock(&self.gathered.as_made) = Some(known.clone());
+    }
+
+    /// Bytes of the file are at the daemons, or its attributes are changed.
+    pub(crate) fn is_not_as_made(&self) {
+        *lock(&self.gathered.as_made) = None;
     }
 }
 
@@ -220,6 +263,7 @@ impl Holder {
                 false => self.write_out(data, &mut state)?,
             }
         }
+        open.bytes.data().into_iter().for_each(|data| data.is_not_as_made());
         let (file, began) = (open.file.get()?, Instant::now());
         file.write_at(bytes, offset)?;
         if bytes.len() >= GATHER_BELOW {
@@ -271,16 +315,21 @@ impl Holder {
             // Where daemons have no room to spare, what is written through asks for some.
             if !open.file.get()?.hold_room(at, fits as u64, of_run) || !self.runs.take_room(fits) {
                 self.write_out(data, state)?;
+                data.is_not_as_made();
                 open.file.get()?.write_at(left, at)?;
                 return Ok(true);
             }
             data.gathered.wrote(Whose::of(open, owner));
             let (now, rest) = left.split_at(fits);
+            let modified = self.clock.now();
             match &mut state.run {
-                Some(run) => run.bytes.extend_from_slice(now),
+                Some(run) => {
+                    run.bytes.extend_from_slice(now);
+                    run.modified = modified;
+                }
                 None => {
-                    let bytes = begun(now, until - at);
-                    state.run = Some(Run { by: Arc::clone(open), offset: at, bytes, held, until, long });
+                    let (bytes, by) = (begun(now, until - at), Arc::clone(open));
+                    state.run = Some(Run { by, offset: at, bytes, held, until, long, modified, closed: false });
                     data.gathered.some.store(true, Ordering::Release);
                     self.runs.ages.began(data, self);
                 }
@@ -304,14 +353,44 @@ impl Holder {
         self.write_out(data, &mut lock(&data.gathered.state))
     }
 
-    /// The same, of what this process has written through this open file, and of what nobody knows who wrote it: one that was forked,
-    /// and lets go of what it has inherited, waits for no daemon.
+    /// This process closes this open file: what it has gathered is sent, or, where that can be left to the mount, soon after. What others
+    /// have gathered stays; so it does for a process that was forked and lets go of what it has inherited.
     ///
     /// # Errors
     /// As [`Holder::settle`].
-    pub(crate) fn settle_of(&self, data: &Data, open: &OpenFile, owner: Option<u64>) -> Result<()> {
+    pub(crate) fn settle_at_close(&self, data: &Data, open: &Arc<OpenFile>, owner: Option<u64>) -> Result<()> {
         let whose = *lock(&data.gathered.whose);
-        if whose.is_some_and(|whose| whose.has(Whose::of(open, owner))) { self.settle(data) } else { Ok(()) }
+        if !whose.is_some_and(|whose| whose.has(Whose::of(open, owner))) || self.is_written_behind(data, open) {
+            return Ok(());
+        }
+        self.settle(data)
+    }
+
+    /// The last descriptor of an open file is gone: what it has gathered is sent, or soon.
+    ///
+    /// # Errors
+    /// As [`Holder::settle`].
+    pub(crate) fn settle_at_release(&self, data: &Data, open: &Arc<OpenFile>) -> Result<()> {
+        if !data.gathered.some.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut state = lock(&data.gathered.state);
+        let flies = state.flight.is_some();
+        match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
+            Some(run) if !flies && self.runs.writes_behind(run, open) => {
+                run.closed = true;
+                self.runs.ages.closed(data.file);
+                Ok(())
+            }
+            _ => self.write_out(data, &mut state),
+        }
+    }
+
+    /// Whether what this open file has gathered may be sent after it was closed.
+    fn is_written_behind(&self, data: &Data, open: &Arc<OpenFile>) -> bool {
+        let state = lock(&data.gathered.state);
+        let run = state.run.as_ref().filter(|run| Arc::ptr_eq(&run.by, open));
+        state.flight.is_none() && run.is_some_and(|run| self.runs.writes_behind(run, open))
     }
 
     /// The same, of a file by its index.
@@ -337,6 +416,42 @@ impl Holder {
             }
         }
         self.runs.losses.end(began)
+    }
+
+    /// What closed files have gathered is at the daemons when this returns, as far as they take it.
+    ///
+    /// # Errors
+    /// Of the first that could not be written; the others are not tried then. An fsync of the file reports it.
+    pub(crate) fn settle_all_closed(&self) -> Result<()> {
+        let all = self.runs.ages.all();
+        let is_closed = |data: &&Arc<Data>| lock(&data.gathered.state).run.as_ref().is_some_and(|run| run.closed);
+        all.iter().filter(is_closed).try_for_each(|data| self.settle(data))
+    }
+
+    /// The attributes of a file that was made on this mount and of which all bytes are still gathered: those of its creation, with the
+    /// size and the time of what was written. A kernel does not keep them: how much the disks take is not known yet.
+    pub(crate) fn attributes_of_buffered(&self, file: FileIndex) -> Option<Known> {
+        if self.runs.is_empty() {
+            return None;
+        }
+        let data = self.data.known(file)?;
+        let state = lock(&data.gathered.state);
+        let run = state.run.as_ref().filter(|run| run.offset == 0 && state.flight.is_none())?;
+        let (Known { attributes, keep }, modified) = (lock(&data.gathered.as_made).clone()?, run.modified?);
+        // Without the promise others may have changed its owner or mode.
+        if attributes.bytes.0 != 0 || !keep.attributes.is_some_and(|promise| self.holds(&promise)) {
+            return None;
+        }
+        let bytes_used = ByteCount(run.end().next_multiple_of(BLOCK_BYTES));
+        let (bytes, mtime, ctime) = (ByteCount(run.end()), modified, attributes.ctime.max(modified));
+        Some(Known::now(Attributes { bytes, bytes_used, mtime, ctime, ..attributes }))
+    }
+
+    /// This mount is about to change attributes of a file otherwise than by writing.
+    pub(crate) fn attributes_change(&self, file: FileIndex) {
+        if let Some(data) = self.data.known(file) {
+            data.is_not_as_made();
+        }
     }
 
     /// Whether something of a file is gathered, or was a moment ago and is on its way.

@@ -25,6 +25,7 @@ mod lost;
 mod overlap;
 pub(crate) mod pace;
 mod senders;
+pub(crate) mod server_clock;
 pub(crate) mod set_ids;
 pub(crate) mod stretch;
 mod table;
@@ -126,6 +127,7 @@ impl Data {
 
     /// Writes pages that a kernel has kept: `write` is given the parts that no program's call is writing now. Waits for nobody.
     pub(crate) fn write_pages(&self, bytes: Range<u64>, write: impl FnOnce(&[Range<u64>]) -> Result<()>) -> Result<()> {
+        self.is_not_as_made();
         let (number, parts) = lock(&self.state).overlap.begin_pages(bytes);
         let written = write(&parts);
         lock(&self.state).overlap.end_pages(number);

@@ -11,7 +11,7 @@
 //! a call may take, and holds up no other.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{Arc, Condvar, Mutex, PoisonError, Weak},
     thread,
     time::{Duration, Instant},
@@ -29,6 +29,15 @@ use crate::{files::lock, promise::Holder};
 const SENDERS_MAX: usize = 128;
 /// A thread that has nothing to send looks so often whether its mount is still there, and whether another does what it does.
 const IDLE: Duration = Duration::from_secs(1);
+/// How long the bytes of a closed file stay gathered: a file that is removed before was never sent.
+const CLOSED_AGE: Duration = Duration::from_millis(100);
+/// Files of which something is gathered: a close that finds more waits for its bytes (I9).
+const RUNS_MAX: usize = 16 << 10;
+/// How late a run may be before one more thread sends, for each that is sending already, up to [`HELPERS_LATE`] times.
+const HELP_AFTER: Duration = Duration::from_millis(50);
+const HELPERS_LATE: usize = 4;
+/// A run that is so late shows that the daemons do not keep up, or are gone: closes wait for their bytes.
+const OVERDUE: Duration = Duration::from_secs(1);
 
 /// The files of which something is gathered.
 #[derive(Debug, Default)]
@@ -41,6 +50,8 @@ pub(super) struct Ages {
 struct State {
     /// Since when something is, and of what; `None`: it is being sent.
     since: HashMap<FileIndex, (Option<Instant>, Weak<Data>)>,
+    /// Those that wait, the oldest first.
+    queue: BTreeSet<(Instant, FileIndex)>,
     /// A thread waits until the oldest is old enough.
     watched: bool,
     threads: usize,
@@ -49,8 +60,30 @@ struct State {
 }
 
 impl State {
-    fn waits(&self) -> bool {
-        self.since.values().any(|(since, _)| since.is_some())
+    fn add(&mut self, since: Instant, data: &Arc<Data>) {
+        self.remove(data.file);
+        self.since.insert(data.file, (Some(since), Arc::downgrade(data)));
+        self.queue.insert((since, data.file));
+    }
+
+    fn remove(&mut self, file: FileIndex) {
+        if let Some((Some(since), _)) = self.since.remove(&file) {
+            self.queue.remove(&(since, file));
+        }
+    }
+
+    /// The oldest run that waits is being sent from now on.
+    fn take(&mut self) -> Option<Weak<Data>> {
+        let (_, file) = self.queue.pop_first()?;
+        let (since, data) = self.since.get_mut(&file)?;
+        *since = None;
+        Some(Weak::clone(data))
+    }
+
+    /// How much longer the oldest run waits for each thread that is sending: one thread sends what is due, one after the other, and the
+    /// next one helps when the first does not keep up.
+    fn patience(&self) -> Duration {
+        HELP_AFTER * u32::try_from((self.threads - self.free).min(HELPERS_LATE)).unwrap_or(0)
     }
 }
 
@@ -58,7 +91,7 @@ impl Ages {
     /// Something is gathered of a file from now on, and is sent in time.
     pub(super) fn began(&self, data: &Arc<Data>, holder: &Arc<Holder>) {
         let mut state = lock(&self.state);
-        state.since.insert(data.file, (Some(Instant::now()), Arc::downgrade(data)));
+        state.add(Instant::now(), data);
         if state.free == 0 {
             one_more(&mut state, &holder.runs, Arc::downgrade(holder));
         }
@@ -69,7 +102,34 @@ impl Ages {
 
     /// Nothing of a file is.
     pub(super) fn ended(&self, file: FileIndex) {
-        lock(&self.state).since.remove(&file);
+        lock(&self.state).remove(file);
+    }
+
+    /// More is gathered than is to be: what is oldest is sent now.
+    pub(super) fn hurry(&self) {
+        self.began.notify_all();
+    }
+
+    /// Whether what is old enough is sent: no run has waited for [`OVERDUE`] longer than it should.
+    pub(super) fn keeps_up(&self) -> bool {
+        let state = lock(&self.state);
+        let late = |(since, _): &(Instant, _)| since.elapsed() > GATHER_AGE + OVERDUE;
+        state.queue.len() < RUNS_MAX && !state.queue.first().is_some_and(late)
+    }
+
+    /// The handle of a run is closed: it is sent within [`CLOSED_AGE`].
+    pub(super) fn closed(&self, file: FileIndex) {
+        let mut state = lock(&self.state);
+        let Some((Some(since), data)) = state.since.get(&file) else { return };
+        let sooner = Instant::now().checked_sub(GATHER_AGE - CLOSED_AGE).filter(|sooner| sooner < since);
+        if let (Some(sooner), Some(data)) = (sooner, data.upgrade()) {
+            let is_first = state.queue.first().is_some_and(|(first, _)| sooner < *first);
+            state.add(sooner, &data);
+            if is_first {
+                // Whoever watches has waited for a later one.
+                self.began.notify_all();
+            }
+        }
     }
 
     pub(super) fn all(&self) -> Vec<Arc<Data>> {
@@ -83,21 +143,19 @@ impl Ages {
         let until = Instant::now() + IDLE;
         loop {
             let now = Instant::now();
-            let watched = state.watched;
-            let waiting = state.since.values_mut().filter(|(since, _)| since.is_some());
-            let due = match waiting.min_by_key(|(since, _)| *since) {
-                Some((since, data)) if since.is_some_and(|since| now >= since + GATHER_AGE) => {
-                    *since = None;
-                    let data = data.clone();
+            let (watched, wait) = (state.watched, runs.age() + state.patience());
+            let due = match state.queue.first() {
+                Some((since, _)) if *since + wait <= now => {
+                    let data = state.take();
                     state.free -= 1;
                     // There may be more, while this one is on its way.
-                    if state.free == 0 && state.waits() {
+                    if state.free == 0 && !state.queue.is_empty() {
                         one_more(&mut state, runs, Weak::clone(holder));
                     }
                     self.began.notify_one();
-                    return Some(data);
+                    return data;
                 }
-                Some((since, _)) if !watched => since.map(|since| since + GATHER_AGE),
+                Some((since, _)) if !watched => Some(*since + wait),
                 _ => None,
             };
             let left = due.unwrap_or(until).saturating_duration_since(now);

@@ -36,6 +36,7 @@ impl Vfs {
         let mut under = self.begin_change(&open, kill_privileges, || open.bytes.begin(Use::Write))?;
         let zeroes = !matches!(what, Allocation::Reserve { .. });
         under.iter_mut().filter(|_| zeroes).for_each(|under| under.changes(offset, bytes));
+        self.holder.attributes_change(open.file.index());
         open.bytes.settle()?;
         let done = allocate(&open, offset, bytes, what);
         open.bytes.ends_at(None);

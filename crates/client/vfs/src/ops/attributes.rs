@@ -14,6 +14,9 @@ impl Vfs {
         if let Some(known) = self.holder.cache.attributes(file, |promise| self.holder.holds(promise)) {
             return Ok(known);
         }
+        if let Some(known) = self.holder.attributes_of_buffered(file) {
+            return Ok(known);
+        }
         // What cannot be written is told to whoever wrote it: the file is as long as it is.
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let attributes = match handle {

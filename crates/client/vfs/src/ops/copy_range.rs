@@ -25,6 +25,7 @@ impl Vfs {
         let bytes = bytes.min(COPY_BYTES_MAX);
         under.iter_mut().for_each(|under| under.changes(to.1, bytes));
         source.bytes.settle()?;
+        self.holder.attributes_change(target.file.index());
         target.bytes.settle()?;
         let copied = target.file.get()?.copy_range_from(source.file.get()?, from.1, to.1, bytes);
         target.bytes.ends_at(None);

@@ -48,8 +48,10 @@ impl Vfs {
             let before = self.before_making(at);
             match self.users.creator(user)?.with_umask(new.umask).create_told(at, &options) {
                 Ok((file, after)) => {
-                    let known = self.made(at, Ok(file.opened_attributes()), before, after)?;
-                    return Ok((self.opened(file, new.access, Some(known), None)?, true));
+                    let attributes = file.opened_attributes();
+                    self.holder.clock.heard(attributes.btime);
+                    let known = self.made(at, Ok(attributes), before, after)?;
+                    return Ok((self.opened_as(file, new.access, Some(known), None, true)?, true));
                 }
                 Err(error) => {
                     let taken = error.status() == Status::Exists;

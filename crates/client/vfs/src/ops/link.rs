@@ -13,6 +13,7 @@ impl Vfs {
     pub fn link(&self, file: FileIndex, directory: FileIndex, wanted: &[u8]) -> Result<Known> {
         let at = (directory, name(wanted)?);
         let before = self.before_making(at);
+        self.holder.attributes_change(file);
         let _ = self.holder.settle_file(file);
         let linked = self.client().hard_link(file, at);
         self.changed(file);

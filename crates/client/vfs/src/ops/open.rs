@@ -148,12 +148,27 @@ impl Vfs {
         known: Option<Known>,
         bytes: Option<Bytes>,
     ) -> Result<Opened> {
+        self.opened_as(file, access, known, bytes, false)
+    }
+
+    /// The same, of a file that may have been made by that.
+    pub(crate) fn opened_as(
+        &self,
+        file: File,
+        access: Access,
+        known: Option<Known>,
+        bytes: Option<Bytes>,
+        made: bool,
+    ) -> Result<Opened> {
         let known = known.unwrap_or_else(|| self.seen(file.opened_attributes()));
         let shared = self.files.share(known.attributes.file);
         let bytes = bytes.unwrap_or_else(|| Bytes::new(&self.holder, file.index(), access));
         let keeps_data = !access.write && bytes.keeps_pages();
         if keeps_data {
             bytes.renew(&known);
+        }
+        if made {
+            bytes.made(&known);
         }
         let number = self.open_files.insert(OpenFile::new(Late::open(file), access, shared, bytes))?;
         Ok(Opened { handle: FileHandle(number), known, keeps_data })

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{error::Result, handles::FileHandle, vfs::Vfs};
+use crate::{error::Result, files::Bytes, handles::FileHandle, vfs::Vfs};
 
 impl Vfs {
     /// Closes a handle; its own locks go, and the lock on the whole file that `whole` owns. The metadata server
@@ -14,7 +14,7 @@ impl Vfs {
         let open = self.open_files.remove(handle.0)?;
         let owners = self.closing_owners(&open, whole);
         // Who wrote it is told: if it was this handle, now.
-        let _ = open.bytes.settle();
+        let _ = Bytes::settle_at_release(&open);
         let lost = open.lost.tell();
         if let Some(directory) = open.late_in {
             self.holder.late.forget(directory, handle.0);

@@ -14,6 +14,17 @@ impl Vfs {
     /// # Errors
     /// Of `rename(2)`; the cluster refuses or is not reached.
     pub fn rename(&self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<()> {
+        self.send_before_rename(from);
+        match mode {
+            RenameMode::Exchange => self.send_before_rename(to),
+            _ => self
+                .holder
+                .cache
+                .leads_to(to.0, to.1)
+                .flatten()
+                .into_iter()
+                .for_each(|file| self.holder.attributes_change(file)),
+        }
         let promises = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
         let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);
         let _removing = self.holder.cache.removing([from.0, to.0]);
@@ -39,5 +50,18 @@ impl Vfs {
             self.holder.drop_attributes(file);
         }
         Ok(())
+    }
+
+    /// A file that was written, closed and is renamed has its bytes at the daemons first: programs replace a file so, and a mount that
+    /// is killed now must not leave an empty one under the old name.
+    fn send_before_rename(&self, (directory, name): (FileIndex, &[u8])) {
+        if self.holder.runs.is_empty() {
+            return;
+        }
+        // What cannot be written is told to whoever wrote it, or to an fsync.
+        let _ = match self.holder.cache.leads_to(directory, name) {
+            Some(file) => file.map_or(Ok(()), |file| self.holder.settle_file(file)),
+            None => self.holder.settle_all_closed(),
+        };
     }
 }

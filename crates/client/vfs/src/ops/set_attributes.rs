@@ -62,6 +62,7 @@ impl Vfs {
         if gives {
             self.holder.gives_set_ids(file);
         }
+        self.holder.attributes_change(file);
         // What was written before has its times and its place before this.
         let (promise, mark) = (self.promise_of(file), self.settled_mark(file));
         let resizes = changes.bytes.is_some();

@@ -18,8 +18,11 @@ impl Vfs {
             Err(error) if error.is_of_server_away() => Ok(()),
             _ => open.file.get().and_then(|file| Ok(file.sync().map(drop)?)),
         };
+        // Told by one of them, it is told.
+        let closed = open.bytes.tell_closed();
         open.lost.tell()?;
         settled?;
+        closed?;
         synced?;
         if self.consistency() == Consistency::Commit {
             open.bytes.drop_weak();
@@ -54,7 +57,7 @@ impl Vfs {
     pub fn flush(&self, handle: FileHandle, owner: Option<u64>) -> Result<()> {
         let open = self.file(handle)?;
         // Who wrote it is told: if it was this handle, now.
-        let _ = Bytes::settle_of(&open, owner);
+        let _ = Bytes::settle_at_close(&open, owner);
         let unlocked = owner.map_or(Ok(()), |owner| self.unlock_process(&open, owner));
         open.lost.check()?;
         open.file.check_loss()?;

@@ -16,6 +16,8 @@ impl Vfs {
     /// It is a directory, or not there; the cluster refuses or is not reached.
     pub fn unlink(&self, directory: FileIndex, wanted: &[u8]) -> Result<()> {
         let (at, before) = ((directory, name(wanted)?), self.before(directory));
+        let leads_to = self.holder.cache.leads_to(directory, wanted).flatten();
+        leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
         let _removing = self.holder.cache.removing([directory; 2]);
         let _late = self.holder.late.removing(&[directory])?;
         let done = self.client().unlink_told(at);

@@ -83,6 +83,7 @@ impl Vfs {
         name: &[u8],
         change: impl FnOnce() -> braid_client::Result<()>,
     ) -> Result<()> {
+        self.holder.attributes_change(file);
         let is_list = name.starts_with(ACCESS_LISTS);
         let gives = is_list || name == CAPABILITIES;
         let _late = is_list.then(|| self.holder.late.changing_rights(file)).transpose()?;

@@ -21,3 +21,4 @@ mod set_ids;
 mod support;
 mod sync_all;
 mod told;
+mod write_behind;

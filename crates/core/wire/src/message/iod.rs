@@ -8,7 +8,8 @@
 
 use braid_layout::Request;
 use braid_types::{
-    ByteCount, ConnectionId, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, WriteVerifier,
+    ByteCount, ConnectionId, FileOffset, MdsEpoch, ObjectId, PartIndex, SessionId, SizeGeneration, Timestamp,
+    WriteVerifier,
 };
 
 use super::{
@@ -173,7 +174,7 @@ calls! {
         connections: Vec<ConnectionId>,
     } -> ();
     /// `Write` by a client that gathers: it tells what it let go of its room, uses room, and asks for more (ADR 0014).
-    WriteWithRoom = 0x021a {
+    WriteWithRoom = 0x0222 {
         /// Capability handle.
         handle: u32,
         /// The signed capability, when the handle is new on this connection; else empty.
@@ -186,6 +187,8 @@ calls! {
         wanted: ByteCount,
         /// How much of its room the bytes were held in; 0: they are written as by `Write`.
         uses: ByteCount,
+        /// When the program wrote the bytes, by the metadata server's clock: the objects' time. `None`: now (ADR 0034).
+        modified: Option<Timestamp>,
     } -> WriteWithRoomReply;
     /// Of the caller's session: what it let go of its room here. A term of which nothing is left ends.
     ReturnRoom = 0x021b {

@@ -29,6 +29,7 @@ pub(super) fn write<S: ObjectStore>(
     let (room, in_room) = core.room().ask(session, &write.room, write.wanted.0, uses, now, || core.measured());
     job.in_room = in_room;
     job.reply = Reply::WithRoom(room);
+    job.modified = write.modified;
     Ok(job)
 }
 

@@ -19,7 +19,7 @@ use std::{
 use braid_layout::{Access, Request, Unfold, Unfolded};
 use braid_store::{Object, ObjectStore};
 use braid_types::{
-    ByteCount, Failure, ObjectOffset, Status, WriteVerifier,
+    ByteCount, Failure, ObjectOffset, Status, Timestamp, WriteVerifier,
     limits::{JOB_SLICE_ACCESSES_MAX, TOLD_OBJECTS_MAX},
 };
 use braid_wire::{
@@ -56,6 +56,8 @@ pub struct WriteJob {
     /// Whether its bytes were held in room of its session.
     pub(super) in_room: bool,
     pub(super) reply: Reply,
+    /// When the program wrote the bytes, by the metadata server's clock, if that was before now.
+    pub(super) modified: Option<Timestamp>,
     outcome: Result<(), Failure>,
 }
 
@@ -107,6 +109,7 @@ pub(super) fn job<S: ObjectStore>(
         verifier: core.store().write_verifier(),
         in_room: false,
         reply: Reply::Plain,
+        modified: None,
         outcome: Ok(()),
     }))
 }
@@ -132,7 +135,7 @@ impl WriteJob {
         if self.outcome.is_ok() {
             match self.ended(core, now) {
                 Ok(false) => return None,
-                Ok(true) => {}
+                Ok(true) => self.outcome = self.set_modified(core, now),
                 Err(failure) => self.outcome = Err(failure),
             }
         }
@@ -147,6 +150,19 @@ impl WriteJob {
         core.counters().answered(answer.status);
         core.counters().bytes_written.fetch_add(self.written, Relaxed);
         Some(answer)
+    }
+
+    /// The objects get the time at which the program wrote: its bytes were buffered by its client since.
+    fn set_modified<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
+        let Some(modified) = self.modified else { return Ok(()) };
+        let _pass = core.pass(&self.grant, &self.caller, now)?;
+        for object in self.objects.iter().flatten() {
+            let written = core.warned(object.stat())?.mtime;
+            if let Some(modified) = core.buffered_since(modified, written) {
+                core.warned(object.set_modified(modified, self.grant.size_generation))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the request wants nothing more, as far as a slice tells.

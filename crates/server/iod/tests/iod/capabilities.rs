@@ -139,7 +139,15 @@ fn every_call_of_a_client(capability: &Capability) -> Vec<(u16, Vec<u8>, &'stati
     }
     let write = |(present, request)| call(Write { handle, present, request });
     let with_room = |(present, request)| {
-        call(WriteWithRoom { handle, present, request, room: room.clone(), wanted: bytes, uses: ByteCount(0) })
+        call(WriteWithRoom {
+            handle,
+            present,
+            request,
+            room: room.clone(),
+            wanted: bytes,
+            uses: ByteCount(0),
+            modified: None,
+        })
     };
     let join_write = {
         let (present, skip) = (present.clone(), ByteCount(0));

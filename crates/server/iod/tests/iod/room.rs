@@ -47,7 +47,7 @@ impl Client<'_> {
         let (handle, present) = self.present(&of(SESSION));
         let (request, room) = (contiguous(offset, bytes), room.clone());
         let (wanted, uses) = (ByteCount(wanted), ByteCount(uses));
-        let write = WriteWithRoom { handle, present, request, room, wanted, uses };
+        let write = WriteWithRoom { handle, present, request, room, wanted, uses, modified: None };
         let outcome = self.call_with(&write, &pattern(bytes as usize, offset));
         outcome.map(|reply| reply.reply).map_err(|failure| failure.status)
     }

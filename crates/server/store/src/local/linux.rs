@@ -3,7 +3,10 @@
 use crate::record::RECORD_XATTR;
 use crate::{DeviceId, SizeChange, StoreSpace};
 use braid_types::{Timestamp, limits};
-use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, XattrFlags};
+use rustix::fs::{
+    Advice, AtFlags, CWD, FallocateFlags, Mode, OFlags, SeekFrom, StatxFlags, Timespec, Timestamps, UTIME_OMIT,
+    XattrFlags,
+};
 use rustix::io::{Errno, ReadWriteFlags};
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -191,6 +194,13 @@ pub(super) fn facts(file: &File) -> io::Result<Facts> {
         _ => Timestamp::default(),
     };
     Ok(Facts { size: stat.st_size as u64, allocated_bytes: stat.st_blocks as u64 * 512, mtime })
+}
+
+/// Sets the time of the last change of the bytes; that of the last access stays.
+pub(super) fn set_modified(file: &File, modified: Timestamp) -> io::Result<()> {
+    let last_modification = Timespec { tv_sec: modified.seconds, tv_nsec: modified.nanos.into() };
+    let last_access = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    Ok(rustix::fs::futimens(file, &Timestamps { last_access, last_modification })?)
 }
 
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {

@@ -6,7 +6,7 @@ use super::{platform, private};
 use crate::change::check_generation;
 use crate::fault::DiskOp;
 use crate::{Mapping, Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
-use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier, limits};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier, limits};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -353,6 +353,12 @@ impl Object for LocalObject {
             }
         }
         Ok(())
+    }
+
+    fn set_modified(&self, modified: Timestamp, generation: SizeGeneration) -> Result<()> {
+        let _record = self.admitted(generation)?;
+        let _changing = self.dirt.changing();
+        platform::set_modified(&self.file, modified).map_err(self.failed("set the time of"))
     }
 
     fn copy_from(

@@ -5,7 +5,7 @@ use braid_types::Timestamp;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 const RECORD_SUFFIX: &str = ".record";
 /// Zeros are written in pieces of this size where holes cannot be punched.
@@ -169,6 +169,12 @@ pub(super) fn facts(file: &File) -> io::Result<Facts> {
     let since = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
     let mtime = Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() };
     Ok(Facts { size: metadata.len(), allocated_bytes: metadata.len(), mtime })
+}
+
+/// Sets the time of the last change of the bytes.
+pub(super) fn set_modified(file: &File, modified: Timestamp) -> io::Result<()> {
+    let since = Duration::new(u64::try_from(modified.seconds).unwrap_or_default(), modified.nanos);
+    file.set_modified(UNIX_EPOCH + since)
 }
 
 #[cfg(unix)]

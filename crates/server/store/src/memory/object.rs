@@ -5,7 +5,7 @@ use super::store::{Entry, Inner, Shared};
 use crate::change::check_generation;
 use crate::fault::{DiskOp, Fault};
 use crate::{Object, ObjectRecord, ObjectStat, Result, SizeChange, StoreError};
-use braid_types::{ObjectId, ObjectOffset, SizeGeneration, WriteVerifier};
+use braid_types::{ObjectId, ObjectOffset, SizeGeneration, Timestamp, WriteVerifier};
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
@@ -178,6 +178,14 @@ impl Object for MemObject {
             if !data.is_empty() {
                 entry.do_unsynced(Unsynced::Write { offset: offset.0, data: data.to_vec() });
             }
+            Ok(())
+        })
+    }
+
+    fn set_modified(&self, modified: Timestamp, generation: SizeGeneration) -> Result<()> {
+        self.with("set the time of", |_, entry| {
+            check_generation(&entry.live.record, generation)?;
+            entry.modified = Some(modified);
             Ok(())
         })
     }

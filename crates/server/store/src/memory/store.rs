@@ -79,6 +79,8 @@ pub(super) struct Entry {
     pub(super) dirty: bool,
     pub(super) name_durable: bool,
     pub(super) changes: u64,
+    /// The time that was set since the last change.
+    pub(super) modified: Option<Timestamp>,
 }
 
 impl MemStore {
@@ -231,12 +233,13 @@ impl Inner {
 impl Entry {
     fn new(number: u64, durable: Durable) -> Self {
         let (live, unsynced) = (durable.clone(), Vec::new());
-        Self { number, live, durable, unsynced, dirty: true, name_durable: false, changes: 0 }
+        Self { number, live, durable, unsynced, dirty: true, name_durable: false, changes: 0, modified: None }
     }
 
     /// Everyone sees it; power can take it.
     pub(super) fn do_unsynced(&mut self, change: Unsynced) {
         self.changes += 1;
+        self.modified = None;
         self.dirty = true;
         self.live.apply(change.clone());
         self.unsynced.push(change);
@@ -259,7 +262,7 @@ impl Entry {
             size: size.max(flushed),
             lost_from: (size < flushed).then_some(size),
             allocated_bytes: self.live.content.allocated_bytes(),
-            mtime: Timestamp { seconds: self.changes as i64, nanos: 0 },
+            mtime: self.modified.unwrap_or(Timestamp { seconds: self.changes as i64, nanos: 0 }),
             size_generation: self.live.record.size_generation,
         }
     }

@@ -54,16 +54,23 @@ pub fn is_remount(args: &MountArgs) -> bool {
 
 const REMOUNT: &str = "remount";
 
+/// A close waits until what its process has written is at the I/O daemons.
+const FLUSH_ON_CLOSE: &str = "flush_on_close";
+
 /// What a killed mount leaves is taken out of the tree.
 const DETACH_DEAD: &str = "detach_dead";
 
 /// Of a mount point in the name of its log.
 const ESCAPED_BYTES_MAX: usize = 200;
-const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, config=FILE, mds=ADDR, key=FILE, \
+const WORDS: &str = "ro, rw, noatime, noexec, suid, dev, sync, noallow_other, remount, detach_dead, flush_on_close, config=FILE, mds=ADDR, key=FILE, \
     agent=SOCKET, timeout=TIME, tls=WHEN, log=FILE, consistency=posix|close-to-open|commit, io_uring=auto|on|off";
 
 /// How the mount behaves; `false`: not about that.
 fn behaviour(options: &mut Options, word: &str) -> Result<bool, Fault> {
+    if word == FLUSH_ON_CLOSE {
+        options.flush_on_close = true;
+        return Ok(true);
+    }
     let Some(value) = word.strip_prefix("consistency=") else { return Ok(false) };
     let wrong = |why: String| Fault::usage(format!("reading -o {word}"), why).hint("braid mount -o consistency=posix");
     options.consistency = value.parse().map_err(wrong)?;
