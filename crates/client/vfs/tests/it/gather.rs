@@ -41,10 +41,18 @@ fn gathering(cluster: &Cluster, vfs: Vfs) -> Vfs {
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
         in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };
+        // Not later, when a test counts.
+        vfs.sync(handle).unwrap();
         vfs.release(handle, None).unwrap();
         in_turn == 8
     });
     vfs
+}
+
+/// One whose closes wait for their bytes.
+fn flushing_mount(cluster: &Cluster, config: Config) -> Vfs {
+    let options = Options { flush_on_close: true, ..Options::default() };
+    gathering(cluster, cluster.serving_mount_with(config, options))
 }
 
 fn append(vfs: &Vfs, handle: FileHandle, record: &[u8]) {
@@ -270,7 +278,7 @@ fn bytes_are_sent_when_they_are_old_and_nobody_asked() {
 fn no_more_is_gathered_than_the_bound_says() {
     const FILES: usize = 300;
     let cluster = Cluster::start(2);
-    let vfs = gathering_mount(&cluster);
+    let vfs = flushing_mount(&cluster, cluster.config());
     let (before, began) = (cluster.written().0, Instant::now());
     let handles: Vec<FileHandle> = (0..FILES)
         .map(|number| {
@@ -289,7 +297,7 @@ fn no_more_is_gathered_than_the_bound_says() {
 #[test]
 fn a_file_that_is_forced_closed_or_direct_has_nothing_gathered() {
     let cluster = Cluster::start(2);
-    let vfs = gathering_mount(&cluster);
+    let vfs = flushing_mount(&cluster, cluster.config());
     let (_, handle) = create(&vfs, b"f");
     let before = cluster.written().0;
     write(&vfs, handle, 0, &[1; 10]);
@@ -340,7 +348,7 @@ fn times_and_sizes_that_are_set_come_after_what_was_gathered() {
 fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
     let mut cluster = Cluster::start(1);
     let config = Config { timeout: Duration::from_secs(2), ..cluster.config() };
-    let vfs = gathering(&cluster, cluster.serving_mount_of(config));
+    let vfs = flushing_mount(&cluster, config);
     let (_, handle) = create(&vfs, b"f");
     let (_, other) = create(&vfs, b"g");
     write(&vfs, other, 0, b"was at the daemon");
@@ -364,7 +372,7 @@ fn what_could_not_be_written_is_told_and_no_write_after_it_succeeds_before() {
 #[test]
 fn a_process_that_closes_what_it_has_inherited_sends_nothing_of_its_parent() {
     let cluster = Cluster::start(2);
-    let vfs = gathering_mount(&cluster);
+    let vfs = flushing_mount(&cluster, cluster.config());
     let (_, handle) = create(&vfs, b"f");
     let (before, parent) = (cluster.written().0, WriteAs { owner: Some(1), ..WriteAs::default() });
     let began = Instant::now();
