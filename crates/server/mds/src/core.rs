@@ -28,7 +28,8 @@ use braid_wire::Secret;
 use crate::{
     call::Call, census::Census, cluster::Cluster, collect::Collector, connection::Standing, deletion::Deleter,
     ending::Ending, environment::Environment, fan_out::Asked, fence::Fences, force::Forcer, gate::Gates,
-    intents::Intents, lease::Leases, lock::Locks, looks::Looks, metrics::Counters, session::Sessions, unended::Unended,
+    intents::Intents, lease::Leases, lock::Locks, looks::Looks, metrics::Counters, ops::NameSearch, session::Sessions,
+    unended::Unended,
 };
 
 /// The metadata server.
@@ -50,6 +51,8 @@ pub struct MdsCore {
     pub(crate) asked: Mutex<Asked>,
     /// See `lease.rs`.
     pub(crate) leases: Leases,
+    /// Where fsck's searches for names ended; nothing is called under it.
+    pub(crate) name_search: Mutex<NameSearch>,
     /// Held while an I/O daemon registers; taken before `state`.
     pub(crate) registering: Mutex<()>,
     /// Whether file indexes are being reserved.
@@ -116,6 +119,7 @@ impl MdsCore {
             any_removed,
             asked: Mutex::default(),
             leases,
+            name_search: Mutex::default(),
             registering: Mutex::default(),
             reserving: AtomicBool::default(),
             turn: AtomicU64::new(epoch.0),

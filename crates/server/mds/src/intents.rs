@@ -139,7 +139,8 @@ impl MdsCore {
         let removed = self.state().cluster.removed();
         match intent.kind {
             IntentKind::Truncate { size } => {
-                let calls = match truncates(&inode, &layout, size, intent, &capability) {
+                let make_absent = self.may_be_written(intent.file);
+                let calls = match truncates(&inode, &layout, (size, intent), &capability, make_absent) {
                     Ok(calls) => calls.into_iter().filter(|(iod, _)| !removed.contains(iod)).collect(),
                     Err(failure) => return self.stall(intent, failure, done),
                 };
@@ -159,6 +160,13 @@ impl MdsCore {
                 });
             }
         }
+    }
+
+    /// Whether a session may hold a capability to write the file: it has it open, or closed it and kept the capability.
+    /// Then each daemon must have an object that refuses the older generation. An object made for nobody would cost a
+    /// sync now and a deletion later, so without writers absent parts stay absent.
+    fn may_be_written(&self, file: FileIndex) -> bool {
+        !self.names.writers(file).is_empty() || self.state().collector.is_withheld(file)
     }
 
     fn carried_out(self: &Arc<Self>, intent: Intent, parts: Result<Parts, Failure>, done: IntentDone) {
@@ -270,9 +278,9 @@ fn undone_by(inode: &Inode, kind: IntentKind, refused: Status) -> Option<IntentK
 fn truncates(
     inode: &Inode,
     layout: &braid_layout::Layout,
-    size: u64,
-    intent: Intent,
+    (size, intent): (u64, Intent),
     capability: &[u8],
+    make_absent: bool,
 ) -> Result<Vec<(IodId, Truncate)>, Failure> {
     let corrupted = |error| Failure::new(Status::Corrupted, format!("file {}: {error}", inode.file));
     let map = layout.map().map_err(corrupted)?;
@@ -289,6 +297,7 @@ fn truncates(
         objects: objects.to_vec(),
         size_generation,
         capability: capability.to_vec(),
+        make_absent,
     };
     let calls =
         wanted.iter().flat_map(|(iod, objects)| objects.chunks(TRUNCATE_OBJECTS_MAX).map(|some| (*iod, call(some))));

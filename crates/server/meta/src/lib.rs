@@ -29,6 +29,8 @@ mod acl_xattr;
 mod cache;
 mod changes;
 mod codec;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod key;
 mod layouts;

@@ -19,6 +19,8 @@ mod change;
 mod disk;
 mod error;
 mod fault;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod local;
 mod mapping;

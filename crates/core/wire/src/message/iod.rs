@@ -107,13 +107,17 @@ calls! {
     } -> WriteReply;
 
     /// From the metadata server: set the length of objects, with a new size generation (I5). May be repeated.
-    Truncate = 0x0210 {
-        /// Objects and their new lengths. An object that is not there and whose length is 0 stays absent.
+    Truncate = 0x0221 {
+        /// Objects and their new lengths. An object that is not there and whose length is 0 stays absent, unless
+        /// `make_absent`.
         objects: Vec<ObjectLength>,
         /// The new size generation.
         size_generation: SizeGeneration,
         /// Layout and owner for the record of an object that must be made.
         capability: Vec<u8>,
+        /// Whether an object that is not there and not recorded is made even if it stays empty: somebody
+        /// holds a write capability of an older generation, and only an object can refuse it.
+        make_absent: bool,
     } -> Vec<ObjectInfo>;
     /// From the metadata server: make a range of the file read as zeros, with a new size generation (I5).
     Punch = 0x0211 {

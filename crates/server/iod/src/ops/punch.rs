@@ -2,7 +2,8 @@
 //!
 //! A contiguous range of a file is one contiguous range of each object (`braid_layout`: objects have no gaps), so no
 //! unfolding is needed: one change for each part. Objects that the range does not touch get the new generation, too:
-//! a writer of an older one is refused everywhere or nowhere. A range of no bytes is the new generation alone: how the
+//! a writer of an older one is refused wherever the file has an object. A part without one has nothing to punch; a
+//! first write of an older generation there is as one that came after the hole. A range of no bytes is the new generation alone: how the
 //! metadata server ends a change that a daemon refused.
 
 use braid_store::{ObjectStore, SizeChange};

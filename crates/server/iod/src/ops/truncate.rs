@@ -3,6 +3,9 @@
 //! Repeating it is harmless: the store does a change of one generation once. An object that is lost, or whose record
 //! cannot be read, is left as it is and shown as absent: no byte of it can be read or written before or after, and a
 //! file that lost a part can still be cut and made empty (I11).
+//!
+//! A part without an object has no record, so nothing there refuses an older generation. While the file has
+//! writers the metadata server sets `make_absent`, and each such part gets an empty object of the new generation.
 
 use braid_store::{ObjectStore, SizeChange, StoreError};
 use braid_types::{Failure, Status};
@@ -33,11 +36,20 @@ fn one<S: ObjectStore>(
 ) -> Result<ObjectInfo, Failure> {
     let ObjectLength { object: id, bytes } = length;
     let change = SizeChange::Truncate { length: bytes.0 };
+    let recorded = grant.place(*id)?.recorded;
     match core.store().open(*id) {
         Ok(object) => core.warned(object.change_size(change, truncate.size_generation))?,
-        Err(why) if why.is_no_object() && bytes.0 == 0 => return Ok(core.info(id.part, None)),
-        Err(why) if why.is_no_object() && !grant.place(*id)?.recorded => {
-            core.warned(core.store().change_size(&grant.new_object(*id), change, truncate.size_generation))?;
+        Err(why) if why.is_no_object() && bytes.0 == 0 && (recorded || !truncate.make_absent) => {
+            return Ok(core.info(id.part, None));
+        }
+        Err(why) if why.is_no_object() && !recorded => {
+            let new = grant.new_object(*id);
+            match core.warned(core.store().change_size(&new, change, truncate.size_generation)) {
+                // A truncate is how space is won back: where there is none for an empty object, a writer of an older
+                // generation finds none either.
+                Err(full) if full.status == Status::NoSpace && bytes.0 == 0 => return Ok(core.info(id.part, None)),
+                made => made?,
+            }
         }
         Err(why) if is_unusable(&why) => {
             tracing::warn!(iod = core.iod().0, "a truncate passes over a lost object: {why}");

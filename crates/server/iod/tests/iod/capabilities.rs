@@ -105,7 +105,7 @@ fn an_old_size_generation_is_refused_for_reading_and_writing() {
     client.write(&capability, contiguous(0, 3), b"abc").unwrap();
     let objects = vec![ObjectLength { object: object(0), bytes: braid_types::ByteCount(1) }];
     let signed = capability.sign(&server_key());
-    let truncate = Truncate { objects, size_generation: SizeGeneration(2), capability: signed };
+    let truncate = Truncate { objects, size_generation: SizeGeneration(2), capability: signed, make_absent: false };
     Client::mds(&core).call(&truncate).unwrap();
     assert_eq!(refusal(client.read(&capability, contiguous(0, 1))), Status::StaleGeneration);
     assert_eq!(refusal(client.write(&capability, contiguous(0, 1), b"x")), Status::StaleGeneration);

@@ -249,7 +249,8 @@ fn a_truncate_in_between_ends_a_read_and_a_write_as_stale() {
         task.call(&collect(ID, kind, &[SESSION], 16)).unwrap();
         let objects = vec![ObjectLength { object: object(0), bytes: ByteCount(16) }];
         let (size_generation, capability) = (SizeGeneration(2), whole().sign(&server_key()));
-        Client::mds(&core).call(&Truncate { objects, size_generation, capability }).unwrap();
+        let truncate = Truncate { objects, size_generation, capability, make_absent: false };
+        Client::mds(&core).call(&truncate).unwrap();
         let status = match kind {
             CollectiveKind::Read => refusal(task.call(&join_read(&whole(), 0, 16))),
             _ => refusal(task.call_with(&join_write(&whole(), 0), &[1; 16])),

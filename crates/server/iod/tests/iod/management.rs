@@ -22,6 +22,7 @@ pub(crate) fn truncate(capability: &Capability, lengths: &[(u16, u64)], generati
         objects: lengths.iter().map(length).collect(),
         size_generation: SizeGeneration(generation),
         capability: capability.sign(&server_key()),
+        make_absent: false,
     }
 }
 
@@ -41,6 +42,55 @@ fn truncate_cuts_grows_and_makes_objects_but_not_empty_ones() {
     let read = Client::of_session(&core, SESSION).read(&later(&capability, 2), contiguous(0, 1 << 20)).unwrap();
     let want = [&[1; 10][..], &[0; STRIPE as usize + 10]].concat();
     assert_eq!(read.payload, want, "what was cut is gone, also when it grows again");
+}
+
+#[test]
+fn an_absent_part_refuses_an_older_generation_after_a_truncate_beside_writers() {
+    for make_absent in [false, true] {
+        let core = daemon(1);
+        let capability = capability(striped([1, 1]));
+        let mut client = Client::of_session(&core, SESSION);
+        client.write(&capability, contiguous(0, 100), &[1; 100]).unwrap();
+        let cut = Truncate { make_absent, ..truncate(&capability, &[(0, 10), (1, 0)], 2) };
+        for _ in 0..2 {
+            let infos = Client::mds(&core).call(&cut).unwrap();
+            let facts: Vec<_> = infos.iter().map(|info| (info.exists, info.bytes.0)).collect();
+            assert_eq!(facts, [(true, 10), (make_absent, 0)]);
+        }
+        let late = client.write(&capability, contiguous(STRIPE, 3), b"old");
+        if make_absent {
+            assert_eq!(refusal(late), Status::StaleGeneration);
+        } else {
+            late.unwrap();
+        }
+        let mut client = Client::of_session(&core, SESSION);
+        client.write(&later(&capability, 2), contiguous(STRIPE, 3), b"new").unwrap();
+    }
+}
+
+#[test]
+fn a_full_disk_does_not_hold_up_a_truncate_for_an_empty_object() {
+    let core = daemon(1);
+    let capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 100), &[1; 100]).unwrap();
+    core.store().faults().fail_always(DiskOp::Create, Fault::NoSpace);
+    let cut = Truncate { make_absent: true, ..truncate(&capability, &[(0, 0), (1, 0)], 2) };
+    let infos = Client::mds(&core).call(&cut).unwrap();
+    let facts: Vec<_> = infos.iter().map(|info| (info.exists, info.bytes.0)).collect();
+    assert_eq!(facts, [(true, 0), (false, 0)]);
+    let grown = Truncate { make_absent: true, ..truncate(&capability, &[(0, 0), (1, 5)], 3) };
+    assert_eq!(refusal(Client::mds(&core).call(&grown)), Status::NoSpace);
+}
+
+#[test]
+fn a_recorded_part_that_is_lost_is_not_made_by_a_truncate_beside_writers() {
+    let core = daemon(1);
+    let mut capability = capability(striped([1, 1]));
+    Client::of_session(&core, SESSION).write(&capability, contiguous(0, 100), &[1; 100]).unwrap();
+    capability.existing_parts = vec![0b11];
+    let cut = Truncate { make_absent: true, ..truncate(&capability, &[(0, 10), (1, 0)], 2) };
+    let infos = Client::mds(&core).call(&cut).unwrap();
+    assert!(infos[0].exists && !infos[1].exists, "a loss stays one (I11)");
 }
 
 #[test]

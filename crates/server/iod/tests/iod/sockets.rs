@@ -112,6 +112,7 @@ fn small_pieces_are_sent_from_a_mapping_that_follows_the_object_and_ends_with_it
         objects: vec![ObjectLength { object: object(0), bytes: ByteCount(1 << 20) }],
         size_generation: SizeGeneration(2),
         capability: capability.sign(&server_key()),
+        make_absent: false,
     };
     cluster.mds_client().call(&truncate, &[], &mut []).unwrap().0.unwrap();
     let cut = Capability { size_generation: SizeGeneration(2), ..capability };
@@ -330,6 +331,7 @@ fn the_metadata_server_truncates_lists_deletes_and_asks_for_status_through_the_w
         objects: vec![ObjectLength { object: object(0), bytes: ByteCount(4) }],
         size_generation: SizeGeneration(2),
         capability: capability.sign(&server_key()),
+        make_absent: false,
     };
     assert_eq!(mds.call(&truncate, &[], &mut []).unwrap().0.unwrap()[0].bytes.0, 4);
     let list = ListObjects { cursor: Vec::new(), count_max: 10 };

@@ -1,5 +1,7 @@
 //! What `braid fsck` asks: files, orphans, and what it may mend. It never deletes data. (Names: `fsck_names.rs`.)
 
+use std::sync::PoisonError;
+
 use braid_meta::{
     FileKind, Identity, Inode, Parts,
     lease::{LeaseMode, LeaseOf},
@@ -7,6 +9,7 @@ use braid_meta::{
 use braid_types::{ByteCount, Failure, FileIndex, ObjectId, ShardId, Status};
 use braid_wire::message::mds::{FsckFile, FsckFiles, FsckMark, FsckMendFile, FsckOrphans};
 
+use super::name_search;
 use crate::{
     call::{Call, Flow},
     core::MdsCore,
@@ -18,8 +21,6 @@ use crate::{
 pub(super) const FILES_MAX: usize = 512;
 /// Bytes that the layouts of one reply may take: a reply stays below the limit of a frame (I9).
 pub(super) const FILES_BYTES_MAX: usize = 256 * 1024;
-/// Entries of a listing that are read at once.
-pub(super) const PAGE_BYTES: usize = 256 * 1024;
 /// Directories on the way from a file to the root.
 const DEPTH_MAX: usize = 4096;
 
@@ -91,25 +92,18 @@ impl MdsCore {
     }
 
     fn name_in(&self, directory: FileIndex, file: FileIndex) -> Result<Option<Vec<u8>>, Failure> {
-        let (mut cookie, mut until) = (0, None);
-        loop {
-            let page = match self.names.readdir(&Identity::root(), directory, cookie, PAGE_BYTES, false) {
-                Ok(page) => page,
-                Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => {
-                    return Ok(None);
-                }
-                Err(failure) => return Err(failure),
-            };
-            if let Some(found) = page.entries.iter().find(|listed| listed.entry.file == file) {
-                return Ok(Some(found.name.clone()));
+        let hints = || self.name_search.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = hints().begin(directory);
+        let found = name_search::search(file, begin, |cookie, bytes| {
+            match self.names.readdir(&Identity::root(), directory, cookie, bytes, false) {
+                Err(failure) if matches!(failure.status, Status::StaleHandle | Status::NotDirectory) => Ok(None),
+                page => page.map(Some),
             }
-            // What was moved since this began is not run after.
-            let until = *until.get_or_insert(page.last);
-            match page.entries.last() {
-                Some(last) if !page.end && last.entry.cookie < until => cookie = last.entry.cookie,
-                _ => return Ok(None),
-            }
+        })?;
+        if let Some(found) = &found {
+            hints().ended(directory, found);
         }
+        Ok(found.map(|found| found.name))
     }
 
     pub(super) fn fsck_mend_file(&self, call: Call, r: &FsckMendFile) -> Flow {

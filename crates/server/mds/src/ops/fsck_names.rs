@@ -21,7 +21,7 @@ use braid_meta::{FileKind, Identity, Inode};
 use braid_types::{Failure, FileIndex, ShardId, Status};
 use braid_wire::message::mds::{FsckNamespace, FsckNamespaceReply, FsckProblem, FsckProblemKind};
 
-use super::fsck::{FILES_MAX, PAGE_BYTES};
+use super::{fsck::FILES_MAX, name_search::PAGE_BYTES};
 use crate::{
     call::{Call, Flow},
     core::MdsCore,

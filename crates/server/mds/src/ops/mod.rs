@@ -14,6 +14,7 @@ mod list;
 mod lock;
 mod look;
 mod modes;
+mod name_search;
 mod names;
 mod open;
 mod punch;
@@ -23,6 +24,8 @@ mod removal;
 mod session;
 mod status;
 mod xattr;
+
+pub(crate) use name_search::NameSearch;
 
 use braid_wire::{Role, message::mds::MdsRequest};
 

@@ -49,6 +49,26 @@ fn a_write_of_the_old_generation_is_refused_and_one_after_renewal_is_taken() {
 }
 
 #[test]
+fn a_truncate_beside_a_writer_reaches_the_parts_that_have_no_object_yet() {
+    for writes_on in [true, false] {
+        let mut world = World::new(3);
+        let client = world.client();
+        let opened = client.create("f");
+        world.write(&opened, 100).unwrap();
+        if !writes_on {
+            client.close(&opened);
+            world.settle();
+        }
+        client.truncate("f", 10).unwrap();
+        assert_eq!(world.objects_of(opened.attributes.file), if writes_on { 3 } else { 1 });
+        if writes_on {
+            assert_eq!(world.write(&opened, 40_000), Err(Status::StaleGeneration));
+            assert_eq!(client.stat("f").unwrap().bytes, ByteCount(10));
+        }
+    }
+}
+
+#[test]
 fn while_a_truncate_is_under_way_nobody_sees_half_of_it_and_no_capability_is_given() {
     let (mut world, client, opened) = written();
     let other = world.client();

@@ -214,7 +214,7 @@ impl FakeState {
                         return encode_failure(&(*status).into());
                     }
                     let key = (iod, wanted.object);
-                    if wanted.bytes.0 == 0 && !self.objects.contains_key(&key) {
+                    if wanted.bytes.0 == 0 && !call.make_absent && !self.objects.contains_key(&key) {
                         continue;
                     }
                     let fresh = Object { bytes: 0, generation: 0, mtime: Timestamp::default() };

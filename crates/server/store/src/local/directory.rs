@@ -334,7 +334,7 @@ pub(super) fn replace_file(root: &Path, name: &str, text: &str) -> Result<()> {
 }
 
 /// The object that a file name stands for; only the one spelling that we write.
-pub(super) fn parse_name(name: &str) -> Option<ObjectId> {
+pub(crate) fn parse_name(name: &str) -> Option<ObjectId> {
     let mut words = name.split('.');
     let file = FileIndex(u64::from_str_radix(words.next()?, 16).ok()?);
     let part = PartIndex(words.next()?.parse().ok()?);

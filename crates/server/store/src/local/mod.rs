@@ -28,4 +28,5 @@ mod private;
 mod store;
 
 pub use directory::Host;
+pub(crate) use directory::parse_name;
 pub use store::{LocalOptions, LocalStore, OPEN_FILES_DEFAULT};

@@ -269,6 +269,26 @@ fn a_base_of_any_shorter_length_stops_the_start() {
 }
 
 #[test]
+fn a_meta_page_that_tells_of_far_too_many_pages_stops_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Engine::create(directory.path(), EngineOptions::default()).unwrap();
+    commit(&store, 1..=300);
+    store.checkpoint().unwrap();
+    let whole = image(&store, directory.path());
+    for last_page in [u64::MAX, u64::MAX - 1, 1 << 60, 1 << 45] {
+        let directory = copy(whole.path());
+        let path = base::file(directory.path());
+        // The last page that each meta page tells of.
+        edit(&path, |bytes| {
+            for at in [136, 4096 + 136] {
+                bytes[at..at + 8].copy_from_slice(&last_page.to_ne_bytes());
+            }
+        });
+        refused(directory.path(), &path);
+    }
+}
+
+#[test]
 fn an_empty_directory_is_no_new_store() {
     let directory = tempfile::tempdir().unwrap();
     for path in [directory.path().to_owned(), directory.path().join("none")] {

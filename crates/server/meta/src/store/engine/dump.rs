@@ -111,7 +111,7 @@ fn read_beside(
     Ok(true)
 }
 
-fn write(view: &dyn View, out: &mut dyn Write) -> Result<u64, StoreError> {
+pub(super) fn write(view: &dyn View, out: &mut dyn Write) -> Result<u64, StoreError> {
     let failed = |e| StoreError::disk("write the dump", e);
     let mut header = MAGIC.to_vec();
     header.extend_from_slice(&VERSION.to_le_bytes());
@@ -153,7 +153,8 @@ const END: &[u8] = &[0xff; 16];
 /// [`StoreError::Exists`], [`StoreError::Corrupted`] for a dump that is not whole.
 pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), StoreError> {
     let engine = Engine::create(directory, EngineOptions::default())?;
-    match load_into(&engine, from) {
+    let mut commit = |batch| engine.commit(batch, engine.fence()).map(drop);
+    match read(from, &mut commit) {
         Ok(dumped) => {
             engine.sync(engine.committed())?;
             Ok((engine, dumped))
@@ -167,7 +168,11 @@ pub fn load(directory: &Path, from: &mut dyn Read) -> Result<(Engine, Dumped), S
     }
 }
 
-fn load_into(engine: &Engine, from: &mut dyn Read) -> Result<Dumped, StoreError> {
+/// Reads a dump and hands over its batches in order. Only its end says that it was whole.
+pub(super) fn read(
+    from: &mut dyn Read,
+    commit: &mut dyn FnMut(Batch) -> Result<(), StoreError>,
+) -> Result<Dumped, StoreError> {
     let broken = |why: String| StoreError::Corrupted(format!("the dump {why}; try: another dump"));
     let mut header = [0; 16];
     read_exact(from, &mut header)
@@ -202,7 +207,7 @@ fn load_into(engine: &Engine, from: &mut dyn Read) -> Result<Dumped, StoreError>
             };
         }
         keys += record.batch.changes().count() as u64;
-        engine.commit(record.batch, engine.fence())?;
+        commit(record.batch)?;
     }
 }
 

@@ -21,6 +21,8 @@ mod base;
 #[cfg(test)]
 mod damage_tests;
 mod dump;
+#[doc(hidden)]
+pub mod fuzzing;
 mod log;
 mod overlay;
 mod pages;

@@ -151,7 +151,8 @@ impl PageFile {
 
     /// The highest page that the snapshot may use; the file may be shorter.
     pub(super) fn bytes_used(&self) -> u64 {
-        (self.meta.last_page + 1).saturating_mul(self.page_bytes as u64)
+        // The meta page has no checksum: any number may stand there.
+        self.meta.last_page.saturating_add(1).saturating_mul(self.page_bytes as u64)
     }
 
     /// Records that the snapshot holds by its own account.

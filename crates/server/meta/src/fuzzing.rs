@@ -1,0 +1,41 @@
+//! Ways for `fuzz/` into the parsers of this crate. Not an interface.
+
+use braid_types::{FileIndex, IodId, KeyId, SessionId};
+
+use crate::acl_xattr;
+use crate::record::{
+    ClientKey, ClusterIdentity, Deletion, DirectoryDefault, Inode, Intent, IodRecord, Quota, Recorded, SessionRecord,
+    Usage, decode_cookie, decode_entry, decode_modes, encode_modes,
+};
+pub use crate::store::engine::fuzzing::*;
+
+/// Decodes the bytes as each kind of record. What decodes is the same after it was encoded again.
+pub fn read_records(bytes: &[u8]) {
+    macro_rules! same_again {
+        ($($name:ty, $decode:expr);* $(;)?) => {$(
+            let decode: fn(&[u8]) -> Result<$name, _> = $decode;
+            if let Ok(value) = decode(bytes) {
+                assert_eq!(decode(&value.encode()).as_ref(), Ok(&value), stringify!($name));
+            }
+        )*};
+    }
+    same_again!(
+        Inode, |bytes| Inode::decode(FileIndex(1), bytes);
+        Deletion, |bytes| Deletion::decode(FileIndex(1), bytes);
+        Intent, |bytes| Intent::decode(FileIndex(1), bytes);
+        DirectoryDefault, DirectoryDefault::decode;
+        ClusterIdentity, ClusterIdentity::decode;
+        ClientKey, |bytes| ClientKey::decode(KeyId(1), bytes);
+        IodRecord, |bytes| IodRecord::decode(IodId(1), bytes);
+        SessionRecord, |bytes| SessionRecord::decode(SessionId(1), bytes);
+        Quota, Quota::decode;
+        Usage, Usage::decode;
+    );
+    let _ = (Recorded::decode(bytes), decode_entry(bytes), decode_cookie(1, bytes));
+    if let Ok(modes) = decode_modes(bytes) {
+        assert_eq!(decode_modes(&encode_modes(&modes)), Ok(modes));
+    }
+    if let Ok(Some(list)) = acl_xattr::decode(bytes) {
+        assert_eq!(acl_xattr::decode(&acl_xattr::encode(&list)), Ok(Some(list)));
+    }
+}

@@ -1,0 +1,77 @@
+//! Ways for `fuzz/` into the parsers of what the engine has on disk. Not an interface.
+
+use std::io::Read;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::base::{self, Base, State};
+use super::overlay::Overlay;
+use super::{StoreId, dump, log};
+use crate::store::{Batch, Change, Fence, MemoryStore, MetaStore, Sequence, StoreError};
+
+const STORE: StoreId = StoreId(7);
+
+/// Keys with their values.
+pub type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Makes a base of these records below a directory.
+pub fn make_base(directory: &Path, records: &Records) -> Result<(), StoreError> {
+    let base = Base::create(directory, STORE)?;
+    let mut overlay = Overlay::default();
+    records.iter().for_each(|(key, value)| overlay.apply(Change { key, value: Some(value) }));
+    base.fold(&overlay, State { folded: Sequence(9), fence: Fence(1) }, STORE)
+}
+
+/// Reads a base as the start of a server does, and as a salvage does. A base that the start finds right is read by
+/// LMDB as well: how many records it has.
+///
+/// # Panics
+/// When LMDB does not read what the check found right.
+pub fn read_base(directory: &Path) -> Option<usize> {
+    let _ = base::salvage(directory, &mut |_, _| {}, &mut |_, _, _| Ok(()));
+    Base::check(directory, STORE).ok()?;
+    let (base, mut count) = (Base::map_beside(directory).expect("it was checked"), 0);
+    let txn = base.reader().expect("it was checked");
+    let mut visit = |_: &[u8], _: &[u8]| {
+        count += 1;
+        ControlFlow::Continue(())
+    };
+    base.range(&txn, b"", &[0xff; 16], &mut visit).expect("it was checked");
+    Some(count)
+}
+
+/// The dump of a store of these records.
+pub fn dump_of(records: &Records) -> Result<Vec<u8>, StoreError> {
+    let (store, mut batch, mut out) = (MemoryStore::new(), Batch::new(), Vec::new());
+    records.iter().for_each(|(key, value)| batch.put(key, value));
+    store.commit(batch, Fence(1))?;
+    dump::write(&*store.view()?, &mut out)?;
+    Ok(out)
+}
+
+/// Reads a dump.
+pub fn read_dump(from: &mut dyn Read) -> Result<Records, StoreError> {
+    let mut records = Records::new();
+    dump::read(from, &mut |batch| {
+        let put = batch.changes().filter_map(|change| Some((change.key.to_vec(), change.value?.to_vec())));
+        records.extend(put);
+        Ok(())
+    })?;
+    Ok(records)
+}
+
+/// Reads the bytes as a segment of the log, as the start does and as a salvage does.
+pub fn read_segment(bytes: &[u8]) {
+    let _ = log::read_header(bytes);
+    let mut at = 0;
+    while let Some((record, length)) = log::decode(&bytes[at..]) {
+        assert!(length > 0, "a record has a header");
+        record.batch.changes().for_each(drop);
+        at += length;
+    }
+    let (mut at, mut after) = (0, Sequence(0));
+    while let Some((begin, record, length)) = log::next_record(bytes, at, after) {
+        assert!(begin >= at && record.sequence > after);
+        (at, after) = (begin + length, record.sequence);
+    }
+}

@@ -1,0 +1,17 @@
+//! Ways for `fuzz/` into the parsers of this crate. Not an interface.
+
+use std::path::Path;
+
+use crate::{Identity, identity::sealed, local::parse_name};
+
+/// Reads the text as an identity file, as it is and under a checksum that fits; and as the name of an object.
+pub fn read_text(text: &str) {
+    for text in [text.to_owned(), sealed("", text)] {
+        if let Ok(identity) = Identity::from_text(&text, Path::new("x")) {
+            assert_eq!(Identity::from_text(&identity.to_text(), Path::new("x")).ok(), Some(identity));
+        }
+    }
+    if let Some(id) = parse_name(text) {
+        assert_eq!(id.to_string(), text);
+    }
+}
