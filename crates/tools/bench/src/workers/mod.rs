@@ -3,3 +3,5 @@
 pub mod clients;
 pub mod create;
 pub mod echo;
+pub mod hard;
+pub mod process;
