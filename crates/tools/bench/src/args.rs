@@ -37,6 +37,9 @@ pub enum Command {
     /// Creates files when told to
     #[command(hide = true)]
     Create(CreateArgs),
+    /// Many clients of one process that keep files open
+    #[command(hide = true)]
+    Opens(OpensArgs),
     /// One task of `mount`'s hard loads
     #[command(hide = true)]
     Hard(HardArgs),
@@ -267,6 +270,21 @@ pub struct CreateArgs {
     pub prefix: String,
     /// How many.
     pub count: u32,
+}
+
+/// What a process of clients with open files is told.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct OpensArgs {
+    /// Address of the metadata server.
+    pub mds: String,
+    /// The client key.
+    pub key: PathBuf,
+    /// The number of the first client.
+    pub first: u32,
+    /// How many clients.
+    pub count: u32,
+    /// Files of each.
+    pub opens: u32,
 }
 
 /// What a task of the hard loads is told.

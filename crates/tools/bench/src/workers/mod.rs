@@ -4,4 +4,5 @@ pub mod clients;
 pub mod create;
 pub mod echo;
 pub mod hard;
+pub mod opens;
 pub mod process;
