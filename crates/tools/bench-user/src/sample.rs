@@ -38,11 +38,12 @@ impl<F: FnMut() -> Result<u64> + Send> Task for Step<F> {
 /// The rate of one sample, in units of the steps per second: what all tasks did, by the time from the common start to the end of
 /// the last. A shorter one before it is not counted: connections are made and capabilities presented in it.
 pub(crate) fn rate<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
-    sample(bench, length / 4, tasks)?;
-    sample(bench, length, tasks)
+    once(bench, length / 4, tasks)?;
+    once(bench, length, tasks)
 }
 
-fn sample<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
+/// The rate of one sample with nothing before it: of tasks whose steps cannot be made again.
+pub(crate) fn once<T: Task>(bench: &Bench<'_>, length: Duration, tasks: &mut [T]) -> Result<f64> {
     bench.check_time()?;
     let start = Barrier::new(tasks.len());
     let run = |task: &mut T| {

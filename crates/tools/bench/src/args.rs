@@ -37,6 +37,12 @@ pub enum Command {
     /// Creates files when told to
     #[command(hide = true)]
     Create(CreateArgs),
+    /// Many clients of one process that keep files open
+    #[command(hide = true)]
+    Opens(OpensArgs),
+    /// One task of `mount`'s hard loads
+    #[command(hide = true)]
+    Hard(HardArgs),
 }
 
 /// `cargo xtask bench core` and `parallel`.
@@ -106,6 +112,15 @@ pub struct MountArgs {
     /// Measure libfuse's examples over the local file system, as with `--rivals`, and no rival
     #[arg(long)]
     pub passthrough: bool,
+    /// Switch FUSE over io_uring on in the kernel for this run, and back at its end (needs root)
+    #[arg(long)]
+    pub io_uring: bool,
+    /// libfuse's built example `passthrough`, of version 3.18 or newer with io_uring: measured over io_uring
+    #[arg(long, value_name = "FILE", env = "BRAID_BENCH_PASSTHROUGH_URING")]
+    pub passthrough_uring: Option<PathBuf>,
+    /// Where `ior` and `mdtest` are, run by `mpirun` [default: the search path; else a loop of this program's own]
+    #[arg(long, value_name = "DIR", env = "BRAID_BENCH_IOR")]
+    pub ior: Option<PathBuf>,
     /// Smaller sizes, once: for trying, not for publishing
     #[arg(long)]
     pub quick: bool,
@@ -138,9 +153,10 @@ impl MountArgs {
             (false, true) => " --passthrough",
             (false, false) => "",
         };
+        let uring = if self.io_uring { " --io-uring" } else { "" };
         let quick = if self.quick { " --quick" } else { "" };
         let count = self.repetitions.map(|count| format!(" --repetitions {count}")).unwrap_or_default();
-        format!("cargo xtask bench mount {group}{rivals}{quick}{count}")
+        format!("cargo xtask bench mount {group}{rivals}{uring}{quick}{count}")
     }
 }
 
@@ -256,6 +272,51 @@ pub struct CreateArgs {
     pub count: u32,
 }
 
+/// What a process of clients with open files is told.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct OpensArgs {
+    /// Address of the metadata server.
+    pub mds: String,
+    /// The client key.
+    pub key: PathBuf,
+    /// The number of the first client.
+    pub first: u32,
+    /// How many clients.
+    pub count: u32,
+    /// Files of each.
+    pub opens: u32,
+}
+
+/// What a task of the hard loads is told.
+#[derive(ClapArgs, Debug, Clone)]
+pub struct HardArgs {
+    /// What it does.
+    pub phase: HardPhase,
+    /// The shared file, or the directory of the files.
+    pub path: PathBuf,
+    /// Its number among the tasks.
+    pub rank: u64,
+    /// How many records, or files, each task has.
+    pub count: u64,
+}
+
+/// What the tasks of a hard load do together.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HardPhase {
+    /// Records into one file, in turn.
+    WriteRecords,
+    /// The other task's records out of it.
+    ReadRecords,
+    /// Small files, made and written.
+    Create,
+    /// The other task's files looked at.
+    Stat,
+    /// The other task's files read.
+    Read,
+    /// Own files removed.
+    Remove,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +326,12 @@ mod tests {
         let args = CoreArgs { quick: true, repetitions: Some(7), check: true, ..CoreArgs::default() };
         assert_eq!(args.command_of("core", "read"), "cargo xtask bench core read --quick --repetitions 7");
         assert_eq!(CoreArgs::default().command_of("parallel", "lists"), "cargo xtask bench parallel lists");
+    }
+
+    #[test]
+    fn the_command_of_a_group_has_the_subjects_of_this_run_and_no_path_of_this_machine() {
+        let args = MountArgs { rivals: true, io_uring: true, ior: Some("/x".into()), ..MountArgs::default() };
+        assert_eq!(args.command_of("names"), "cargo xtask bench mount names --rivals --io-uring");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{args::CoreArgs, cleanup::Cleanup, cpu::CpuMeter, daemons::Cluster, s
 
 /// When this program was killed: its daemons died with it; its mount, its files and its control group did not.
 const REMOVE: &str = r#"
-umount -l "$1/scratch/braid"
+umount -l "$1/scratch/braid" "$1/scratch/braid_uring"
 test -z "$2" || echo $$ >"$2/../cgroup.procs"
 for try in $(seq 100); do rm -rf --one-file-system "$1"; test -e "$1" || break; sleep 0.1; done
 for try in $(seq 50); do test -d "$2" || break; rmdir "$2"/* "$2"; sleep 0.1; done &

@@ -62,6 +62,8 @@ fn main() -> ExitCode {
         Command::Clients(args) => workers::clients::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Echo => workers::echo::run().map(|()| ExitCode::SUCCESS),
         Command::Create(args) => workers::create::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Opens(args) => workers::opens::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Hard(args) => workers::hard::run(&args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("bench: {error:#}");

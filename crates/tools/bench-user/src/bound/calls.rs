@@ -51,6 +51,16 @@ impl Limits {
         (time > 0.0).then(|| Ceiling { limit: at_once(limit, tasks), rate: f64::from(tasks) / time })
     }
 
+    /// Of operations of which each has these parts, `(kind, how often)` on the average, of files that are made or opened.
+    pub(crate) fn files(&self, parts: &[(LimitKind, f64)]) -> Vec<Ceiling> {
+        let ceiling = |(kind, each): &(LimitKind, f64)| {
+            let limit = self.rate(*kind, None)?;
+            let times = if *each == 1.0 { String::new() } else { format!(", {each} for each") };
+            Some(Ceiling { limit: format!("{}{times}", limit.name), rate: limit.median() / each })
+        };
+        parts.iter().filter_map(ceiling).collect()
+    }
+
     /// Of operations that each wait once for what was timed as this kind, by so many tasks at a time.
     pub(crate) fn waits(&self, kind: LimitKind, tasks: u32, iods: &[IodId]) -> Option<Ceiling> {
         let (time, name) = match kind {
@@ -111,6 +121,18 @@ mod tests {
         assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("MdsChanges, 3 for each", 100.0, 50.0));
         let few = bind(50.0, &limits.calls(4, Calls { changes: 0, ..calls }, &[IodId(1)])).unwrap();
         assert!(few.limit.starts_with("the round trips (1 to I/O daemon 1"), "{}", few.limit);
+    }
+
+    #[test]
+    fn a_file_is_made_no_faster_than_the_daemons_make_objects() {
+        let mut limits = limits();
+        limits.all.push(limit(LimitKind::MdsCreates, None, 300.0));
+        limits.all.push(limit(LimitKind::IodObjects, None, 100.0));
+        let parts = [(LimitKind::MdsCreates, 1.0), (LimitKind::IodObjects, 1.0), (LimitKind::MdsOpens, 1.0)];
+        let bound = bind(90.0, &limits.files(&parts)).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling, bound.percent), ("IodObjects", 100.0, 90.0));
+        let bound = bind(90.0, &limits.files(&[(LimitKind::IodObjects, 0.5)])).unwrap();
+        assert_eq!((bound.limit.as_str(), bound.ceiling), ("IodObjects, 0.5 for each", 200.0));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! files: a daemon's network is measured by bytes that its memory has, its disk by the daemon itself.
 
 mod disk;
+mod files;
 mod memory;
 mod metadata;
 mod network;
@@ -20,7 +21,7 @@ const DISK_SAMPLES: usize = 4;
 
 /// How many samples of limits there are with so many daemons: their time is shared out.
 pub(crate) fn count(iods: usize) -> usize {
-    (network::EACH + small::EACH) * iods + disk::EACH * DISK_SAMPLES + network::ALL + metadata::COUNT + 1
+    (network::EACH + small::EACH) * iods + disk::EACH * DISK_SAMPLES + network::ALL + metadata::COUNT + files::COUNT + 1
 }
 
 /// Measures each of them once; `all` has what was measured before a failure too.
@@ -37,6 +38,8 @@ pub(crate) fn measure(bench: &Bench<'_>, all: &mut Vec<Limit>) -> Result<()> {
     (bench.tell)(Told::Now("all I/O daemons at once"));
     all.extend(network::all(bench)?);
     all.extend(metadata::measure(bench)?);
+    (bench.tell)(Told::Now("small files, one server at a time"));
+    all.extend(files::measure(bench)?);
     Ok(())
 }
 
@@ -49,6 +52,7 @@ fn limit(kind: LimitKind, iod: Option<u32>, name: String, how: impl Into<String>
         K::IodCalls | K::MdsCalls | K::MdsChanges | K::DiskRandomWrite | K::DiskRandomRead | K::DiskSync => {
             Unit::PerSecond
         }
+        K::MdsCreates | K::IodObjects | K::MdsOpens | K::IodFirstReads => Unit::PerSecond,
         K::RoundTrip | K::MdsRoundTrip | K::SmallRead | K::Force | K::MdsForce => Unit::Seconds,
     };
     Limit { kind, iod: iod.map(u64::from), name, how: how.into(), unit, samples: vec![sample] }

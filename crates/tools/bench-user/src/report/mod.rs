@@ -111,6 +111,14 @@ pub enum LimitKind {
     MdsCalls,
     /// Changes of metadata, not forced to disk, by all tasks.
     MdsChanges,
+    /// Files made and opened by the metadata server, no byte written, by all tasks.
+    MdsCreates,
+    /// First bytes of new files, for which all daemons make objects, by all tasks.
+    IodObjects,
+    /// Files opened by the metadata server, no byte read, by all tasks.
+    MdsOpens,
+    /// First reads of open files by all daemons, by all tasks.
+    IodFirstReads,
     /// Bytes to one disk in order, flushed; by the daemons on it.
     DiskWrite,
     /// Bytes from one disk in order.

@@ -74,6 +74,9 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, sizes: Sizes) -> Resul
     let mut ceilings = limits.disks(LimitKind::DiskSync, &iods);
     ceilings.extend(limits.waits(LimitKind::Force, count, &iods));
     ceilings.extend(limits.calls(count, Calls { looks: 1, changes: 1, iod: 1 }, &iods));
+    // Each opens one that is there.
+    let parts = [(LimitKind::MdsCreates, 0.5), (LimitKind::IodObjects, 0.5), (LimitKind::MdsOpens, 1.0)];
+    ceilings.extend(limits.files(&parts));
     Ok(Measured { unit: Unit::PerSecond, tasks: count, sample, ceilings })
 }
 

@@ -8,7 +8,7 @@ use crate::{
     bound::{Calls, Limits},
     content::Content,
     error::{BenchError, Result},
-    report::Unit,
+    report::{LimitKind, Unit},
     sample::{Task, rate},
 };
 
@@ -59,7 +59,13 @@ pub(super) fn measure(bench: &Bench<'_>, limits: &Limits, phase: Phase) -> Resul
         Phase::Unlink => Calls { changes: 1, ..Calls::default() },
     };
     let iods: Vec<IodId> = bench.iods.iter().map(|iod| iod.id).collect();
-    let ceilings = limits.calls(bench.options.tasks(), calls, &iods);
+    let parts: &[(LimitKind, f64)] = match phase {
+        Phase::Create => &[(LimitKind::MdsCreates, 1.0), (LimitKind::IodObjects, 1.0)],
+        Phase::Read => &[(LimitKind::MdsOpens, 1.0), (LimitKind::IodFirstReads, 1.0)],
+        Phase::Stat | Phase::Unlink => &[],
+    };
+    let mut ceilings = limits.calls(bench.options.tasks(), calls, &iods);
+    ceilings.extend(limits.files(parts));
     Ok(Measured { unit: Unit::PerSecond, tasks: bench.options.tasks(), sample, ceilings })
 }
 

@@ -108,9 +108,15 @@ impl Cluster {
 
     /// `kill -9` of the metadata server, and a new one on its directory.
     pub fn kill_and_restart_mds(&self) -> Result<()> {
+        self.kill_and_start_mds()?;
+        self.wait_until_up()
+    }
+
+    /// The same, without waiting for anything.
+    pub fn kill_and_start_mds(&self) -> Result<()> {
         self.mds.borrow_mut().kill()?;
         *self.mds.borrow_mut() = start_mds(&self.braid, &self.config, &self.mds_metrics)?;
-        self.wait_until_up()
+        Ok(())
     }
 
     fn add_key(&self) -> Result<()> {
@@ -140,7 +146,7 @@ impl Cluster {
     }
 
     /// Until the map shows every I/O daemon up.
-    fn wait_until_up(&self) -> Result<()> {
+    pub fn wait_until_up(&self) -> Result<()> {
         let deadline = Instant::now() + Duration::from_secs(READY_SECONDS_MAX);
         let client = self.client(TlsPolicy::default())?;
         loop {

@@ -2,7 +2,7 @@
 //! `--rivals`, against other networked ones, all on this machine and in this run.
 //!
 //! ```text
-//!   repetitions ─► groups ─► subjects in turn: ext4, braid, (gluster, moosefs)     A B C D A B C D
+//!   repetitions ─► groups ─► subjects in turn: ext4, braid, braid_uring, (gluster, moosefs)     A B C D A B C D
 //!                               │         (passthrough, where bytes and names are counted: what FUSE costs by itself)
 //!                               ├── cold: unmounted and mounted again, the servers' caches stay warm
 //!                               └── samples ─► medians ─► bars: a ratio to the local or to the best networked one
@@ -15,12 +15,14 @@
 mod bars;
 pub mod data;
 mod gluster;
+mod hard;
 mod moosefs;
 mod names;
 pub mod passthrough;
 pub mod shell;
 pub mod subject;
 mod trees;
+mod uring;
 
 use std::{collections::BTreeMap, process::ExitCode};
 
@@ -52,20 +54,50 @@ pub struct Sample {
 pub struct Group {
     pub name: &'static str,
     pub about: &'static str,
-    run: fn(&Bench, &Subject) -> Result<Vec<Sample>>,
+    run: fn(&Bench, &MountArgs, &Subject) -> Result<Vec<Sample>>,
 }
 
 pub const GROUPS: &[Group] = &[
     Group {
         name: "sequential",
         about: "dd, 1 MiB: new file, rewritten, read with the client cold",
-        run: data::sequential,
+        run: |bench, _, subject| data::sequential(bench, subject),
     },
-    Group { name: "parallel", about: "4 dd, a file each: written, read with the client cold", run: data::parallel },
-    Group { name: "random", about: "fio, 4 KiB random read, O_DIRECT, one job", run: data::random },
-    Group { name: "names", about: "5,000 empty files: create+close, stat, unlink", run: names::run },
-    Group { name: "tree", about: "cp -r /usr/include in, tar of it, warm, again", run: trees::tree },
-    Group { name: "clone", about: "git clone of a repository of 20,000 files", run: trees::clone },
+    Group {
+        name: "parallel",
+        about: "4 dd, a file each: written, read with the client cold",
+        run: |bench, _, subject| data::parallel(bench, subject),
+    },
+    Group {
+        name: "random",
+        about: "fio, 4 KiB random read, O_DIRECT, one job",
+        run: |bench, _, subject| data::random(bench, subject),
+    },
+    Group {
+        name: "names",
+        about: "5,000 empty files: create+close, stat, unlink",
+        run: |bench, _, subject| names::run(bench, subject),
+    },
+    Group {
+        name: "tree",
+        about: "cp -r /usr/include in, tar of it, warm, again",
+        run: |bench, _, subject| trees::tree(bench, subject),
+    },
+    Group {
+        name: "clone",
+        about: "git clone of a repository of 20,000 files",
+        run: |bench, _, subject| trees::clone(bench, subject),
+    },
+    Group {
+        name: "ior_hard",
+        about: "2 tasks, records of 47,008 bytes in turn in one file: written and synced, read with the client cold",
+        run: hard::ior,
+    },
+    Group {
+        name: "mdtest_hard",
+        about: "2 tasks, files of 3,901 bytes in one directory: created; with the client cold stat, read, removed",
+        run: hard::mdtest,
+    },
 ];
 
 /// Runs it.
@@ -83,10 +115,12 @@ pub fn run(args: &MountArgs) -> Result<ExitCode> {
         no_tls: true,
         ..CoreArgs::default()
     };
+    // Before the mounts: it is switched back when they are gone.
+    let _switch = if args.io_uring { uring::switch_on()? } else { None };
     let bench = Bench::new(&core)?;
     let subjects = subject::start(&bench, args)?;
     let load = machine::load();
-    let samples = measure(&bench, &groups, &subjects)?;
+    let samples = measure(&bench, args, &groups, &subjects)?;
     let measures = judge(args, &bench, &samples);
     let machine = machine::describe(&bench.scratch);
     let when = machine::when(&machine, load, &bench.steal);
@@ -134,7 +168,7 @@ impl Samples {
     }
 }
 
-fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
+fn measure(bench: &Bench, args: &MountArgs, groups: &[&Group], subjects: &[Subject]) -> Result<Samples> {
     let mut samples = Samples::default();
     let (mut loads, mut failed) = (Vec::new(), Vec::new());
     for repetition in 1..=bench.repetitions {
@@ -148,11 +182,11 @@ fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Sam
                 eprintln!("bench: {repetition}/{} {} on {}", bench.repetitions, group.name, subject.name());
                 let mut sample = || {
                     touch_free_memory();
-                    (group.run)(bench, subject)
+                    (group.run)(bench, args, subject)
                 };
                 match bench.steal.undisturbed(&mut sample) {
                     Ok(taken) => taken.iter().for_each(|sample| samples.add(subject.name(), sample)),
-                    Err(error) if subject.name() != subject::OURS => {
+                    Err(error) if !subject.is_ours() => {
                         bench.note(format!("{} on {} failed: {error:#}", group.name, subject.name()));
                         failed.push((group.name, subject.name()));
                     }
@@ -168,7 +202,7 @@ fn measure(bench: &Bench, groups: &[&Group], subjects: &[Subject]) -> Result<Sam
     Ok(samples)
 }
 
-/// A line for each value of each subject; ours with its bar.
+/// A line for each value of each subject; ours with their bars.
 fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
     let mut measures = Vec::new();
     for (name, unit) in &samples.order {
@@ -176,8 +210,7 @@ fn judge(args: &MountArgs, bench: &Bench, samples: &Samples) -> Vec<Measure> {
             let Some(summary) = samples.summary(name, subject) else { continue };
             let group = name.split('.').next().unwrap_or(name);
             let measure = Measure::new(format!("{name}.{subject}"), unit, summary).made_by(&args.command_of(group));
-            let held = *subject == subject::OURS;
-            measures.push(if held { bars::hold(bench, samples, name, measure) } else { measure });
+            measures.push(bars::hold(bench, samples, name, subject, measure));
         }
     }
     measures

@@ -1,5 +1,6 @@
 //! What FUSE itself costs: libfuse's examples over a local directory, as Debian has their source. `passthrough` finds everything by its
-//! path and has the kernel remember nothing; `passthrough_ll` with `cache=always` has it remember all for a day.
+//! path and has the kernel remember nothing; `passthrough_ll` with `cache=always` has it remember all for a day. The first one over
+//! io_uring is of a newer version than Debian has, built by whoever runs this.
 
 use std::{
     fs,
@@ -21,19 +22,32 @@ mkdir -p "$1/mount" "$1/below"
 cc -O2 -D_FILE_OFFSET_BITS=64 "$2" $(pkg-config --cflags --libs fuse3) -o "$1/example"
 "#;
 
+/// libfuse falls back on `/dev/fuse` without an error: whether it has rings is looked at.
+const MOUNT_URING: &str = r#"
+"$1/example" -o "modules=subdir,subdir=$1/below" -o io_uring "$1/mount"
+ls "$1/mount" > /dev/null
+for process in /proc/[0-9]*; do
+  tr '\0' '\n' < "$process/cmdline" 2>/dev/null | grep -qxF "$1/mount" || continue
+  ls -l "$process/fd" 2>/dev/null | grep -qF 'anon_inode:[io_uring]' && exit 0
+done
+echo "it mounted without io_uring" >&2; exit 1
+"#;
+
 /// Which of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Example {
     Passthrough,
     PassthroughLl,
+    PassthroughUring,
 }
 
 impl Example {
-    /// Its name in the report, and that of its source.
+    /// Its name in the report; of those that are built here also that of its source.
     pub fn name(self) -> &'static str {
         match self {
             Self::Passthrough => subject::PASSTHROUGH,
             Self::PassthroughLl => subject::PASSTHROUGH_LL,
+            Self::PassthroughUring => subject::PASSTHROUGH_URING,
         }
     }
 
@@ -41,6 +55,7 @@ impl Example {
         match self {
             Self::Passthrough => r#""$1/example" -o "modules=subdir,subdir=$1/below" "$1/mount""#,
             Self::PassthroughLl => r#""$1/example" -o "source=$1/below,cache=always" "$1/mount""#,
+            Self::PassthroughUring => MOUNT_URING,
         }
     }
 }
@@ -64,6 +79,18 @@ impl Passthrough {
         let passthrough = Self { example, dir: dir.to_owned(), _cleanup: cleanup };
         sh(BUILD, &[&passthrough.show(), &source]).with_context(|| format!("building libfuse's {}", example.name()))?;
         sh(example.mount(), &[&passthrough.show()]).context("mounting it")?;
+        Ok(passthrough)
+    }
+
+    /// Mounts the first example, as it was built by somebody else with io_uring, in a new directory.
+    pub fn start_built(dir: &Path, program: &Path) -> Result<Self> {
+        let program = fs::canonicalize(program).with_context(|| format!("looking for {}", program.display()))?;
+        fs::create_dir_all(dir.join("mount"))?;
+        fs::create_dir_all(dir.join("below"))?;
+        std::os::unix::fs::symlink(&program, dir.join("example"))?;
+        let cleanup = Cleanup::new("umount -l \"$1/mount\"", &[&dir.display().to_string()])?;
+        let passthrough = Self { example: Example::PassthroughUring, dir: dir.to_owned(), _cleanup: cleanup };
+        sh(passthrough.example.mount(), &[&passthrough.show()]).context("mounting it")?;
         Ok(passthrough)
     }
 

@@ -15,26 +15,34 @@ use super::{
     moosefs::MooseFs,
     passthrough::{Example, Passthrough},
     shell::sh,
+    uring,
 };
 use crate::{args::MountArgs, bench::Bench, touched::touch_free_memory};
 
 /// The local file system.
 pub const LOCAL: &str = "ext4";
-/// BraidFS.
+/// BraidFS, as a mount comes: by `/dev/fuse`.
 pub const OURS: &str = "braid";
+/// BraidFS by io_uring.
+pub const OURS_URING: &str = "braid_uring";
 /// The others.
 pub const RIVALS: &[&str] = &[gluster::DISTRIBUTE.name, gluster::DISPERSE.name, gluster::SHARD.name, MOOSEFS];
-const MOOSEFS: &str = "moosefs";
+/// One of them.
+pub const MOOSEFS: &str = "moosefs";
 /// libfuse's example over the local file system: what FUSE itself costs.
 pub const PASSTHROUGH: &str = "passthrough";
 /// Its other example, which has the kernel remember names, attributes and bytes: what FUSE costs where nothing is asked twice.
 pub const PASSTHROUGH_LL: &str = "passthrough_ll";
+/// The first example over io_uring.
+pub const PASSTHROUGH_URING: &str = "passthrough_uring";
 /// All, in the order of the report.
 pub const NAMES: &[&str] = &[
     LOCAL,
     PASSTHROUGH,
     PASSTHROUGH_LL,
+    PASSTHROUGH_URING,
     OURS,
+    OURS_URING,
     gluster::DISTRIBUTE.name,
     gluster::DISPERSE.name,
     gluster::SHARD.name,
@@ -54,30 +62,37 @@ pub struct Subject {
 enum Kind {
     Local,
     Passthrough(Passthrough),
-    Braid(RefCell<Mount>),
+    Braid(&'static str, RefCell<Mount>),
     Gluster(Gluster),
     MooseFs(MooseFs),
 }
 
 /// Starts a subject.
-type Start = fn(&Bench) -> Result<Subject>;
+type Start = fn(&Bench, &MountArgs) -> Result<Subject>;
 
 /// Starts all that are asked for. The daemons run side by side: those that nobody asks anything are idle.
 pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
     let dir = bench.scratch.join("local");
     fs::create_dir(&dir)?;
-    let mut subjects = vec![Subject { dir, kind: Kind::Local }, braid(bench)?];
+    let mut subjects = vec![Subject { dir, kind: Kind::Local }, in_own_directory(bench, OURS, &[])?];
     let (fuse, rivals) = (args.rivals || args.passthrough, args.rivals);
-    let others: [(bool, Start); 6] = [
-        (fuse, passthrough),
-        (fuse, passthrough_ll),
-        (rivals, |bench| gluster(bench, gluster::DISTRIBUTE)),
-        (rivals, |bench| gluster(bench, gluster::DISPERSE)),
-        (rivals, |bench| gluster(bench, gluster::SHARD)),
-        (rivals, moosefs),
+    let by_uring = uring::is_offered();
+    if by_uring {
+        subjects.push(in_own_directory(bench, OURS_URING, &["io_uring=on"])?);
+    } else {
+        bench.note(uring::HINT);
+    }
+    let others: [(bool, Start); 7] = [
+        (fuse, |bench, _| example(bench, Example::Passthrough)),
+        (fuse, |bench, _| example(bench, Example::PassthroughLl)),
+        (by_uring && (fuse || args.passthrough_uring.is_some()), passthrough_uring),
+        (rivals, |bench, _| gluster(bench, gluster::DISTRIBUTE)),
+        (rivals, |bench, _| gluster(bench, gluster::DISPERSE)),
+        (rivals, |bench, _| gluster(bench, gluster::SHARD)),
+        (rivals, |bench, _| moosefs(bench)),
     ];
     for (_, other) in others.into_iter().filter(|(wanted, _)| *wanted) {
-        match other(bench) {
+        match other(bench, args) {
             Ok(subject) => subjects.push(subject),
             Err(error) => bench.note(format!("left out: {error:#}")),
         }
@@ -87,19 +102,33 @@ pub fn start(bench: &Bench, args: &MountArgs) -> Result<Vec<Subject>> {
 
 /// A mount of the cluster.
 pub fn braid(bench: &Bench) -> Result<Subject> {
+    mounted(bench, OURS, &[])
+}
+
+fn mounted(bench: &Bench, name: &'static str, options: &[&str]) -> Result<Subject> {
     let cluster = bench.cluster()?;
-    let point = bench.scratch.join("braid");
+    let point = bench.scratch.join(name);
     let braid = Braid::at(cluster.binary().to_owned());
-    let mount = Mount::start(&braid, point, &cluster.mds_address, &cluster.key, &[]).context("mounting BraidFS")?;
-    Ok(Subject { dir: mount.point().to_owned(), kind: Kind::Braid(RefCell::new(mount)) })
+    let mount = Mount::start(&braid, point, &cluster.mds_address, &cluster.key, options);
+    let mount = mount.with_context(|| format!("mounting BraidFS as {name}"))?;
+    Ok(Subject { dir: mount.point().to_owned(), kind: Kind::Braid(name, RefCell::new(mount)) })
 }
 
-fn passthrough(bench: &Bench) -> Result<Subject> {
-    example(bench, Example::Passthrough)
+/// Mounts of one cluster do not share a directory, whose names the one would have the other forget.
+fn in_own_directory(bench: &Bench, name: &'static str, options: &[&str]) -> Result<Subject> {
+    let mut subject = mounted(bench, name, options)?;
+    subject.dir = subject.dir.join(name);
+    fs::create_dir(&subject.dir)?;
+    Ok(subject)
 }
 
-fn passthrough_ll(bench: &Bench) -> Result<Subject> {
-    example(bench, Example::PassthroughLl)
+fn passthrough_uring(bench: &Bench, args: &MountArgs) -> Result<Subject> {
+    let program = args.passthrough_uring.as_ref().context(
+        "passthrough_uring: it is libfuse's example, built of version 3.18 or newer; try: --passthrough-uring FILE",
+    )?;
+    let passthrough = Passthrough::start_built(&bench.scratch.join(PASSTHROUGH_URING), program);
+    let passthrough = passthrough.context(PASSTHROUGH_URING)?;
+    Ok(Subject { dir: passthrough.point(), kind: Kind::Passthrough(passthrough) })
 }
 
 fn example(bench: &Bench, example: Example) -> Result<Subject> {
@@ -124,7 +153,7 @@ impl Subject {
         match &self.kind {
             Kind::Local => LOCAL,
             Kind::Passthrough(passthrough) => passthrough.example().name(),
-            Kind::Braid(_) => OURS,
+            Kind::Braid(name, _) => name,
             Kind::Gluster(gluster) => gluster.volume_type().name,
             Kind::MooseFs(_) => MOOSEFS,
         }
@@ -136,11 +165,16 @@ impl Subject {
         match &self.kind {
             Kind::Passthrough(passthrough) => match passthrough.example() {
                 Example::Passthrough => of_names || group == "sequential",
-                Example::PassthroughLl => of_names,
+                Example::PassthroughLl | Example::PassthroughUring => of_names,
             },
             Kind::Gluster(gluster) => gluster.volume_type() == gluster::DISTRIBUTE || OF_BYTES.contains(&group),
             _ => true,
         }
+    }
+
+    /// Whether it is BraidFS.
+    pub fn is_ours(&self) -> bool {
+        matches!(self.kind, Kind::Braid(..))
     }
 
     /// Where its files are.
@@ -159,7 +193,7 @@ impl Subject {
         match &self.kind {
             Kind::Local => (),
             Kind::Passthrough(passthrough) => passthrough.remount()?,
-            Kind::Braid(mount) => {
+            Kind::Braid(_, mount) => {
                 let mut mount = mount.borrow_mut();
                 mount.stop()?;
                 mount.restart()?;

@@ -5,11 +5,15 @@ use std::fmt::Write as _;
 use serde_json::Value as Json;
 
 use super::{Kept, bar, measures, spread};
-use crate::mount::{GROUPS, subject::OURS};
+use crate::mount::{
+    GROUPS,
+    subject::{OURS, OURS_URING, PASSTHROUGH_URING},
+};
 
 /// Columns, and what people call them.
-const COLUMNS: [(&str, &str); 8] = [
+const COLUMNS: [(&str, &str); 10] = [
     (OURS, "BraidFS"),
+    (OURS_URING, "BraidFS, io_uring"),
     ("ext4", "ext4"),
     ("gluster", "GlusterFS"),
     ("gluster_disperse", "GlusterFS, dispersed"),
@@ -17,6 +21,7 @@ const COLUMNS: [(&str, &str); 8] = [
     ("moosefs", "MooseFS"),
     ("passthrough", "passthrough"),
     ("passthrough_ll", "passthrough_ll"),
+    (PASSTHROUGH_URING, "passthrough, io_uring"),
 ];
 
 /// A table of each group, in the order of a whole run.
@@ -48,7 +53,14 @@ fn table(group: &Json) -> String {
         let cells: String =
             columns.iter().map(|(subject, _)| format!(" {} |", of(subject).map(spread).unwrap_or_default())).collect();
         let unit = measure["unit"].as_str().unwrap_or_default();
-        let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", of(OURS).map(bar).unwrap_or_default());
+        let _ = writeln!(text, "| {name} | {unit} |{cells} {} |", bars(of(OURS), of(OURS_URING)));
     }
     text
+}
+
+/// The bars of both our mounts; that of io_uring says so.
+fn bars(device: Option<&Json>, uring: Option<&Json>) -> String {
+    let uring = uring.map(bar).filter(|bar| !bar.is_empty()).map(|bar| format!("io_uring {bar}"));
+    let device = device.map(bar).filter(|bar| !bar.is_empty());
+    [device, uring].into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

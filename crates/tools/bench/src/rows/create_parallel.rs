@@ -1,18 +1,13 @@
 //! Many creations at a time: 16 threads of one process, 16 processes; then the metadata server is killed and counted.
 
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-};
-
-use anyhow::{Context, Result, anyhow, ensure};
+use anyhow::{Result, anyhow};
 use braid_client::{Client, TlsPolicy};
 
 use crate::{
     bench::{Bench, Taken},
     measure::Measure,
     stats::Summary,
-    workers::create::create,
+    workers::{create::create, process::Worker},
 };
 
 /// Threads, and processes.
@@ -67,11 +62,11 @@ impl Made<'_> {
     fn by_processes(&mut self, bench: &Bench) -> Result<Taken> {
         let directory = self.directory("processes")?;
         let mut workers = (0..WORKERS)
-            .map(|number| Worker::start(bench, &directory, &format!("w{number}-"), self.each))
+            .map(|number| creating(bench, &directory, &format!("w{number}-"), self.each))
             .collect::<Result<Vec<_>>>()?;
         let taken = bench.take(|| {
             workers.iter_mut().try_for_each(Worker::go)?;
-            workers.iter_mut().try_for_each(|worker| worker.expect(&self.each.to_string()))
+            workers.iter_mut().try_for_each(|worker| worker.expect_done(self.each.into()))
         })?;
         workers.into_iter().try_for_each(Worker::finish)?;
         Ok(taken)
@@ -104,42 +99,9 @@ fn count_after_kill(bench: &Bench, threads: u32, processes: u32) -> Result<u64> 
     Ok(count)
 }
 
-/// A process that creates.
-struct Worker {
-    child: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    /// Started and connected.
-    fn start(bench: &Bench, directory: &str, prefix: &str, count: u32) -> Result<Self> {
-        let cluster = bench.cluster()?;
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("create").arg(&cluster.mds_address).arg(&cluster.key).args([directory, prefix, &count.to_string()]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let input = child.stdin.take().context("a process has an input")?;
-        let output = BufReader::new(child.stdout.take().context("a process has an output")?);
-        let mut worker = Self { child, input, output };
-        worker.expect("ready")?;
-        Ok(worker)
-    }
-
-    fn go(&mut self) -> Result<()> {
-        Ok(self.input.write_all(b"go\n")?)
-    }
-
-    fn expect(&mut self, wanted: &str) -> Result<()> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        ensure!(line.trim() == wanted, "a creating process said {:?} in place of {wanted}", line.trim());
-        Ok(())
-    }
-
-    fn finish(self) -> Result<()> {
-        let Self { mut child, input, .. } = self;
-        drop(input);
-        ensure!(child.wait()?.success(), "a creating process failed");
-        Ok(())
-    }
+/// A process that creates, started and connected.
+fn creating(bench: &Bench, directory: &str, prefix: &str, count: u32) -> Result<Worker> {
+    let cluster = bench.cluster()?;
+    let (mds, key) = (cluster.mds_address.clone().into(), cluster.key.clone().into());
+    Worker::start(&["create".into(), mds, key, directory.into(), prefix.into(), count.to_string().into()])
 }

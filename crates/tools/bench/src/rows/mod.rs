@@ -7,6 +7,7 @@ mod memory;
 mod metadata;
 mod random_read;
 mod reference;
+mod restart;
 mod sequential;
 mod strided;
 pub mod target;
@@ -25,7 +26,8 @@ pub struct Row {
     pub run: fn(&Bench) -> Result<Vec<Measure>>,
 }
 
-/// In the order of a whole run. Memory comes last: it is that of daemons which did all the others.
+/// In the order of a whole run. Memory comes late: it is that of daemons which did all the others. After it comes what makes a
+/// million files.
 pub const ROWS: &[Row] = &[
     Row { name: "reference", about: "this machine: raw stream, local file, round trip", run: reference::run },
     Row { name: "read", about: "sequential read, 1 MiB calls", run: sequential::read },
@@ -41,6 +43,11 @@ pub const ROWS: &[Row] = &[
     Row { name: "create_million", about: "create in a directory of a million entries", run: create_million::run },
     Row { name: "strided", about: "4 KiB of every 64 KiB, in one call and in one for each group", run: strided::run },
     Row { name: "memory", about: "resident memory of the daemons", run: memory::run },
+    Row {
+        name: "restart",
+        about: "kill -9 of the metadata server: until 2,000 clients have 1,000,000 opens back",
+        run: restart::run,
+    },
 ];
 
 /// Of these rows those of these names; all for none.

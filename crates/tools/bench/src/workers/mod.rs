@@ -3,3 +3,6 @@
 pub mod clients;
 pub mod create;
 pub mod echo;
+pub mod hard;
+pub mod opens;
+pub mod process;

@@ -1,0 +1,31 @@
+//! FUSE over io_uring: whether the kernel offers it, and its switch.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+
+use crate::cleanup::Cleanup;
+
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// Said where it is off.
+pub const HINT: &str = "FUSE over io_uring is off: no rows of it; try: --io-uring, or as root (Linux 6.14 or newer): \
+                        echo Y > /sys/module/fuse/parameters/enable_uring";
+
+/// Whether a mount that asks for it gets it.
+pub fn is_offered() -> bool {
+    fs::read_to_string(SWITCH).is_ok_and(|word| word.trim() == "Y")
+}
+
+/// Switches it on until the result is dropped or this program ends; nothing where it is on.
+pub fn switch_on() -> Result<Option<Cleanup>> {
+    if is_offered() {
+        return Ok(None);
+    }
+    let failed =
+        || format!("switching FUSE over io_uring on; try: as root, Linux 6.14 or newer, modprobe fuse ({SWITCH})");
+    let before = fs::read_to_string(SWITCH).with_context(failed)?;
+    let back = Cleanup::new("echo \"$1\" > \"$2\"", &[before.trim(), SWITCH])?;
+    fs::write(SWITCH, "Y").with_context(failed)?;
+    Ok(Some(back))
+}

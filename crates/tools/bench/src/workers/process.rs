@@ -1,0 +1,72 @@
+//! A process of this program that works when it is told to, so that several begin at the same time.
+
+use std::{
+    ffi::OsString,
+    io::{BufRead, BufReader, Write, stdin},
+    process::{Child, ChildStdin, ChildStdout, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::daemons::Daemon;
+
+/// Such a process, seen from the one that started it.
+pub struct Worker {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts this program with these arguments and waits until it is ready.
+    pub fn start(arguments: &[OsString]) -> Result<Self> {
+        // Dies with this program.
+        let mut command = Daemon::command(&std::env::current_exe()?);
+        let mut child = command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let input = child.stdin.take().context("a process has an input")?;
+        let output = BufReader::new(child.stdout.take().context("a process has an output")?);
+        let mut worker = Self { child, input, output };
+        worker.expect("ready")?;
+        Ok(worker)
+    }
+
+    /// Lets it begin.
+    pub fn go(&mut self) -> Result<()> {
+        Ok(self.input.write_all(b"go\n")?)
+    }
+
+    /// Waits until it has done so many.
+    pub fn expect_done(&mut self, count: u64) -> Result<()> {
+        self.expect(&count.to_string())
+    }
+
+    fn expect(&mut self, wanted: &str) -> Result<()> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        ensure!(line.trim() == wanted, "a working process said {:?} in place of {wanted}", line.trim());
+        Ok(())
+    }
+
+    /// Lets it end.
+    pub fn finish(self) -> Result<()> {
+        let Self { mut child, input, .. } = self;
+        drop(input);
+        ensure!(child.wait()?.success(), "a working process failed");
+        Ok(())
+    }
+}
+
+/// In the process: everything is prepared; returns when it may begin.
+pub fn ready() -> Result<()> {
+    println!("ready");
+    let mut line = String::new();
+    stdin().read_line(&mut line).context("waiting for the start")?;
+    Ok(())
+}
+
+/// In the process: so many are done; returns when it may end.
+pub fn report(count: u64) -> Result<()> {
+    println!("{count}");
+    stdin().lock().read_until(b'\n', &mut Vec::new())?;
+    Ok(())
+}
