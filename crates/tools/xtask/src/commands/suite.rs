@@ -10,7 +10,8 @@ use crate::progress;
 use crate::report::Totals;
 use anyhow::{Context as _, Result, bail, ensure};
 
-const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY] [CASES]... or cargo xtask suite stress-ng";
+const USAGE: &str =
+    "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] [CASES]... or cargo xtask suite stress-ng";
 
 pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else { bail!("suite: which one? try: {USAGE}") };
@@ -37,10 +38,15 @@ fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--on" => options.on = Some(rest.next().context("suite: --on wants a directory")?.into()),
+            "--second-mount" => options.second_mount = true,
             flag if flag.starts_with("--") => bail!("suite: no argument `{flag}`; try: {USAGE}"),
             case => options.cases.push(case.to_owned()),
         }
     }
+    ensure!(
+        options.on.is_none() || !options.second_mount,
+        "suite: --on runs in a directory that has no second mount; try: {USAGE}"
+    );
     Ok(options)
 }
 
@@ -64,5 +70,11 @@ mod tests {
         assert!(parsed(&[]).is_err());
         assert!(parsed(&["/no/such/directory"]).is_err());
         assert!(parsed(&["/", "--fast"]).is_err());
+    }
+
+    #[test]
+    fn a_second_mount_is_of_the_suites_own_cluster() {
+        assert!(parsed(&["/", "--second-mount"]).unwrap().second_mount);
+        assert!(parsed(&["/", "--second-mount", "--on", "/tmp"]).is_err());
     }
 }

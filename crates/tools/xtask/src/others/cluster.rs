@@ -19,7 +19,7 @@ impl Cluster {
     /// Starts it without a mount; `name` tells the clusters of one run apart.
     pub fn start(context: &Context, name: &str) -> Result<Self> {
         let home = std::env::temp_dir().join(format!("braid-suite-{name}-{}", std::process::id()));
-        let cluster = Self { home, braid: context.build()?.program("braid")? };
+        let cluster = Self { home, braid: context.braid()? };
         let up = cluster.braid().args(["up".as_ref(), cluster.home.as_os_str()]);
         up.args(["--iods", "4", "--port", "0", "--detach", "--no-mount"]).run()?;
         Ok(cluster)

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod ltp;
+mod reader;
 mod stress;
 mod xfstests;
 
@@ -17,6 +18,8 @@ pub struct Options {
     pub checkout: PathBuf,
     /// Another directory to run in, such as one of ext4, to compare with.
     pub on: Option<PathBuf>,
+    /// A second mount of the same cluster reads along.
+    pub second_mount: bool,
     /// Cases or groups, as the suite names them; none: its usual list.
     pub cases: Vec<String>,
 }

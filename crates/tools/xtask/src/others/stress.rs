@@ -1,6 +1,6 @@
 //! stress-ng's class `filesystem`, each stressor by itself, verified.
 
-use super::{Options, cluster::Cluster};
+use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
 use crate::process::Process;
 use crate::report::SuiteResult;
@@ -22,7 +22,9 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
         return run_in(dir, &cases);
     }
     let cluster = Cluster::start(context, "stress")?;
-    let mount = cluster.mount(&context.root.join("target/suite/stress-ng/mount"), "suid,dev")?;
+    let home = context.root.join("target/suite/stress-ng");
+    let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
+    let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
     run_in(&mount.point, &cases)
 }
 
@@ -48,7 +50,7 @@ fn run_in(dir: &Path, cases: &[String]) -> Result<SuiteResult> {
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(case, finished.status.code(), &output);
-        println!("       {:<7} {case}", if one.failed.is_empty() { "ok" } else { "not ok" });
+        println!("       {:<7} {case}", one.word());
         result.absorb(one);
     }
     Ok(result)
