@@ -106,8 +106,7 @@ const NOT_FILES: &[&str] = &[
     "squashfs01",
     "quota_remount_test01",
 ];
-const LIMIT_CASE: Duration = Duration::from_secs(300);
-/// LTP's own limit of 30 s a program is for an idle machine; [`LIMIT_CASE`] ends what hangs.
+/// LTP's own limit of 30 s a program is for an idle machine; the limit of a case ends what hangs.
 const TIMES_LIMIT: &str = "8";
 /// Cases that mount a file system of their own, from a file on the mount, do so with each that the
 /// kernel has, unless one is named.
@@ -124,13 +123,13 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     );
     let cases = cases(options)?;
     if let Some(dir) = &options.on {
-        return run_in(&programs, dir, &cases);
+        return run_in(&programs, dir, options.limit, &cases);
     }
     let cluster = Cluster::start(context, "ltp")?;
     let home = context.root.join("target/suite/ltp");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
     let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
-    run_in(&programs, &mount.point, &cases)
+    run_in(&programs, &mount.point, options.limit, &cases)
 }
 
 /// (name, command line) of each case.
@@ -161,12 +160,12 @@ fn about_files(name: &str) -> bool {
     FILES.iter().any(|word| call.starts_with(word))
 }
 
-fn run_in(programs: &Path, dir: &Path, cases: &[(String, String)]) -> Result<SuiteResult> {
+fn run_in(programs: &Path, dir: &Path, limit: Duration, cases: &[(String, String)]) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for (name, command) in cases {
         let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
         let root = programs.ancestors().nth(2).unwrap_or(programs);
-        let run = Process::new("sh").args(["-c", command]).limit(LIMIT_CASE).dir(dir);
+        let run = Process::new("sh").args(["-c", command]).limit(limit).dir(dir);
         let run = run.env("PATH", path).env("TMPDIR", dir).env("LTPROOT", root);
         let run = run.env("LTP_TIMEOUT_MUL", TIMES_LIMIT).env("LTP_SINGLE_FS_TYPE", ONE_FILE_SYSTEM);
         let finished = run.finish()?;

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 /// Each stressor runs for this time, with two workers.
 const SECONDS: &str = "10";
-const LIMIT_CASE: Duration = Duration::from_secs(120);
 /// stress-ng's exit codes for what a machine or a user may not do.
 const NOT_POSSIBLE: [i32; 2] = [4, 77];
 
@@ -19,13 +18,13 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     tools::need("stress-ng", "stress-ng")?;
     let cases = if options.cases.is_empty() { stressors()? } else { options.cases.clone() };
     if let Some(dir) = &options.on {
-        return run_in(dir, &cases);
+        return run_in(dir, options.limit, &cases);
     }
     let cluster = Cluster::start(context, "stress")?;
     let home = context.root.join("target/suite/stress-ng");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
     let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
-    run_in(&mount.point, &cases)
+    run_in(&mount.point, options.limit, &cases)
 }
 
 /// `class 'filesystem' stressors: access acl …`
@@ -42,11 +41,11 @@ fn of_class(listed: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-fn run_in(dir: &Path, cases: &[String]) -> Result<SuiteResult> {
+fn run_in(dir: &Path, limit: Duration, cases: &[String]) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for case in cases {
         let run = Process::new("stress-ng").args([&format!("--{case}"), "2", "--timeout", SECONDS, "--verify"]);
-        let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(LIMIT_CASE);
+        let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(limit);
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(case, finished.status.code(), &output);

@@ -8,7 +8,6 @@ use crate::report::SuiteResult;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where mount(8) looks for the helper of the type `fuse.braid`.
 const HELPER: &str = "/sbin/mount.fuse.braid";
@@ -16,8 +15,6 @@ const HELPER: &str = "/sbin/mount.fuse.braid";
 const DF: &str = "#!/bin/sh\ndf \"$@\" | sed 's/ fuse\\.braid / fuse /'\n";
 /// What is run when no case is named.
 const GROUP: &str = "quick";
-/// One case; those that take longer are counted as failed.
-const LIMIT_CASE: Duration = Duration::from_secs(300);
 /// Exit codes of a command that was ended at its limit.
 const ENDED: [i32; 2] = [124, 137];
 
@@ -110,12 +107,12 @@ fn unmount(points: &[&Path]) {
 
 /// What became of the case, and whether it ended by itself.
 fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult, bool)> {
-    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(LIMIT_CASE);
+    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(options.limit);
     let finished = check.args(["./check", case]).finish()?;
     let in_time = !finished.status.code().is_some_and(|code| ENDED.contains(&code));
     let result = match in_time {
         true => judge(case, &finished.stdout, finished.status.success()),
-        false => SuiteResult::fail(case, format!("not done in {} s\n{}", LIMIT_CASE.as_secs(), finished.stdout)),
+        false => SuiteResult::fail(case, format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout)),
     };
     println!("       {:<7} {case}", result.word());
     Ok((result, in_time))
