@@ -128,6 +128,8 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let cluster = Cluster::start(context, "ltp")?;
     let home = context.root.join("target/suite/ltp");
     let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
+    // As a directory for temporary files is: some programs make theirs as `nobody`.
+    Process::new("chmod").args(["1777".as_ref(), mount.point.as_os_str()]).run()?;
     let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
     run_in(&programs, &mount.point, options.limit, &cases)
 }

@@ -11,8 +11,10 @@ use std::time::Duration;
 
 /// Each stressor runs for this time, with two workers.
 const SECONDS: &str = "10";
-/// stress-ng's exit codes for what a machine or a user may not do.
-const NOT_POSSIBLE: [i32; 2] = [4, 77];
+/// stress-ng's exit codes for what a machine lacks or a user may not do.
+const NOT_POSSIBLE: [i32; 3] = [3, 4, 77];
+/// It starts no worker of a stressor that may hang the machine.
+const NOT_STARTED: &str = "No stress workers invoked";
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     tools::need("stress-ng", "stress-ng")?;
@@ -58,8 +60,9 @@ fn run_in(dir: &Path, limit: Duration, cases: &[String]) -> Result<SuiteResult> 
 fn judge(case: &str, code: Option<i32>, output: &str) -> SuiteResult {
     match code {
         Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
-        Some(code) if NOT_POSSIBLE.contains(&code) => {
-            SuiteResult::skip(case, output.lines().last().unwrap_or("not possible here"))
+        Some(code) if NOT_POSSIBLE.contains(&code) || output.contains(NOT_STARTED) => {
+            let reason = output.lines().find(|line| line.contains("skipping") || line.contains("disabled"));
+            SuiteResult::skip(case, reason.or(output.lines().last()).unwrap_or("not possible here"))
         }
         _ => SuiteResult::fail(case, output),
     }
@@ -78,6 +81,9 @@ mod tests {
     #[test]
     fn what_cannot_run_here_is_skipped_and_a_signal_is_a_failure() {
         assert_eq!(judge("acl", Some(4), "no ACLs here").skipped[0].1, "no ACLs here");
+        let disabled = "info: disabled 'bind-mount' as it may hang\nerror: No stress workers invoked\n";
+        let reason = "info: disabled 'bind-mount' as it may hang";
+        assert_eq!(judge("bind-mount", Some(1), disabled).skipped[0].1, reason);
         assert_eq!(judge("acl", Some(2), "").failed.len(), 1);
         assert_eq!(judge("acl", None, "").failed.len(), 1);
     }
