@@ -47,7 +47,11 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         match self.braid().args(["down".as_ref(), self.home.as_os_str()]).run() {
-            Ok(_) => drop(fs::remove_dir_all(&self.home)),
+            Ok(_) => {
+                let _ = fs::remove_dir_all(&self.home);
+                // Where `up --detach` writes.
+                let _ = fs::remove_file(self.home.with_extension("log"));
+            }
             Err(why) => eprintln!("suite: {why:#}"),
         }
     }

@@ -113,6 +113,8 @@ const TIMES_LIMIT: &str = "8";
 const ONE_FILE_SYSTEM: &str = "ext4";
 /// Exit codes of LTP: a bit for each outcome.
 const TCONF: i32 = 32;
+/// The shell's exit code for a program that is not there.
+const NOT_FOUND: i32 = 127;
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     let programs = options.checkout.join("testcases/bin");
@@ -186,6 +188,7 @@ fn judge(name: &str, code: Option<i32>, output: &str) -> SuiteResult {
             let why = output.lines().rev().find(|line| line.contains("TCONF")).unwrap_or("TCONF without a reason");
             SuiteResult::skip(name, why)
         }
+        Some(NOT_FOUND) => SuiteResult::skip(name, "this installation does not have it"),
         _ => SuiteResult::fail(name, output),
     }
 }
@@ -212,6 +215,7 @@ mod tests {
     fn an_outcome_is_read_from_the_exit_code() {
         assert_eq!(judge("a", Some(0), "").passed, 1);
         assert_eq!(judge("a", Some(32), "a.c:1: TCONF: no kernel").skipped[0].1, "a.c:1: TCONF: no kernel");
+        assert_eq!(judge("a", Some(127), "").skipped.len(), 1);
         assert_eq!(judge("a", Some(33), "").failed.len(), 1);
         assert_eq!(judge("a", None, "").failed.len(), 1);
     }
