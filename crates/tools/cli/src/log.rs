@@ -26,7 +26,9 @@ pub enum Place<'p> {
 /// Starts it; `BRAID_LOG` wins over `level`.
 pub fn start(place: Place<'_>, level: &str) -> Result<(), Fault> {
     let filter = EnvFilter::try_from_env("BRAID_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_target(false);
+    // A line that cannot be written, for instance on a full disk, is lost. Otherwise it is reported on
+    // standard error, and where that is the same file the report panics in the middle of a request.
+    let log = tracing_subscriber::fmt().log_internal_errors(false).with_env_filter(filter).with_target(false);
     match place {
         Place::StandardError => {
             log.with_writer(std::io::stderr).with_ansi(std::io::stderr().is_terminal()).init();

@@ -65,12 +65,18 @@ impl Fault {
             let value = serde_json::json!({
                 "error": { "what": self.what, "why": self.why, "try": self.hint, "exit": self.exit as u8 }
             });
-            eprintln!("{value}");
+            error_line(&value);
         } else {
-            eprintln!("braid: {self}");
+            error_line(&format_args!("braid: {self}"));
         }
         ExitCode::from(self.exit as u8)
     }
+}
+
+/// One line on standard error. `eprintln!` panics where it cannot be written, for instance in a log on a
+/// full disk.
+fn error_line(text: &dyn fmt::Display) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 impl fmt::Display for Fault {
@@ -100,7 +106,7 @@ impl Printer {
     /// A hint, on standard error, unless `--quiet` or `--json`.
     pub fn hint(&self, text: impl fmt::Display) {
         if self.hints() {
-            eprintln!("{text}");
+            error_line(&text);
         }
     }
 

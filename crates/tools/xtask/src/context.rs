@@ -50,6 +50,15 @@ impl Context {
         Ok(Process::new(build.program(name)?).dir(&self.root).env(BRAID_BIN, build.program("braid")?))
     }
 
+    /// The `braid` that suites of others run: what `BRAID_BIN` names, such as an optimized one, else
+    /// that of this build.
+    pub fn braid(&self) -> Result<PathBuf> {
+        match std::env::var_os(BRAID_BIN) {
+            Some(named) => std::fs::canonicalize(&named).with_context(|| format!("{BRAID_BIN}={}", named.display())),
+            None => self.build()?.program("braid"),
+        }
+    }
+
     /// The package that has this binary, or an error that says what is missing.
     pub fn package_of_binary(&self, binary: &str) -> Result<String> {
         let package = self.metadata.package_of_binary(binary);

@@ -33,6 +33,15 @@ impl SuiteResult {
         Self { failed: vec![(name.to_owned(), why.into())], ..Self::default() }
     }
 
+    /// One word for a suite of one case.
+    pub fn word(&self) -> &'static str {
+        match (self.failed.is_empty(), self.passed) {
+            (false, _) => "not ok",
+            (true, 0) => "skipped",
+            (true, _) => "ok",
+        }
+    }
+
     /// Takes in another result's cases.
     pub fn absorb(&mut self, other: Self) {
         self.passed += other.passed;

@@ -11,7 +11,7 @@ use std::{
 use braid_client::{Client, Config, Credential, OpenOptions};
 use serde_json::Value;
 
-use crate::harness::{Cluster, Processes, braid, noise, text};
+use crate::harness::{Cluster, Daemon, Processes, braid, noise, text};
 
 /// Far below the 30 s that a call waits for a server, and far above what an error costs.
 const AT_ONCE: Duration = Duration::from_secs(10);
@@ -328,4 +328,18 @@ fn init_says_how_to_make_the_key_that_its_configuration_names() {
     assert!(said.contains(&format!("--out {}", key.display())), "{said}");
     assert!(said.contains("--init --listen ADDR:7701"), "{said}");
     assert!(fs::read_to_string(dir.path().join("c/braid.toml")).unwrap().contains("client.key"));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_metadata_server_whose_log_is_full_serves() {
+    let mut cluster = Processes::start();
+    let _ = cluster.mds.0.kill();
+    let _ = cluster.mds.0.wait();
+    let mut again = braid();
+    again.env("BRAID_LOG", "trace").args(["--config", &cluster.config, "mds"]);
+    cluster.mds = Daemon::start_logging(&mut again, Path::new("/dev/full"));
+    cluster.ok(&["key", "list"]);
+    cluster.ok(&["mkdir", "/a"]);
+    assert!(cluster.mds.0.try_wait().unwrap().is_none(), "it ended");
 }

@@ -9,8 +9,9 @@ use crate::others::{self, Options};
 use crate::progress;
 use crate::report::Totals;
 use anyhow::{Context as _, Result, bail, ensure};
+use std::time::Duration;
 
-const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY] [CASES]... or cargo xtask suite stress-ng";
+const USAGE: &str = "cargo xtask suite xfstests|ltp DIR [--on DIRECTORY | --second-mount] [--limit SECONDS] [CASES]... or cargo xtask suite stress-ng";
 
 pub fn run(args: &[String]) -> Result<bool> {
     let Some((name, rest)) = args.split_first() else { bail!("suite: which one? try: {USAGE}") };
@@ -37,10 +38,19 @@ fn parse(wants_checkout: bool, args: &[String]) -> Result<Options> {
     while let Some(arg) = rest.next() {
         match arg.as_str() {
             "--on" => options.on = Some(rest.next().context("suite: --on wants a directory")?.into()),
+            "--second-mount" => options.second_mount = true,
+            "--limit" => {
+                let seconds = rest.next().and_then(|text| text.parse().ok());
+                options.limit = Duration::from_secs(seconds.context("suite: --limit wants a number of seconds")?);
+            }
             flag if flag.starts_with("--") => bail!("suite: no argument `{flag}`; try: {USAGE}"),
             case => options.cases.push(case.to_owned()),
         }
     }
+    ensure!(
+        options.on.is_none() || !options.second_mount,
+        "suite: --on runs in a directory that has no second mount; try: {USAGE}"
+    );
     Ok(options)
 }
 
@@ -54,7 +64,8 @@ mod tests {
 
     #[test]
     fn a_checkout_then_cases_and_a_directory_in_any_order() {
-        let options = parsed(&["/", "generic/001", "--on", "/tmp", "generic/346"]).unwrap();
+        let options = parsed(&["/", "generic/001", "--on", "/tmp", "--limit", "9", "generic/346"]).unwrap();
+        assert_eq!(options.limit, Duration::from_secs(9));
         assert_eq!(options.cases, ["generic/001", "generic/346"]);
         assert_eq!(options.on.unwrap(), std::path::Path::new("/tmp"));
     }
@@ -64,5 +75,12 @@ mod tests {
         assert!(parsed(&[]).is_err());
         assert!(parsed(&["/no/such/directory"]).is_err());
         assert!(parsed(&["/", "--fast"]).is_err());
+        assert!(parsed(&["/", "--limit", "long"]).is_err());
+    }
+
+    #[test]
+    fn a_second_mount_is_of_the_suites_own_cluster() {
+        assert!(parsed(&["/", "--second-mount"]).unwrap().second_mount);
+        assert!(parsed(&["/", "--second-mount", "--on", "/tmp"]).is_err());
     }
 }

@@ -19,7 +19,7 @@ impl Cluster {
     /// Starts it without a mount; `name` tells the clusters of one run apart.
     pub fn start(context: &Context, name: &str) -> Result<Self> {
         let home = std::env::temp_dir().join(format!("braid-suite-{name}-{}", std::process::id()));
-        let cluster = Self { home, braid: context.build()?.program("braid")? };
+        let cluster = Self { home, braid: context.braid()? };
         let up = cluster.braid().args(["up".as_ref(), cluster.home.as_os_str()]);
         up.args(["--iods", "4", "--port", "0", "--detach", "--no-mount"]).run()?;
         Ok(cluster)
@@ -47,7 +47,11 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         match self.braid().args(["down".as_ref(), self.home.as_os_str()]).run() {
-            Ok(_) => drop(fs::remove_dir_all(&self.home)),
+            Ok(_) => {
+                let _ = fs::remove_dir_all(&self.home);
+                // Where `up --detach` writes.
+                let _ = fs::remove_file(self.home.with_extension("log"));
+            }
             Err(why) => eprintln!("suite: {why:#}"),
         }
     }

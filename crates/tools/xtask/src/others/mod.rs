@@ -2,6 +2,7 @@
 
 mod cluster;
 mod ltp;
+mod reader;
 mod stress;
 mod xfstests;
 
@@ -9,16 +10,30 @@ use crate::context::Context;
 use crate::report::SuiteResult;
 use anyhow::Result;
 use std::path::PathBuf;
+use std::time::Duration;
+
+/// One case is ended after this time and counted as failed, unless the caller says another.
+const LIMIT_CASE: Duration = Duration::from_secs(300);
 
 /// What the caller asked for.
-#[derive(Default)]
 pub struct Options {
     /// Where the suite was built or installed.
     pub checkout: PathBuf,
     /// Another directory to run in, such as one of ext4, to compare with.
     pub on: Option<PathBuf>,
+    /// A second mount of the same cluster reads along.
+    pub second_mount: bool,
+    /// One case is ended after this time and counted as failed.
+    pub limit: Duration,
     /// Cases or groups, as the suite names them; none: its usual list.
     pub cases: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let (checkout, on, cases) = (PathBuf::new(), None, Vec::new());
+        Self { checkout, on, second_mount: false, limit: LIMIT_CASE, cases }
+    }
 }
 
 /// One suite.

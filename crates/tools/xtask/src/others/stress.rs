@@ -1,6 +1,6 @@
 //! stress-ng's class `filesystem`, each stressor by itself, verified.
 
-use super::{Options, cluster::Cluster};
+use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
 use crate::process::Process;
 use crate::report::SuiteResult;
@@ -11,19 +11,22 @@ use std::time::Duration;
 
 /// Each stressor runs for this time, with two workers.
 const SECONDS: &str = "10";
-const LIMIT_CASE: Duration = Duration::from_secs(120);
-/// stress-ng's exit codes for what a machine or a user may not do.
-const NOT_POSSIBLE: [i32; 2] = [4, 77];
+/// stress-ng's exit codes for what a machine lacks or a user may not do.
+const NOT_POSSIBLE: [i32; 3] = [3, 4, 77];
+/// It starts no worker of a stressor that may hang the machine.
+const NOT_STARTED: &str = "No stress workers invoked";
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     tools::need("stress-ng", "stress-ng")?;
     let cases = if options.cases.is_empty() { stressors()? } else { options.cases.clone() };
     if let Some(dir) = &options.on {
-        return run_in(dir, &cases);
+        return run_in(dir, options.limit, &cases);
     }
     let cluster = Cluster::start(context, "stress")?;
-    let mount = cluster.mount(&context.root.join("target/suite/stress-ng/mount"), "suid,dev")?;
-    run_in(&mount.point, &cases)
+    let home = context.root.join("target/suite/stress-ng");
+    let mount = cluster.mount(&home.join("mount"), "suid,dev")?;
+    let _reader = options.second_mount.then(|| Reader::start(&cluster, &home.join("second"))).transpose()?;
+    run_in(&mount.point, options.limit, &cases)
 }
 
 /// `class 'filesystem' stressors: access acl …`
@@ -40,15 +43,15 @@ fn of_class(listed: &str) -> Vec<String> {
     names.map(str::to_owned).collect()
 }
 
-fn run_in(dir: &Path, cases: &[String]) -> Result<SuiteResult> {
+fn run_in(dir: &Path, limit: Duration, cases: &[String]) -> Result<SuiteResult> {
     let mut result = SuiteResult::default();
     for case in cases {
         let run = Process::new("stress-ng").args([&format!("--{case}"), "2", "--timeout", SECONDS, "--verify"]);
-        let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(LIMIT_CASE);
+        let run = run.args(["--temp-path".as_ref(), dir.as_os_str()]).limit(limit);
         let finished = run.finish()?;
         let output = finished.output();
         let one = judge(case, finished.status.code(), &output);
-        println!("       {:<7} {case}", if one.failed.is_empty() { "ok" } else { "not ok" });
+        println!("       {:<7} {case}", one.word());
         result.absorb(one);
     }
     Ok(result)
@@ -57,8 +60,9 @@ fn run_in(dir: &Path, cases: &[String]) -> Result<SuiteResult> {
 fn judge(case: &str, code: Option<i32>, output: &str) -> SuiteResult {
     match code {
         Some(0) => SuiteResult { passed: 1, ..SuiteResult::default() },
-        Some(code) if NOT_POSSIBLE.contains(&code) => {
-            SuiteResult::skip(case, output.lines().last().unwrap_or("not possible here"))
+        Some(code) if NOT_POSSIBLE.contains(&code) || output.contains(NOT_STARTED) => {
+            let reason = output.lines().find(|line| line.contains("skipping") || line.contains("disabled"));
+            SuiteResult::skip(case, reason.or(output.lines().last()).unwrap_or("not possible here"))
         }
         _ => SuiteResult::fail(case, output),
     }
@@ -77,6 +81,9 @@ mod tests {
     #[test]
     fn what_cannot_run_here_is_skipped_and_a_signal_is_a_failure() {
         assert_eq!(judge("acl", Some(4), "no ACLs here").skipped[0].1, "no ACLs here");
+        let disabled = "info: disabled 'bind-mount' as it may hang\nerror: No stress workers invoked\n";
+        let reason = "info: disabled 'bind-mount' as it may hang";
+        assert_eq!(judge("bind-mount", Some(1), disabled).skipped[0].1, reason);
         assert_eq!(judge("acl", Some(2), "").failed.len(), 1);
         assert_eq!(judge("acl", None, "").failed.len(), 1);
     }

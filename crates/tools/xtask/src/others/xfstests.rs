@@ -1,21 +1,30 @@
 //! xfstests, the tests `generic`, on two clusters: one for its TEST directory, one for SCRATCH, which
 //! it mounts and unmounts itself by mount(8) with the type `fuse.braid`.
 
-use super::{Options, cluster::Cluster};
+use super::{Options, cluster::Cluster, reader::Reader};
 use crate::context::Context;
 use crate::process::Process;
 use crate::report::SuiteResult;
 use anyhow::{Context as _, Result, bail, ensure};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 /// Where mount(8) looks for the helper of the type `fuse.braid`.
 const HELPER: &str = "/sbin/mount.fuse.braid";
+/// Its `check` asks that `df` shows the type that it was told, `fuse`, and not `fuse.braid`.
+const DF: &str = "#!/bin/sh\ndf \"$@\" | sed 's/ fuse\\.braid / fuse /'\n";
+/// Whatever looks at all mounts of a machine makes one busy for a moment. That fails a case on any
+/// FUSE file system.
+const UMOUNT: &str = "#!/bin/sh\n\
+                      for i in 1 2 3 4 5 6 7 8 9; do\n\
+                      umount \"$@\" 2>/dev/null && exit\n\
+                      sleep 0.1\n\
+                      done\n\
+                      exec umount \"$@\"\n";
 /// What is run when no case is named.
 const GROUP: &str = "quick";
-/// One case; those that take longer are counted as failed.
-const LIMIT_CASE: Duration = Duration::from_secs(300);
+/// Exit codes of a command that was ended at its limit.
+const ENDED: [i32; 2] = [124, 137];
 
 pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
     ensure!(
@@ -31,28 +40,45 @@ pub fn run(context: &Context, options: &Options) -> Result<SuiteResult> {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
     let (one, two) = (Cluster::start(context, "test")?, Cluster::start(context, "scratch")?);
-    let _helper = Helper::new(&context.build()?.program("braid")?)?;
+    let _helper = Helper::new(&context.braid()?)?;
+    let second_mount = |cluster: &Cluster, name: &str| -> Result<Option<Reader>> {
+        options.second_mount.then(|| Reader::start(cluster, &home.join(name))).transpose()
+    };
+    let _readers = (second_mount(&one, "test-second")?, second_mount(&two, "scratch-second")?);
     let config = home.join("local.config");
-    fs::write(&config, settings(&one.config(), &test, &two.config(), &scratch, &home.join("results")))?;
+    script(&home.join("df"), DF)?;
+    script(&home.join("umount"), UMOUNT)?;
+    fs::write(&config, settings(&one.config(), &test, &two.config(), &scratch, &home))?;
     let cases = cases(options)?;
     let mut result = SuiteResult::default();
     for case in &cases {
-        result.absorb(run_case(options, &config, case)?);
+        let (one, in_time) = run_case(options, &config, case)?;
+        result.absorb(one);
+        if !in_time {
+            unmount(&[&test, &scratch]);
+        }
     }
-    for point in [&test, &scratch] {
-        let _ = Process::new("umount").args([point]).finish();
-    }
+    unmount(&[&test, &scratch]);
     Ok(result)
 }
 
-fn settings(test_source: &Path, test: &Path, scratch_source: &Path, scratch: &Path, results: &Path) -> String {
+fn settings(test_source: &Path, test: &Path, scratch_source: &Path, scratch: &Path, home: &Path) -> String {
+    let home = home.display();
     let (test_source, test) = (test_source.display(), test.display());
-    let (scratch_source, scratch, results) = (scratch_source.display(), scratch.display(), results.display());
+    let (scratch_source, scratch) = (scratch_source.display(), scratch.display());
     format!(
         "export FSTYP=fuse\nexport FUSE_SUBTYP=.braid\nexport TEST_DEV={test_source}\nexport TEST_DIR={test}\n\
-         export SCRATCH_DEV={scratch_source}\nexport SCRATCH_MNT={scratch}\nexport RESULT_BASE={results}\n\
-         export MOUNT_OPTIONS=\"-o suid,dev\"\nexport TEST_FS_MOUNT_OPTS=\"-o suid,dev\"\n"
+         export SCRATCH_DEV={scratch_source}\nexport SCRATCH_MNT={scratch}\nexport RESULT_BASE={home}/results\n\
+         export MOUNT_OPTIONS=\"-o suid,dev\"\nexport TEST_FS_MOUNT_OPTS=\"-o suid,dev\"\n\
+         export DF_PROG=\"{home}/df -T -P\"\nexport UMOUNT_PROG={home}/umount\n"
     )
+}
+
+/// A program for all to run.
+fn script(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| path.display().to_string())?;
+    Process::new("chmod").args(["755".as_ref(), path.as_os_str()]).run()?;
+    Ok(())
 }
 
 /// The cases that were asked for; `-g NAME` and a group's name mean its cases.
@@ -76,13 +102,27 @@ fn of_group(list: &str, group: &str) -> Vec<String> {
     of.map(|(case, _)| format!("generic/{case}")).collect()
 }
 
-fn run_case(options: &Options, config: &Path, case: &str) -> Result<SuiteResult> {
-    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(LIMIT_CASE);
+/// What a case that was ended left mounted or busy would fail the next one.
+fn unmount(points: &[&Path]) {
+    for point in points {
+        let gone = Process::new("umount").args([point]).finish();
+        if gone.is_ok_and(|finished| !finished.status.success()) {
+            let _ = Process::new("umount").args(["-l".as_ref(), point.as_os_str()]).finish();
+        }
+    }
+}
+
+/// What became of the case, and whether it ended by itself.
+fn run_case(options: &Options, config: &Path, case: &str) -> Result<(SuiteResult, bool)> {
+    let check = Process::new("bash").dir(&options.checkout).env("HOST_OPTIONS", config).limit(options.limit);
     let finished = check.args(["./check", case]).finish()?;
-    let result = judge(case, &finished.stdout, finished.status.success());
-    let word = if result.passed > 0 { "ok" } else { "not ok" };
-    println!("       {word:<7} {case}");
-    Ok(result)
+    let in_time = !finished.status.code().is_some_and(|code| ENDED.contains(&code));
+    let result = match in_time {
+        true => judge(case, &finished.stdout, finished.status.success()),
+        false => SuiteResult::fail(case, format!("not done in {} s\n{}", options.limit.as_secs(), finished.stdout)),
+    };
+    println!("       {:<7} {case}", result.word());
+    Ok((result, in_time))
 }
 
 fn judge(case: &str, stdout: &str, succeeded: bool) -> SuiteResult {
