@@ -1,5 +1,5 @@
 /* The rule of `auto`: whether the ranks make the next collective call of a file together, through an exchange that lets the I/O daemons
- * carry it out, or each alone, without one. No MPI is in here. docs/adr/0024-collective-calls-learn.md
+ * carry it out, or each alone, without one. No MPI is in here. docs/adr/0024-choice-of-collective-method.md
  *
  *   turn     T T T T T T T T A A | T T T T T T T T T T T T T T T T A A | ...      T together, A alone
  *                                '- here the ranks tell each other what both ways have cost

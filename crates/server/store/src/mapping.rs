@@ -1,5 +1,5 @@
 //! Objects in the address space: the kernel sends scattered pieces of one from there by one call, without reading each into a
-//! buffer first (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+//! buffer first (`docs/adr/0025-sending-from-a-mapping.md`).
 //!
 //! Invariants: (1) nothing but a system call looks at the bytes: another process or a truncate may change them or take them away at
 //! any time, which the kernel tells by `EFAULT` and a program by its end; (2) a mapping outlasts the object's file being open, and

@@ -13,7 +13,7 @@ use std::io::{self, IoSlice};
 use crate::transport::{Transport, Wait};
 
 /// Pieces that are shorter on average are copied by `sendmsg`: a place in the pipe and in a segment costs as much as copying 2 KiB
-/// (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+/// (`docs/adr/0025-sending-from-a-mapping.md`).
 const PIECE_BYTES_MIN: usize = 2048;
 /// A frame's pages, if its pieces begin with pages; an ordinary user may have 256 pipes of so many.
 #[cfg(target_os = "linux")]

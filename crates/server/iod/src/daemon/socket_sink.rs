@@ -14,7 +14,7 @@ use crate::{
 
 /// Pieces of memory that are shorter on average are copied behind their header.
 const GATHERED_BYTES_MAX: usize = 1024;
-/// Pieces of objects that are longer on average go by `sendfile`, each in a frame of its own (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+/// Pieces of objects that are longer on average go by `sendfile`, each in a frame of its own (`docs/adr/0025-sending-from-a-mapping.md`).
 const MAPPED_PIECE_BYTES_MAX: usize = 64 * 1024;
 
 /// The frames of one call.

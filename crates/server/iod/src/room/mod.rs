@@ -1,4 +1,4 @@
-//! Room that is kept free for sessions that gather writes (`docs/adr/0014-room-for-gathered-writes.md`).
+//! Room that is kept free for sessions that gather writes (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
 //!   WriteWithRoom ── Keeper::ask ──> Terms: what each session has ──┐

@@ -17,7 +17,7 @@ use crate::{
 /// Pieces of this length on average and longer are left to independent calls: a daemon's work on each piece is little against what
 /// it costs to go together (`docs/adr/0015-collective-requests.md`, Numbers).
 const PIECE_BYTES_MIN: u64 = 4096;
-/// The same of what is read over plain connections, which daemons send from a mapping (`docs/adr/0025-pieces-are-sent-from-a-mapping.md`).
+/// The same of what is read over plain connections, which daemons send from a mapping (`docs/adr/0025-sending-from-a-mapping.md`).
 const READ_PIECE_BYTES_MIN: u64 = 256;
 /// The same of what is written over plain connections: one thread of a daemon receives it, but need not decrypt it.
 const WRITTEN_PIECE_BYTES_MIN: u64 = 16 * 1024;

@@ -1,4 +1,4 @@
-//! Room that I/O daemons keep for what this client gathers (`docs/adr/0014-room-for-gathered-writes.md`).
+//! Room that I/O daemons keep for what this client gathers (`docs/adr/0014-disk-space-reservations.md`).
 //!
 //! ```text
 //!   granted ── known from replies ──┬─ held: by a HeldRoom, for bytes in memory ─┬─ written ──> released, told with the next call
