@@ -318,8 +318,9 @@ pub struct UpArgs {
 pub struct MountArgs {
     /// The directory to mount on
     pub point: PathBuf,
-    /// Options: ro, noatime, noexec, suid, dev, noallow_other, detach_dead; consistency=posix, close-to-open or commit;
-    /// io_uring=auto, on or off; key=FILE and the like for the client's settings
+    /// Options: ro, noatime, noexec, suid, dev, noallow_other, detach_dead, flush_on_close;
+    /// consistency=posix, close-to-open or commit; io_uring=auto, on or off; key=FILE and the like
+    /// for the client's settings
     #[arg(long, short = 'o', value_delimiter = ',', value_name = "OPTIONS")]
     pub options: Vec<String>,
     /// Stay in the foreground
