@@ -1,4 +1,4 @@
-//! The tables of `docs/performance.md`, made from what was kept, and its plots beside it.
+//! The tables of `docs/results/growth.md`, made from what was kept, and its plots beside it.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{PLANS, Plan, plots, reasons};
 use crate::{
-    page::{Kept, PLOTS_BELOW_PAGE, Plot},
+    page::{Kept, PLOTS_FROM_RESULTS, Plot},
     report::short,
 };
 
@@ -26,7 +26,7 @@ pub fn render(curves: &Kept) -> String {
     let mut text = String::new();
     for (plan, kept) in plans(curves) {
         text += &curve(plan, kept);
-        let _ = write!(text, "\n![{}]({PLOTS_BELOW_PAGE}/growth-{}.svg)\n", plan.about, plan.name);
+        let _ = write!(text, "\n![{}]({PLOTS_FROM_RESULTS}/growth-{}.svg)\n", plots::title(plan), plan.name);
     }
     text + "\n"
 }
