@@ -200,7 +200,7 @@ pub struct GrowthArgs {
     /// The first point of each curve, with a hundredth of its work: for tests
     #[arg(long, hide = true)]
     pub smallest: bool,
-    /// Exit 1 and name what grows faster than it may
+    /// Exit 1 and name what grows faster than allowed
     #[arg(long)]
     pub check: bool,
     /// Keep what was measured in this file, in place of what it has of the same curves

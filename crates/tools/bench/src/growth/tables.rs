@@ -125,7 +125,7 @@ fn memory(series: &Json, sizes: &[u64]) -> String {
     kinds.into_iter().map(|(kind, name)| memory_row(series, sizes, kind, name)).collect()
 }
 
-/// A line for what grows faster than it may, or one that says that nothing does.
+/// A line for what grows faster than allowed, or one that says that nothing does.
 fn named(plan: &Plan, all: &[Json]) -> String {
     let mut text = String::new();
     for series in all {
@@ -134,7 +134,7 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1}); {}",
+                "- **{} grows faster than allowed from {} to {}**: exponent {:.2} (limit {:.1}); {}",
                 name(series),
                 size("from"),
                 size("to"),
@@ -144,7 +144,7 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             );
         }
     }
-    if text.is_empty() { "- Nothing grows faster than it may.\n".to_owned() } else { text }
+    if text.is_empty() { "- Nothing grows faster than allowed.\n".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
             "|  | client + mds + iods |  | 1.00 + 0 + 1.00 | 2.00 + 0 + 2.00 |",
             "|  | MB/s |  | 9.00 | 9.00 |",
             "| memory: metadata server | MiB |  | 2.00 | 2.00 |",
-            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
+            "- **read grows faster than allowed from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
              and each daemon a process more: below linear in the requests",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");
