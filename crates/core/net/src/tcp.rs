@@ -155,7 +155,7 @@ pub(crate) fn connect(address: &SocketAddr, left: Duration) -> io::Result<TcpStr
 }
 
 /// Nothing is lost on loopback: BBR, where it is the system's choice, costs both ends a tenth to a fifth more CPU there than Reno
-/// (docs/performance.md, Parallel programs), and timers for the life of a connection that began with it.
+/// (docs/results/parallel-notes.md, Over MPI), and timers for the life of a connection that began with it.
 pub(crate) fn without_pacing(socket: &TcpStream) {
     sys::without_pacing(socket);
 }

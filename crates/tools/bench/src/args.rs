@@ -26,7 +26,7 @@ pub enum Command {
     Papers(PapersArgs),
     /// What grows with daemons, clients, files, directories, stripes and requests: CPU, memory, rates, as curves
     Growth(GrowthArgs),
-    /// Measure nothing: make the tables and plots of `docs/performance.md` of what runs kept
+    /// Measure nothing: write `docs/results` and `docs/plots` from the results in `docs/*.json`
     Tables(TablesArgs),
     /// Many clients of one process
     #[command(hide = true)]
@@ -181,7 +181,7 @@ pub struct PapersArgs {
     /// Keep what was measured in this file, in place of what it has of the same rows
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure nothing: write the tables of this file into `docs/performance.md`
+    /// Measure nothing: write the tables of this file to `docs/results/papers.md`, and its plots to `docs/plots`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["rows", "json", "check"])]
     pub tables: Option<PathBuf>,
     /// Run at this part of the rates [default: 1, 4 or 10, as iperf3 leaves 30 % of the machine]
@@ -216,13 +216,13 @@ pub struct GrowthArgs {
     /// The first point of each curve, with a hundredth of its work: for tests
     #[arg(long, hide = true)]
     pub smallest: bool,
-    /// Exit 1 and name what grows faster than it may
+    /// Exit 1 and name what grows faster than allowed
     #[arg(long)]
     pub check: bool,
     /// Keep what was measured in this file, in place of what it has of the same curves
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Measure nothing: write the tables of this file into `docs/performance.md`, and its plots into `docs/plots`
+    /// Measure nothing: write the tables of this file to `docs/results/growth.md`, and its plots to `docs/plots`
     #[arg(long, value_name = "FILE", conflicts_with_all = ["curves", "json", "check"])]
     pub tables: Option<PathBuf>,
     /// Repetitions of which the median is taken [default: 3, with --quick 2]

@@ -6,7 +6,7 @@
 //!     ├──── papers/       the papers' figures, on hosts and links of a lab
 //!     ├──── growth/       what each grows with: curves, and the exponents of their cost
 //!     ├──── parallel/     tasks that share a file
-//!     ├──── page/         docs/performance.md, of what runs kept
+//!     ├──── page/         docs/results and docs/plots, of what runs kept
 //!     └──── rows/ ──┬── references/   raw TCP stream, 1-byte round trip, local file: measured in the same run
 //!                   ├── daemons/      one metadata server and four I/O daemons, each a process of its own
 //!                   └── workers/      this program again, as a process that echoes or creates

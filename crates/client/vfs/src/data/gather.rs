@@ -189,7 +189,7 @@ impl Runs {
     /// Whether a run of a handle that is closed may be sent later: its time is known, nothing of the handle is lost, and daemons take what
     /// is sent. Else the close sends it, and its program hears of an error.
     fn writes_behind(&self, run: &Run, open: &OpenFile) -> bool {
-        let may = self.write_behind && run.modified.is_some() && !run.long;
+        let may = self.write_behind && run.modified.is_some();
         may && open.lost.check().is_ok() && self.losses.allow_write_behind() && self.ages.keeps_up()
     }
 

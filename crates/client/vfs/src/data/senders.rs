@@ -152,7 +152,10 @@ impl Ages {
                     if state.free == 0 && !state.queue.is_empty() {
                         one_more(&mut state, runs, Weak::clone(holder));
                     }
-                    self.began.notify_one();
+                    // Whoever watches already finds the next one by itself: a wake-up for each run is worth avoiding.
+                    if !state.watched {
+                        self.began.notify_one();
+                    }
                     return data;
                 }
                 Some((since, _)) if !watched => Some(*since + wait),

@@ -110,7 +110,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
     use crate::{
-        report::{Asked, Bound, Limit, LimitKind, REPORT_FORMAT},
+        report::{Asked, Bound, Limit, LimitKind, REPORT_FORMAT, chart},
         stats::Summary,
     };
 
@@ -205,13 +205,26 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_plot_by_itself_is_well_formed_and_has_its_style_and_its_name_space() {
-        let report = report();
-        let alone = svg::plot(&report.rows.iter().collect::<Vec<_>>());
+    fn a_picture_is_well_formed_with_its_own_style_and_name_space() {
+        let alone = chart::Chart {
+            title: "a <title> & more".to_owned(),
+            about: "MB/s".to_owned(),
+            limit: String::new(),
+            columns: 1,
+            one_scale: true,
+            groups: Vec::new(),
+        }
+        .draw();
         let tags = well_formed(&format!("<!DOCTYPE html>{alone}")).unwrap();
         assert_eq!((tags[0].as_str(), tags[1].as_str()), ("svg", "style"));
         assert!(alone.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox="), "{alone}");
-        assert_eq!(alone.matches("class=\"bar\"").count(), 2);
+    }
+
+    #[test]
+    fn the_label_of_a_row_is_whole_however_long_it_is() {
+        let mut report = report();
+        report.rows[0].name = "a row whose name is much longer than the names of the rows that there are".to_owned();
+        assert_eq!(crate::report::clipped(&svg::bars(&report.rows.iter().collect::<Vec<_>>())), [""; 0]);
     }
 
     #[test]

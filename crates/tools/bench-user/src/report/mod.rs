@@ -1,15 +1,18 @@
 //! What a run found: plain data, printed as text, kept as JSON, shown as HTML, compared.
 
+pub mod chart;
 mod compare;
 mod html;
 pub mod plot;
 mod svg;
 mod text;
+mod text_width;
+mod theme;
 
 pub use compare::{Comparison, compare};
 pub use html::html;
-pub use svg::plot;
 pub use text::{amount, bound_text, limit_cells, row_cells};
+pub use theme::clipped;
 
 pub use crate::bench::Told;
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
-use super::{Row, amount};
+use super::{Row, amount, text_width::text_width, theme::TEXT};
 
 const WIDTH: f64 = 900.0;
-const LABEL_WIDTH: f64 = 190.0;
+/// Labels have as much room as the longest needs, and not less than this.
+const LABELS_LEAST: f64 = 178.0;
 const NUMBER_WIDTH: f64 = 110.0;
 const BAR_HEIGHT: f64 = 16.0;
 const ROW_HEIGHT: f64 = 28.0;
@@ -37,49 +38,35 @@ pub(super) fn escaped(text: &str) -> String {
 /// A bar for each row: the median; a line from the least to the greatest sample; an upright stroke where the limit is.
 /// All rows count the same.
 pub(super) fn bars(rows: &[&Row]) -> String {
-    drawing(rows, "", "")
-}
-
-/// The same plot as a file of its own, black on white whatever page it stands on.
-#[must_use]
-pub fn plot(rows: &[&Row]) -> String {
-    let below = format!("<style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n");
-    drawing(rows, "xmlns=\"http://www.w3.org/2000/svg\" ", &below)
-}
-
-fn drawing(rows: &[&Row], attributes: &str, below: &str) -> String {
+    let labels = rows.iter().map(|row| text_width(&row.name, TEXT)).fold(LABELS_LEAST, f64::max) + 12.0;
     let far = |row: &&Row| row.bound.as_ref().map_or(0.0, |bound| bound.ceiling).max(row.summary.high);
     let most = rows.iter().map(far).fold(0.0, f64::max);
-    let scale = if most > 0.0 { (WIDTH - LABEL_WIDTH - NUMBER_WIDTH) / most } else { 0.0 };
+    let scale = if most > 0.0 { (WIDTH - labels - NUMBER_WIDTH).max(0.0) / most } else { 0.0 };
     let height = ROW_HEIGHT * rows.len() as f64;
     let mut out = format!(
-        "<svg {attributes}viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
-         aria-label=\"each row beside its limit\">\n{below}"
+        "<svg viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
+         aria-label=\"each row beside its limit\">\n"
     );
     for (at, row) in rows.iter().enumerate() {
-        bar(&mut out, row, at as f64 * ROW_HEIGHT, scale);
+        bar(&mut out, row, at as f64 * ROW_HEIGHT, labels, scale);
     }
     out.push_str("</svg>\n");
     out
 }
 
-fn bar(out: &mut String, row: &Row, top: f64, scale: f64) {
-    let x = |value: f64| LABEL_WIDTH + value * scale;
+fn bar(out: &mut String, row: &Row, top: f64, labels: f64, scale: f64) {
+    let x = |value: f64| labels + value * scale;
     let (middle, bar_top) = (top + ROW_HEIGHT / 2.0, top + (ROW_HEIGHT - BAR_HEIGHT) / 2.0);
     let (low, high, median) = (x(row.summary.low), x(row.summary.high), x(row.summary.median));
     let text = middle + 4.0;
     let mut end = median.max(high);
     // A String takes everything.
+    let _ =
+        writeln!(out, "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>", labels - 8.0, escaped(&row.name));
+    let width = (median - labels).max(0.5);
     let _ = writeln!(
         out,
-        "<text x=\"{:.1}\" y=\"{text:.1}\" class=\"label\">{}</text>",
-        LABEL_WIDTH - 8.0,
-        escaped(&row.name)
-    );
-    let width = (median - LABEL_WIDTH).max(0.5);
-    let _ = writeln!(
-        out,
-        "<rect x=\"{LABEL_WIDTH}\" y=\"{bar_top:.1}\" width=\"{width:.1}\" height=\"{BAR_HEIGHT}\" class=\"bar\"/>"
+        "<rect x=\"{labels:.1}\" y=\"{bar_top:.1}\" width=\"{width:.1}\" height=\"{BAR_HEIGHT}\" class=\"bar\"/>"
     );
     let _ = writeln!(
         out,

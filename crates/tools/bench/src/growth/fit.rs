@@ -32,7 +32,7 @@ pub fn of(points: &[Cost]) -> Option<f64> {
     exponent(&points.iter().map(|(size, cost)| (*size as f64, cost.median)).collect::<Vec<_>>())
 }
 
-/// A stretch whose cost grows faster than it may.
+/// A stretch whose cost grows faster than allowed.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Steep {
     /// Its first and last size.

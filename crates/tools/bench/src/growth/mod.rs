@@ -1,4 +1,4 @@
-//! What grows with what: CPU of each unit of work, memory and rates along a size, as curves; what grows faster than it may is named.
+//! What grows with what: CPU of each unit of work, memory and rates along a size, as curves; what grows faster than allowed is named.
 //!
 //! ```text
 //!   one file a curve ── stage.rs (a cluster, samples) ── series.rs (points) ── fit.rs (exponents, what is named)

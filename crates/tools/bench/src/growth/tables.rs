@@ -1,4 +1,4 @@
-//! The tables of `docs/performance.md`, made from what was kept, and its plots beside it.
+//! The tables of `docs/results/growth.md`, made from what was kept, and its plots beside it.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::{PLANS, Plan, plots, reasons};
 use crate::{
-    page::{Kept, PLOTS_BELOW_PAGE, Plot},
+    page::{Kept, PLOTS_FROM_RESULTS, Plot},
     report::short,
 };
 
@@ -26,7 +26,7 @@ pub fn render(curves: &Kept) -> String {
     let mut text = String::new();
     for (plan, kept) in plans(curves) {
         text += &curve(plan, kept);
-        let _ = write!(text, "\n![{}]({PLOTS_BELOW_PAGE}/growth-{}.svg)\n", plan.about, plan.name);
+        let _ = write!(text, "\n![{}]({PLOTS_FROM_RESULTS}/growth-{}.svg)\n", plots::title(plan), plan.name);
     }
     text + "\n"
 }
@@ -125,7 +125,7 @@ fn memory(series: &Json, sizes: &[u64]) -> String {
     kinds.into_iter().map(|(kind, name)| memory_row(series, sizes, kind, name)).collect()
 }
 
-/// A line for what grows faster than it may, or one that says that nothing does.
+/// A line for what grows faster than allowed, or one that says that nothing does.
 fn named(plan: &Plan, all: &[Json]) -> String {
     let mut text = String::new();
     for series in all {
@@ -134,7 +134,7 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             let number = |key: &str| steep[key].as_f64().unwrap_or_default();
             let _ = writeln!(
                 text,
-                "- **{} grows faster than it may from {} to {}**: exponent {:.2} (limit {:.1}); {}",
+                "- **{} grows faster than allowed from {} to {}**: exponent {:.2} (limit {:.1}); {}",
                 name(series),
                 size("from"),
                 size("to"),
@@ -144,7 +144,7 @@ fn named(plan: &Plan, all: &[Json]) -> String {
             );
         }
     }
-    if text.is_empty() { "- Nothing grows faster than it may.\n".to_owned() } else { text }
+    if text.is_empty() { "- Nothing grows faster than allowed.\n".to_owned() } else { text }
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
             "|  | client + mds + iods |  | 1.00 + 0 + 1.00 | 2.00 + 0 + 2.00 |",
             "|  | MB/s |  | 9.00 | 9.00 |",
             "| memory: metadata server | MiB |  | 2.00 | 2.00 |",
-            "- **read grows faster than it may from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
+            "- **read grows faster than allowed from 1 to 4**: exponent 0.50 (limit 0.1); a call of 16 MiB is a request to each daemon, \
              and each daemon a process more: below linear in the requests",
         ] {
             assert!(text.lines().any(|own| own == line), "{line} in\n{text}");

@@ -1,12 +1,17 @@
-//! `docs/performance.md`: what stands between its marks is made of what runs kept, and of nothing else; so are the plots beside it.
+//! `docs/results/NAME.md` and `docs/plots/*.svg`: made from `docs/NAME.json` and from nothing else.
 //!
 //! ```text
-//!   bench core|parallel|mount --keep FILE, papers|growth --json FILE ──► docs/NAME.json ── bench tables ──► docs/performance.md, docs/plots
+//!   bench core|parallel|mount --keep FILE, papers|growth --json FILE ──► docs/NAME.json
+//!       docs/NAME.json ── bench tables ──► docs/results/NAME.md, docs/plots/*.svg
 //! ```
 //!
-//! A test makes both anew and compares, so that a figure that was changed by hand, or kept and not shown, is found.
+//! `docs/performance.md` and `docs/results/NAME-notes.md` are written by hand: they say what the tables mean.
+//!
+//! A test makes tables and plots anew and compares them with the files, so that a figure that was changed by hand,
+//! or stored and not shown, is found.
 
 mod mount;
+pub mod mount_plots;
 mod plain;
 
 use std::{
@@ -20,44 +25,72 @@ use serde_json::{Map, Value as Json};
 
 use crate::{args::TablesArgs, growth, papers, parallel, rows};
 
-const PAGE: &str = "docs/performance.md";
+const RESULTS: &str = "docs/results";
 const PLOTS: &str = "docs/plots";
-/// Where the plots are for the page that shows them.
-pub const PLOTS_BELOW_PAGE: &str = "plots";
+/// Where the plots are for a page of tables.
+pub const PLOTS_FROM_RESULTS: &str = "../plots";
+/// Lines of text end here; those of tables cannot be broken.
+const COLUMNS: usize = 100;
 
 /// Rows of a file, by name.
 pub type Kept = Map<String, Json>;
 /// A plot's name and its text.
 pub type Plot = (String, String);
 
-/// A part of the page, made of one file.
+/// One page of tables, made from one file.
 pub struct Section {
-    /// In its marks; its file is `docs/NAME.json`.
+    /// The page is `docs/results/NAME.md`, its file `docs/NAME.json`.
     name: &'static str,
+    title: &'static str,
     render: fn(&Kept) -> String,
     plots: fn(&Kept) -> Vec<Plot>,
 }
 
-/// In no order: each has its place in the page.
 const SECTIONS: &[Section] = &[
-    Section { name: "core", render: |kept| plain::render("core", rows::ROWS, kept), plots: |_| Vec::new() },
-    Section { name: "parallel", render: |kept| plain::render("parallel", parallel::ROWS, kept), plots: |_| Vec::new() },
-    Section { name: "mount", render: mount::render, plots: |_| Vec::new() },
-    Section { name: "growth", render: growth::tables::render, plots: growth::tables::all_plots },
-    Section { name: "papers", render: papers::tables::render, plots: papers::plots::all },
+    Section {
+        name: "core",
+        title: "One cluster on one machine: tables",
+        render: |kept| plain::render("core", rows::ROWS, kept),
+        plots: |_| Vec::new(),
+    },
+    Section {
+        name: "parallel",
+        title: "Programs of several tasks: tables",
+        render: |kept| plain::render("parallel", parallel::ROWS, kept),
+        plots: |_| Vec::new(),
+    },
+    Section {
+        name: "mount",
+        title: "The mount beside other file systems: tables",
+        render: mount::render,
+        plots: mount_plots::all,
+    },
+    Section {
+        name: "growth",
+        title: "Cost as it grows: tables",
+        render: growth::tables::render,
+        plots: growth::tables::all_plots,
+    },
+    Section {
+        name: "papers",
+        title: "The figures of the papers: tables",
+        render: papers::tables::render,
+        plots: papers::plots::all,
+    },
 ];
 
-/// The page and all plots, with the root of the project before their paths.
-struct Made {
-    page: String,
-    plots: Vec<(PathBuf, String)>,
-}
+/// A file and what has to stand in it.
+type Wanted = (PathBuf, String);
 
 /// `cargo xtask bench tables`.
 pub fn run(args: &TablesArgs) -> Result<ExitCode> {
     let root = Path::new(".");
+    ensure!(root.join("docs").is_dir(), "there is no docs/ here; try: in the root of the project");
     if !args.check {
-        write(root, &made(root)?)?;
+        for file in leftover(root, &wanted(root)?)? {
+            fs::remove_file(&file).with_context(|| format!("removing {}", file.display()))?;
+        }
+        write(&wanted(root)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let stale = stale(root)?;
@@ -67,69 +100,113 @@ pub fn run(args: &TablesArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!stale.is_empty())))
 }
 
-/// Puts the tables of one file into the page, and its plots beside it: `--tables FILE` of a bench of this name.
+/// Writes the tables and plots of one file: `--tables FILE` of a bench of this name.
 pub fn write_section(name: &str, file: &Path) -> Result<()> {
     let section = SECTIONS.iter().find(|section| section.name == name).context("a section of this name")?;
     let kept = papers::store::read(file)?;
     ensure!(!kept.is_empty(), "{} has no rows; try: cargo xtask bench {name} --json FILE", file.display());
-    let page = section.put(&read_page(Path::new("."))?, &kept)?;
-    let plots = (section.plots)(&kept).into_iter().map(|plot| at(Path::new("."), plot)).collect();
-    write(Path::new("."), &Made { page, plots })
+    write(&section.wanted(Path::new("."), &kept))
 }
 
-/// All sections anew.
-fn made(root: &Path) -> Result<Made> {
-    let (mut page, mut plots) = (read_page(root)?, Vec::new());
+/// All pages and plots; nothing of a file that is not there.
+fn wanted(root: &Path) -> Result<Vec<Wanted>> {
+    let mut all = Vec::new();
     for section in SECTIONS {
         let kept = papers::store::read(&root.join(format!("docs/{}.json", section.name)))?;
-        page = section.put(&page, &kept)?;
-        plots.extend((section.plots)(&kept).into_iter().map(|plot| at(root, plot)));
+        if !kept.is_empty() {
+            all.extend(section.wanted(root, &kept));
+        }
     }
-    Ok(Made { page, plots })
+    Ok(all)
 }
 
-/// The files that are not what was kept makes.
+/// The files that are not what the stored results make, and plots of results that are gone.
 fn stale(root: &Path) -> Result<Vec<PathBuf>> {
-    let made = made(root)?;
-    let wanted = made.plots.into_iter().chain([(root.join(PAGE), made.page)]);
-    Ok(wanted
-        .filter(|(file, text)| fs::read_to_string(file).ok().as_ref() != Some(text))
-        .map(|(file, _)| file)
-        .collect())
+    let wanted = wanted(root)?;
+    let mut stale = leftover(root, &wanted)?;
+    stale.extend(
+        wanted
+            .into_iter()
+            .filter(|(file, text)| fs::read_to_string(file).ok().as_ref() != Some(text))
+            .map(|(file, _)| file),
+    );
+    Ok(stale)
 }
 
-fn read_page(root: &Path) -> Result<String> {
-    let file = root.join(PAGE);
-    fs::read_to_string(&file).with_context(|| format!("reading {}; try: in the root of the project", file.display()))
+/// Plots that nothing makes any more.
+fn leftover(root: &Path, wanted: &[Wanted]) -> Result<Vec<PathBuf>> {
+    let Ok(plots) = fs::read_dir(root.join(PLOTS)) else { return Ok(Vec::new()) };
+    let files: Vec<PathBuf> = plots.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    Ok(files.into_iter().filter(|file| wanted.iter().all(|(other, _)| other != file)).collect())
 }
 
-fn at(root: &Path, (name, text): Plot) -> (PathBuf, String) {
-    (root.join(PLOTS).join(format!("{name}.svg")), text)
-}
-
-fn write(root: &Path, made: &Made) -> Result<()> {
-    fs::create_dir_all(root.join(PLOTS)).with_context(|| format!("making {PLOTS}"))?;
-    let files = made.plots.iter().map(|(file, text)| (file.clone(), text)).chain([(root.join(PAGE), &made.page)]);
-    for (file, text) in files {
-        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))?;
+fn write(wanted: &[Wanted]) -> Result<()> {
+    for (file, text) in wanted {
+        let parent = file.parent().context("a file in a directory")?;
+        fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
     }
     Ok(())
 }
 
 impl Section {
-    fn begin(&self) -> String {
-        format!("<!-- {}: made by cargo xtask bench tables, do not edit -->\n", self.name)
+    fn wanted(&self, root: &Path, kept: &Kept) -> Vec<Wanted> {
+        let plot = |(name, text): Plot| (root.join(PLOTS).join(format!("{name}.svg")), text);
+        let mut all = vec![(root.join(RESULTS).join(format!("{}.md", self.name)), self.page(kept))];
+        all.extend((self.plots)(kept).into_iter().map(plot));
+        all
     }
 
-    /// The page with the tables of these rows between the marks; nothing where nothing was kept.
-    fn put(&self, page: &str, kept: &Kept) -> Result<String> {
-        let (begin, end) = (self.begin(), format!("<!-- {}: end -->\n", self.name));
-        let place = || format!("{PAGE} has no place for the tables of {}: no {}", self.name, begin.trim());
-        let (before, rest) = page.split_once(&begin).with_context(place)?;
-        let (_, after) = rest.split_once(&end).with_context(place)?;
-        let tables = if kept.is_empty() { String::new() } else { (self.render)(kept) };
-        Ok(format!("{before}{begin}{tables}{end}{after}"))
+    fn page(&self, kept: &Kept) -> String {
+        let (name, title) = (self.name, self.title);
+        wrapped(&format!(
+            "# {title}\n\n\
+             <!-- Written by cargo xtask bench tables from docs/{name}.json. Do not edit. -->\n\n\
+             How it is measured, and what the figures mean: [{name}-notes.md]({name}-notes.md). Figures are medians, with \
+             the smallest and the largest sample in brackets. *Bar* is the target of a row.\n{}",
+            (self.render)(kept).trim_end()
+        )) + "\n"
     }
+}
+
+/// Text with lines of at most [`COLUMNS`] columns. Tables, headings and pictures stay as they are.
+fn wrapped(text: &str) -> String {
+    let whole = |line: &str| ["|", "#", "!", "<!--"].iter().any(|begin| line.starts_with(begin));
+    let broken = text.lines().map(|line| if whole(line) { line.to_owned() } else { broken(line) });
+    broken.collect::<Vec<_>>().join("\n")
+}
+
+fn broken(line: &str) -> String {
+    let indent = if line.starts_with("- ") { "  " } else { "" };
+    let hard_break = if line.ends_with("  ") { "  " } else { "" };
+    let mut lines: Vec<String> = vec![String::new()];
+    for word in words(line) {
+        let last = lines.last_mut().expect("there is always one");
+        if last.trim().is_empty() {
+            last.push_str(&word);
+        } else if last.chars().count() + 1 + word.chars().count() <= COLUMNS {
+            last.push(' ');
+            last.push_str(&word);
+        } else {
+            lines.push(format!("{indent}{word}"));
+        }
+    }
+    lines.join("\n") + hard_break
+}
+
+/// Words; what stands between backquotes is one.
+fn words(line: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for part in line.split_whitespace() {
+        match words.last_mut().filter(|last| last.matches('`').count() % 2 == 1) {
+            Some(open) => {
+                open.push(' ');
+                open.push_str(part);
+            }
+            None => words.push(part.to_owned()),
+        }
+    }
+    words
 }
 
 /// The measures of a kept row: name and all of it.

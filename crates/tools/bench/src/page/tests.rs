@@ -26,26 +26,77 @@ fn a_figure_that_was_changed_by_hand_is_found_and_mended() {
     let dir = tempfile::tempdir().unwrap();
     let (root, docs) = (dir.path(), dir.path().join("docs"));
     fs::create_dir(&docs).unwrap();
-    let page: String = SECTIONS
-        .iter()
-        .map(|section| format!("text\n{}old\n<!-- {}: end -->\n", section.begin(), section.name))
-        .collect();
-    fs::write(docs.join("performance.md"), page).unwrap();
     let core = kept("read", &[Measure::new("read.rate", "MB/s", Summary::once(123.0))]);
     fs::write(docs.join("core.json"), json!(core).to_string()).unwrap();
-    assert_eq!(stale(root).unwrap(), [root.join(PAGE)]);
-    write(root, &made(root).unwrap()).unwrap();
+    let file = root.join(RESULTS).join("core.md");
+    assert_eq!(stale(root).unwrap(), std::slice::from_ref(&file));
+    write(&wanted(root).unwrap()).unwrap();
     assert_eq!(stale(root).unwrap(), [""; 0].map(PathBuf::from));
-    let page = read_page(root).unwrap();
-    assert!(page.contains("| read.rate | MB/s | 123 |  |\n") && !page.contains("old"), "{page}");
-    fs::write(docs.join("performance.md"), page.replace("| 123 |", "| 124 |")).unwrap();
-    assert_eq!(stale(root).unwrap(), [root.join(PAGE)]);
+    let page = fs::read_to_string(&file).unwrap();
+    assert!(page.contains("| read.rate | MB/s | 123 |  |\n") && page.contains("(core-notes.md)"), "{page}");
+    fs::write(&file, page.replace("| 123 |", "| 124 |")).unwrap();
+    assert_eq!(stale(root).unwrap(), [file]);
 }
 
 #[test]
-fn a_page_without_a_place_is_an_error_that_says_which() {
-    let error = SECTIONS[0].put("no marks", &Kept::new()).unwrap_err().to_string();
-    assert!(error.contains("no place for the tables of core"), "{error}");
+fn a_plot_that_nothing_makes_is_stale() {
+    let dir = tempfile::tempdir().unwrap();
+    let plots = dir.path().join(PLOTS);
+    fs::create_dir_all(&plots).unwrap();
+    fs::write(plots.join("old.svg"), "").unwrap();
+    assert_eq!(stale(dir.path()).unwrap(), [plots.join("old.svg")]);
+}
+
+#[test]
+fn lines_of_text_end_at_the_column_and_tables_stay() {
+    let long = "word ".repeat(40);
+    let table = format!("| {long}|");
+    let text = wrapped(&format!("{long}\n- {long}\n{table}\nends  \nhere"));
+    let code = format!("`{}`", ["code"; 10].join(" "));
+    assert!(wrapped(&format!("{} {code}", "word ".repeat(15))).lines().any(|line| line == code));
+    assert!(text.lines().filter(|line| !line.starts_with('|')).all(|line| line.len() <= COLUMNS), "{text}");
+    assert!(text.contains("\n  word") && text.contains(&table) && text.contains("ends  \nhere"), "{text}");
+}
+
+#[test]
+fn every_page_of_tables_has_notes_beside_it() {
+    for section in SECTIONS {
+        let notes = project().join(RESULTS).join(format!("{}-notes.md", section.name));
+        assert!(notes.is_file(), "{} is missing", notes.display());
+    }
+}
+
+/// Every plot of the stored results.
+fn plots() -> Vec<Plot> {
+    let kept = |section: &Section| papers::store::read(&project().join(format!("docs/{}.json", section.name))).unwrap();
+    SECTIONS.iter().flat_map(|section| (section.plots)(&kept(section))).collect()
+}
+
+#[test]
+fn no_text_of_any_plot_is_clipped() {
+    let plots = plots();
+    assert!(plots.len() >= 20, "{}", plots.len());
+    for (name, text) in plots {
+        assert_eq!(braid_bench_user::report::clipped(&text), [""; 0], "{name}");
+    }
+}
+
+/// What stands in a picture to be read.
+fn words(picture: &str) -> Vec<&str> {
+    let parts = picture.split("<text").skip(1);
+    parts.filter_map(|part| Some(part.split_once('>')?.1.split_once('<')?.0)).collect()
+}
+
+#[test]
+fn plots_speak_in_words_and_not_in_names_of_rows() {
+    for (name, text) in plots() {
+        for words in words(&text) {
+            let dotted = words.split(' ').any(|word| word.contains('.') && word.parse::<f64>().is_err())
+                && !words.ends_with('.')
+                && !words.contains(". ");
+            assert!(!words.contains('_') && !dotted, "{words} in {name}");
+        }
+    }
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod streams;
 pub mod tables;
 mod taking;
 mod tasks;
+mod words;
 
 use std::{
     cell::{Cell, RefCell},

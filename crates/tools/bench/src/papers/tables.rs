@@ -1,4 +1,4 @@
-//! The tables of `docs/performance.md`, made from what was kept.
+//! The tables of `docs/results/papers.md`, made from what was kept.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use serde_json::Value as Json;
 
 use super::{ROWS, plots, rates, rivals};
 use crate::{
-    page::{self, Kept, PLOTS_BELOW_PAGE},
+    page::{self, Kept, PLOTS_FROM_RESULTS},
     report::short,
 };
 
 const HEAD: &str = "\
-| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | theirs |
+| measure | MB/s | of the limit | limit | bar | TLS | CPU, s/GiB: plain, TLS (times) | TCP: sent again, time-outs | in the paper |
 |---|---|---|---|---|---|---|---|---|
 ";
 
@@ -104,12 +104,12 @@ pub fn render(rows: &Kept) -> String {
         if let Some(needs) = needs(kept) {
             let _ = writeln!(
                 text,
-                "The same traffic by iperf3, with local writes, needs of the machine (70 % at most): {needs}.\n"
+                "iperf3 with the same traffic, and local writes, need of the machine (at most 70 % is allowed): \
+                 {needs}.\n"
             );
         }
-        if plots::of(row.name, kept).is_some() {
-            let _ =
-                writeln!(text, "![{}: bars beside their limits]({}/{}.svg)\n", row.name, PLOTS_BELOW_PAGE, row.name);
+        for (plot, title) in plots::shown(row.name, kept) {
+            let _ = writeln!(text, "![{title}]({PLOTS_FROM_RESULTS}/{plot}.svg)\n");
         }
         if row.name == "rivals" {
             text += &rivals::table::render(kept);
@@ -218,7 +218,7 @@ mod tests {
                       2.00, 6.00 (3.0) DOES NOT HOLD | 7.00, 1.00 | 0.60 of the line (2008) |";
         assert!(text.contains(wanted), "{text}");
         assert!(
-            text.contains("needs of the machine (70 % at most): 84 % at 1/1, 22 % at 1/4; 10 % at 1/1.\n\n|"),
+            text.contains("need of the machine (at most 70 % is allowed): 84 % at 1/1, 22 % at 1/4; 10 % at 1/1.\n\n|"),
             "{text}"
         );
         assert!(!text.contains("| one_client.needs"), "{text}");

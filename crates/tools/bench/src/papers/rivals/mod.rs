@@ -12,6 +12,7 @@
 mod gluster;
 mod loads;
 mod moosefs;
+pub mod plots;
 mod subject;
 pub mod table;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value as Json;
 
-use super::{NAMES, OURS};
+use super::{NAMES, OURS, plots::PEOPLE_SAY};
 use crate::{page, report::short};
 
 /// One thing that was measured of several file systems.
@@ -49,17 +49,24 @@ pub fn losses(row: &Json) -> Vec<String> {
 
 /// Medians.
 pub fn render(row: &Json) -> String {
-    let heads: String = NAMES.iter().map(|name| format!(" {name} |")).collect();
-    let mut text =
-        format!("| measure | unit | lines |{heads} ours loses to |\n|---|---|---|{}---|\n", "---|".repeat(NAMES.len()));
+    let heads: String = PEOPLE_SAY.iter().map(|name| format!(" {name} |")).collect();
+    let mut text = format!(
+        "| measure | unit | links |{heads} BraidFS loses to |\n|---|---|---|{}---|\n",
+        "---|".repeat(NAMES.len())
+    );
     for what in whats(row) {
         let cells: String =
             NAMES.iter().map(|name| format!(" {} |", what.of(name).map(short).unwrap_or_default())).collect();
-        let lost = what.lost().map(|(name, times)| format!("{name}, {times:.1} x")).unwrap_or_default();
+        let lost = what.lost().map(|(name, times)| format!("{}, {times:.2} x", said(name))).unwrap_or_default();
         let limit = what.limit.map(short).unwrap_or_default();
         let _ = writeln!(text, "| {} | {} | {limit} |{cells} {lost} |", what.name, what.unit);
     }
     text
+}
+
+/// What people call a file system.
+fn said(subject: &str) -> &str {
+    NAMES.iter().zip(PEOPLE_SAY).find(|(name, _)| **name == subject).map_or(subject, |(_, said)| said)
 }
 
 fn whats(row: &Json) -> Vec<What<'_>> {
@@ -103,9 +110,9 @@ mod tests {
         let row: Json = serde_json::from_str(&crate::report::json::render("", &[], &all)).unwrap();
         assert_eq!(losses(&row), ["one_client.read: braid 58.0 MB/s, moosefs 116 MB/s (2.0 x)"]);
         let text = render(&row);
-        let wanted = "| measure | unit | lines | braid | gluster_distribute | gluster_shard | gluster_disperse | moosefs | ours loses to |\n\
+        let wanted = "| measure | unit | links | BraidFS | GlusterFS | GlusterFS, sharded | GlusterFS, dispersed | MooseFS | BraidFS loses to |\n\
                       |---|---|---|---|---|---|---|---|---|\n\
-                      | one_client.read | MB/s | 118 | 58.0 |  | 100 |  | 116 | moosefs, 2.0 x |\n\
+                      | one_client.read | MB/s | 118 | 58.0 |  | 100 |  | 116 | MooseFS, 2.00 x |\n\
                       | random.mean | us |  | 20.0 |  |  |  | 80.0 |  |\n\
                       | names_far.stat | per s |  | 900 |  |  |  |  |  |\n";
         assert_eq!(text, wanted);
