@@ -377,12 +377,16 @@ impl Holder {
         let mut state = lock(&data.gathered.state);
         let flies = state.flight.is_some();
         match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
-            Some(run) if !flies && self.runs.writes_behind(run, open) => {
+            Some(run) => {
+                // No close of a program waits for it: from now on a loss is reported by an fsync of the file.
                 run.closed = true;
-                self.runs.ages.closed(data.file);
-                Ok(())
+                if !flies && self.runs.writes_behind(run, open) {
+                    self.runs.ages.closed(data.file);
+                    return Ok(());
+                }
+                self.write_out(data, &mut state)
             }
-            _ => self.write_out(data, &mut state),
+            None => self.write_out(data, &mut state),
         }
     }
 
