@@ -102,6 +102,7 @@ impl Holder {
         });
         if data.gathered.some.load(Ordering::Acquire) {
             *lock(&data.gathered.whose) = None;
+            data.gathered.closed.store(false, Ordering::Release);
             data.gathered.some.store(false, Ordering::Release);
             self.runs.ages.ended(data.file);
         }

@@ -60,6 +60,8 @@ const WRITE_BEHIND_BYTES: usize = GATHER_BYTES_MAX / 4;
 pub(super) struct Gathered {
     /// Whether something is: looked at without the lock.
     pub(super) some: AtomicBool,
+    /// Whether its handle is closed.
+    pub(super) closed: AtomicBool,
     /// Held while bytes are taken in, or sent.
     state: Mutex<State>,
     /// Whose it is, also while it is being sent.
@@ -377,24 +379,36 @@ impl Holder {
         let mut state = lock(&data.gathered.state);
         let flies = state.flight.is_some();
         match state.run.as_mut().filter(|run| Arc::ptr_eq(&run.by, open)) {
+            Some(run) if !flies && self.runs.writes_behind(run, open) => {
+                self.leave_behind(data, run);
+                Ok(())
+            }
             Some(run) => {
-                // No close of a program waits for it: from now on a loss is reported by an fsync of the file.
+                // No close of a program waits for it: a loss is reported by an fsync of the file.
                 run.closed = true;
-                if !flies && self.runs.writes_behind(run, open) {
-                    self.runs.ages.closed(data.file);
-                    return Ok(());
-                }
                 self.write_out(data, &mut state)
             }
             None => self.write_out(data, &mut state),
         }
     }
 
-    /// Whether what this open file has gathered may be sent after it was closed.
+    /// Whether what this open file has gathered may be sent after it was closed; then it is sent soon. Its program asks no more: a loss
+    /// is reported by an fsync of the file.
     fn is_written_behind(&self, data: &Data, open: &Arc<OpenFile>) -> bool {
-        let state = lock(&data.gathered.state);
-        let run = state.run.as_ref().filter(|run| Arc::ptr_eq(&run.by, open));
-        state.flight.is_none() && run.is_some_and(|run| self.runs.writes_behind(run, open))
+        let state = &mut *lock(&data.gathered.state);
+        let flies = state.flight.is_some();
+        let Some(run) = state.run.as_mut().filter(|run| !flies && Arc::ptr_eq(&run.by, open)) else { return false };
+        let is_behind = self.runs.writes_behind(run, open);
+        if is_behind {
+            self.leave_behind(data, run);
+        }
+        is_behind
+    }
+
+    fn leave_behind(&self, data: &Data, run: &mut Run) {
+        run.closed = true;
+        data.gathered.closed.store(true, Ordering::Release);
+        self.runs.ages.closed(data.file);
     }
 
     /// The same, of a file by its index.
@@ -405,7 +419,15 @@ impl Holder {
         if self.runs.is_empty() {
             return Ok(());
         }
-        self.data.known(file).map_or(Ok(()), |data| self.settle(&data))
+        let Some(data) = self.data.known(file) else { return Ok(()) };
+        let settled = self.settle(&data);
+        self.forget_unused(data);
+        settled
+    }
+
+    /// The file's bytes may be used no more: its last handle was closed before its bytes were sent.
+    pub(super) fn forget_unused(&self, data: Arc<Data>) {
+        self.data.forget(data, |data| self.is_worth_keeping(data));
     }
 
     /// The same, of all files; also what others are just sending. With a server that is away no more is tried: its time is over.
@@ -415,7 +437,9 @@ impl Holder {
     pub(crate) fn settle_all(&self) -> Result<()> {
         let began = self.runs.losses.begin();
         for data in self.runs.ages.all() {
-            if self.settle(&data).is_err_and(|error| error.is_of_server_away()) {
+            let settled = self.settle(&data);
+            self.forget_unused(data);
+            if settled.is_err_and(|error| error.is_of_server_away()) {
                 break;
             }
         }
@@ -427,9 +451,13 @@ impl Holder {
     /// # Errors
     /// Of the first that could not be written; the others are not tried then. An fsync of the file reports it.
     pub(crate) fn settle_all_closed(&self) -> Result<()> {
-        let all = self.runs.ages.all();
-        let is_closed = |data: &&Arc<Data>| lock(&data.gathered.state).run.as_ref().is_some_and(|run| run.closed);
-        all.iter().filter(is_closed).try_for_each(|data| self.settle(data))
+        let closed = |data: &Arc<Data>| data.gathered.closed.load(Ordering::Acquire);
+        self.runs.ages.all().into_iter().filter(closed).try_for_each(|data| {
+            // What is just being sent may wait for a daemon that is gone.
+            let settled = data.gathered.state.try_lock().map_or(Ok(()), |mut state| self.write_out(&data, &mut state));
+            self.forget_unused(data);
+            settled
+        })
     }
 
     /// The attributes of a file that was made on this mount and of which all bytes are still gathered: those of its creation, with the

@@ -210,7 +210,11 @@ impl Drop for Writer {
         // Nobody here writes any more: what is held for that would only keep others from caching. Under the lock: whoever opens
         // the file for writing next finds it gone, and asks. Pages that were given under *write* stay, and it with them.
         let held = match state.gate.writer_goes() {
-            true => self.holder.held(&self.data, &state),
+            true => {
+                // Nobody here appends any more, and a lease that was given back is not recalled.
+                state.end = None;
+                self.holder.held(&self.data, &state)
+            }
             false => LeaseMode::None,
         };
         if held == LeaseMode::Shared || held == LeaseMode::Write && !state.gate.has_given() {

@@ -29,7 +29,7 @@ use crate::{files::lock, promise::Holder};
 const SENDERS_MAX: usize = 128;
 /// A thread that has nothing to send looks so often whether its mount is still there, and whether another does what it does.
 const IDLE: Duration = Duration::from_secs(1);
-/// How long the bytes of a closed file stay gathered: a file that is removed before was never sent.
+/// How long the bytes of a closed file stay gathered: one thread sends what several closes have left.
 const CLOSED_AGE: Duration = Duration::from_millis(100);
 /// Files of which something is gathered: a close that finds more waits for its bytes (I9).
 const RUNS_MAX: usize = 16 << 10;
@@ -48,10 +48,12 @@ pub(super) struct Ages {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Since when something is, and of what; `None`: it is being sent.
-    since: HashMap<FileIndex, (Option<Instant>, Weak<Data>)>,
+    /// Since when something is, and of what.
+    since: HashMap<FileIndex, (Instant, Weak<Data>)>,
     /// Those that wait, the oldest first.
     queue: BTreeSet<(Instant, FileIndex)>,
+    /// Those that are being sent.
+    sending: BTreeSet<(Instant, FileIndex)>,
     /// A thread waits until the oldest is old enough.
     watched: bool,
     threads: usize,
@@ -62,22 +64,29 @@ struct State {
 impl State {
     fn add(&mut self, since: Instant, data: &Arc<Data>) {
         self.remove(data.file);
-        self.since.insert(data.file, (Some(since), Arc::downgrade(data)));
+        self.since.insert(data.file, (since, Arc::downgrade(data)));
         self.queue.insert((since, data.file));
     }
 
     fn remove(&mut self, file: FileIndex) {
-        if let Some((Some(since), _)) = self.since.remove(&file) {
+        if let Some((since, _)) = self.since.remove(&file) {
             self.queue.remove(&(since, file));
+            self.sending.remove(&(since, file));
         }
     }
 
     /// The oldest run that waits is being sent from now on.
     fn take(&mut self) -> Option<Weak<Data>> {
-        let (_, file) = self.queue.pop_first()?;
-        let (since, data) = self.since.get_mut(&file)?;
-        *since = None;
-        Some(Weak::clone(data))
+        let first = self.queue.pop_first()?;
+        self.sending.insert(first);
+        self.since.get(&first.1).map(|(_, data)| Weak::clone(data))
+    }
+
+    /// Whether what is old enough is sent and gets there: no run is late by [`OVERDUE`].
+    fn keeps_up(&self, now: Instant) -> bool {
+        let oldest = [self.queue.first(), self.sending.first()].into_iter().flatten();
+        let is_late = |(since, _): &(Instant, FileIndex)| *since + GATHER_AGE + OVERDUE < now;
+        self.since.len() < RUNS_MAX && !oldest.into_iter().any(is_late)
     }
 
     /// How much longer the oldest run waits for each thread that is sending: one thread sends what is due, one after the other, and the
@@ -107,21 +116,22 @@ impl Ages {
 
     /// More is gathered than is to be: what is oldest is sent now.
     pub(super) fn hurry(&self) {
+        // Not between a thread's look and its wait.
+        drop(lock(&self.state));
         self.began.notify_all();
     }
 
-    /// Whether what is old enough is sent: no run has waited for [`OVERDUE`] longer than it should.
+    /// Whether a close may leave its bytes to these threads.
     pub(super) fn keeps_up(&self) -> bool {
-        let state = lock(&self.state);
-        let late = |(since, _): &(Instant, _)| since.elapsed() > GATHER_AGE + OVERDUE;
-        state.queue.len() < RUNS_MAX && !state.queue.first().is_some_and(late)
+        lock(&self.state).keeps_up(Instant::now())
     }
 
     /// The handle of a run is closed: it is sent within [`CLOSED_AGE`].
     pub(super) fn closed(&self, file: FileIndex) {
         let mut state = lock(&self.state);
-        let Some((Some(since), data)) = state.since.get(&file) else { return };
-        let sooner = Instant::now().checked_sub(GATHER_AGE - CLOSED_AGE).filter(|sooner| sooner < since);
+        let Some((since, data)) = state.since.get(&file) else { return };
+        let waits = state.queue.contains(&(*since, file));
+        let sooner = Instant::now().checked_sub(GATHER_AGE - CLOSED_AGE).filter(|sooner| waits && sooner < since);
         if let (Some(sooner), Some(data)) = (sooner, data.upgrade()) {
             let is_first = state.queue.first().is_some_and(|(first, _)| sooner < *first);
             state.add(sooner, &data);
@@ -206,11 +216,32 @@ fn serve(runs: &Arc<Runs>, holder: &Weak<Holder>) {
                 if let (Some(data), Some(holder)) = (data.upgrade(), holder.upgrade()) {
                     // Whoever wrote it is told.
                     let _ = holder.settle(&data);
+                    // The handle that wrote it may be gone with its bytes.
+                    holder.forget_unused(data);
                 }
                 runs.ages.sent();
             }
             None if runs.ages.retires(holder.strong_count() == 0) => return,
             None => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consistency::Consistency;
+
+    #[test]
+    fn a_run_that_does_not_get_to_its_daemon_is_late_also_while_it_is_being_sent() {
+        let (mut state, data) = (State::default(), Arc::new(Data::new(FileIndex(7), Consistency::Posix)));
+        let since = Instant::now();
+        state.add(since, &data);
+        let late = since + GATHER_AGE + OVERDUE + Duration::from_millis(1);
+        assert!(state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late));
+        assert!(state.take().is_some() && state.take().is_none());
+        assert!(state.keeps_up(since + GATHER_AGE) && !state.keeps_up(late), "it is under way for too long");
+        state.remove(FileIndex(7));
+        assert!(state.keeps_up(late));
     }
 }

@@ -5,6 +5,8 @@
 //! never through a symbolic link: else whoever makes a link in the right moment has a stranger's file opened. What is
 //! left is for the caller to look up and check.
 
+use std::time::Instant;
+
 use braid_client::{FileIndex, FileKind, LeaseMode, Status};
 
 use super::{
@@ -45,11 +47,11 @@ impl Vfs {
         let lease = if new.access.write { new.access.lease() } else { LeaseMode::None };
         let options = new.access.options().write(true).create_new(true).mode(new.mode).lease(lease);
         for _ in 0..ATTEMPTS_MAX {
-            let before = self.before_making(at);
+            let (before, asked) = (self.before_making(at), Instant::now());
             match self.users.creator(user)?.with_umask(new.umask).create_told(at, &options) {
                 Ok((file, after)) => {
                     let attributes = file.opened_attributes();
-                    self.holder.clock.heard(attributes.btime);
+                    self.holder.clock.heard(attributes.btime, asked);
                     let known = self.made(at, Ok(attributes), before, after)?;
                     return Ok((self.opened_as(file, new.access, Some(known), None, true)?, true));
                 }

@@ -14,16 +14,13 @@ impl Vfs {
     /// # Errors
     /// Of `rename(2)`; the cluster refuses or is not reached.
     pub fn rename(&self, from: (FileIndex, &[u8]), to: (FileIndex, &[u8]), mode: RenameMode) -> Result<()> {
+        for (directory, name) in [from, to] {
+            let leads_to = self.holder.cache.leads_to(directory, name).flatten();
+            leads_to.into_iter().for_each(|file| self.holder.attributes_change(file));
+        }
         self.send_before_rename(from);
-        match mode {
-            RenameMode::Exchange => self.send_before_rename(to),
-            _ => self
-                .holder
-                .cache
-                .leads_to(to.0, to.1)
-                .flatten()
-                .into_iter()
-                .for_each(|file| self.holder.attributes_change(file)),
+        if mode == RenameMode::Exchange {
+            self.send_before_rename(to);
         }
         let promises = [from.0, to.0].map(|directory| self.holder.held_promise(directory));
         let _changing = self.holder.cache.changing([from.0, to.0]).making(to.0, to.1);

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, ROOT, create, read, wait_for, write};
-use braid_client::{Config, RenameMode};
-use braid_vfs::{Access, Options, Vfs};
+use crate::support::{Cluster, ROOT, USER, create, new_file, read, wait_for, write};
+use braid_client::{AttributeChanges, Config, RenameMode};
+use braid_vfs::{Access, Options, Vfs, WriteAs};
 
 /// A mount for which all daemons keep room.
 fn mount_with(cluster: &Cluster, config: Config, options: Options) -> Vfs {
@@ -171,4 +171,48 @@ fn all_that_closed_files_have_buffered_is_forced_by_a_sync_of_everything() {
     (0..100_u64).for_each(|number| _ = make(&vfs, format!("f{number}").as_bytes(), &[7; 100]));
     vfs.sync_all().unwrap();
     assert_eq!(cluster.written().0 - before, 100 * 100);
+}
+
+#[test]
+fn lines_that_two_mounts_append_and_close_in_turn_are_all_there() {
+    let cluster = Cluster::start(2);
+    let mounts = [mount(&cluster), mount(&cluster)];
+    let (file, handle) = create(&mounts[0], b"log");
+    mounts[0].release(handle, None).unwrap();
+    let mut text = Vec::new();
+    let append = WriteAs { append: true, ..WriteAs::default() };
+    for turn in 0..30_u64 {
+        let (vfs, line) = (&mounts[turn as usize % 2], format!("line {turn}\n").into_bytes());
+        let opened = vfs.open(file, Access::WRITE).unwrap().handle;
+        vfs.write(opened, 0, &line, append).unwrap();
+        vfs.flush(opened, Some(1)).unwrap();
+        vfs.release(opened, None).unwrap();
+        text.extend_from_slice(&line);
+        if turn % 3 == 0 {
+            // Until its age has sent it: the handle is gone with its bytes.
+            let before = cluster.client().lstat("/log").unwrap().bytes.0;
+            assert_eq!(before, text.len() as u64);
+            wait_for(|| vfs.attributes(file, None).unwrap().attributes.bytes.0 == text.len() as u64);
+        } else if turn % 3 == 1 {
+            std::thread::sleep(Duration::from_millis(150));
+        }
+    }
+    let opened = mounts[0].open(file, Access::READ).unwrap().handle;
+    assert_eq!(read(&mounts[0], opened, 0, 4096), text);
+}
+
+#[test]
+fn the_mode_of_a_file_that_was_renamed_and_changed_elsewhere_is_never_stale() {
+    let cluster = Cluster::start(2);
+    let (vfs, other) = (mount(&cluster), cluster.serving_mount());
+    let from = vfs.make_directory(USER, ROOT, b"from", 0o777, 0).unwrap().attributes.file;
+    let to = vfs.make_directory(USER, ROOT, b"to", 0o777, 0).unwrap().attributes.file;
+    let (opened, _) = vfs.create(USER, from, b"a", &new_file(0o666)).unwrap();
+    let (file, handle) = (opened.known.attributes.file, opened.handle);
+    vfs.rename((from, b"a"), (to, b"b"), RenameMode::Replace).unwrap();
+    write(&vfs, handle, 0, b"buffered");
+    let mode = AttributeChanges { mode: Some(0o600), ..AttributeChanges::none() };
+    other.set_attributes(file, None, mode, false).unwrap();
+    assert_eq!(vfs.attributes(file, Some(handle)).unwrap().attributes.mode, 0o600);
+    vfs.release(handle, None).unwrap();
 }

@@ -46,6 +46,8 @@ pub struct WriteJob {
     grant: Arc<Grant>,
     caller: Arc<Caller>,
     objects: Vec<Option<Arc<dyn Object>>>,
+    /// When those were last written before, of which the time is to be set, and which had bytes.
+    written_before: Vec<Option<Timestamp>>,
     unfold: Unfold,
     search: Search,
     /// What of the last access is not written yet.
@@ -99,6 +101,7 @@ pub(super) fn job<S: ObjectStore>(
     let unfold = grant.map.unfold(request, &grant.parts).map_err(invalid)?;
     Ok(Box::new(WriteJob {
         objects: vec![None; grant.places.len()],
+        written_before: vec![None; grant.places.len()],
         grant,
         caller,
         unfold,
@@ -156,9 +159,12 @@ impl WriteJob {
     fn set_modified<S: ObjectStore>(&self, core: &IodCore<S>, now: Duration) -> Result<(), Failure> {
         let Some(modified) = self.modified else { return Ok(()) };
         let _pass = core.pass(&self.grant, &self.caller, now)?;
-        for object in self.objects.iter().flatten() {
+        for (object, before) in self.objects.iter().zip(&self.written_before) {
+            let Some(object) = object else { continue };
             let written = core.warned(object.stat())?.mtime;
             if let Some(modified) = core.buffered_since(modified, written) {
+                // No write makes a file older than the write before it.
+                let modified = before.map_or(modified, |before| before.max(modified));
                 core.warned(object.set_modified(modified, self.grant.size_generation))?;
             }
         }
@@ -228,6 +234,10 @@ impl WriteJob {
             Some(object) => object.clone(),
             None => {
                 let object = core.open_or_create(&self.grant, &self.grant.places[slot])?;
+                if self.modified.is_some() {
+                    let stat = core.warned(object.stat())?;
+                    self.written_before[slot] = (stat.size > 0).then_some(stat.mtime);
+                }
                 self.objects[slot].insert(object).clone()
             }
         };
