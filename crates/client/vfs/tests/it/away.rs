@@ -14,7 +14,7 @@ const DIRECT: WriteAs =
 /// A mount for which both daemons keep room, whatever rates are slow.
 fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
-    let vfs = cluster.serving_mount_with(config, Options { slow, ..Options::default() });
+    let vfs = cluster.serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
     let (mut tries, mut in_turn) = (0, [0; 2]);
     wait_for(|| {
         tries += 1;
@@ -71,7 +71,7 @@ fn an_fsync_forces_nothing_after_it_has_sent_what_was_gathered_in_vain() {
     let mut cluster = Cluster::start(2);
     // No room on the daemon that goes on: it would be given back, by a call.
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
-    let vfs = cluster.serving_mount_with(config, Options { slow: SlowRates::NONE, ..Options::default() });
+    let vfs = cluster.serving_mount_with(config, Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() });
     let handle = begins_on(&cluster, &vfs, 1);
     // It has something to be forced.
     vfs.write(handle, MIB, b"x", DIRECT).unwrap();

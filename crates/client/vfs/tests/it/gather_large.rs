@@ -18,7 +18,7 @@ fn mount(cluster: &Cluster, slow: SlowRates) -> Vfs {
 }
 
 fn mount_of(cluster: &Cluster, config: Config, slow: SlowRates) -> Vfs {
-    let vfs = cluster.serving_mount_with(config, Options { slow, ..Options::default() });
+    let vfs = cluster.serving_mount_with(config, Options { slow, flush_on_close: true, ..Options::default() });
     let (mut tries, mut in_turn) = (0, 0);
     wait_for(|| {
         tries += 1;

@@ -1,18 +1,24 @@
 //! A close leaves the bytes of a small file to the mount: nobody can tell, and a loss is reported.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use crate::support::{Cluster, ROOT, USER, create, new_file, read, wait_for, write};
 use braid_client::{AttributeChanges, Config, RenameMode};
 use braid_vfs::{Access, Options, Vfs, WriteAs};
 
+static TRIES: AtomicU64 = AtomicU64::new(0);
+
 /// A mount for which all daemons keep room.
 fn mount_with(cluster: &Cluster, config: Config, options: Options) -> Vfs {
     let vfs = cluster.serving_mount_with(config, options);
-    let (mut tries, mut in_turn) = (0, 0);
+    let mut in_turn = 0;
     wait_for(|| {
-        tries += 1;
-        let (_, handle) = create(&vfs, format!("try{tries}").as_bytes());
+        // Other mounts of the same cluster try, too.
+        let name = format!("try{}", TRIES.fetch_add(1, Ordering::Relaxed));
+        let (_, handle) = create(&vfs, name.as_bytes());
         let before = cluster.written().0;
         write(&vfs, handle, 0, b"x");
         in_turn = if cluster.written().0 == before { in_turn + 1 } else { 0 };

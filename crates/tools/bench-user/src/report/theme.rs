@@ -93,7 +93,7 @@ pub(super) fn path(out: &mut String, class: &str, data: &str) {
     let _ = writeln!(out, "<path d=\"{data}\" class=\"{class}\"/>");
 }
 
-/// Each text of a picture that is not inside its edges, by the widths of [`super::text_width`].
+/// Each text of a picture that is not inside its edges, by the widths of `text_width`.
 #[must_use]
 pub fn clipped(picture: &str) -> Vec<String> {
     use super::text_width::{bold_width, text_width};

@@ -130,7 +130,7 @@ fn ior_rate(said: &str, operation: &str) -> Option<f64> {
         let mut words = line.split_whitespace();
         (words.next()? == operation).then_some(words.next()?.parse::<f64>().ok()?)
     };
-    Some(said.lines().filter_map(of_operation).last()? * f64::from(1 << 20) / 1e6)
+    Some(said.lines().filter_map(of_operation).next_back()? * f64::from(1 << 20) / 1e6)
 }
 
 /// Of `File creation  1234.5  1234.5  1234.5 ...`: the first number, of all ranks.
