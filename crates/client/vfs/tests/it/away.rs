@@ -71,7 +71,8 @@ fn an_fsync_forces_nothing_after_it_has_sent_what_was_gathered_in_vain() {
     let mut cluster = Cluster::start(2);
     // No room on the daemon that goes on: it would be given back, by a call.
     let config = Config { timeout: Duration::from_secs(4), ..cluster.config() };
-    let vfs = cluster.serving_mount_with(config, Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() });
+    let vfs = cluster
+        .serving_mount_with(config, Options { slow: SlowRates::NONE, flush_on_close: true, ..Options::default() });
     let handle = begins_on(&cluster, &vfs, 1);
     // It has something to be forced.
     vfs.write(handle, MIB, b"x", DIRECT).unwrap();
