@@ -6,13 +6,14 @@
 //!                                                                   │                                 long one, by a thread: flight
 //!                                                                   ├─ GATHER_AGE ──────────────────> daemons, by a thread
 //!                                                                   └─ whoever must see it: settle ─> daemons, by who asks
-//!   settle: fsync, close, reads, other writes, sizes, attributes on this mount; a recall for those of others
+//!   settle: fsync, reads, other writes, sizes, attributes, renames on this mount; a recall for those of others
+//!   close: leaves the run to the mount, which sends it soon (ADR 0034); where it may not, settle
 //! ```
 //!
 //! Invariants: (1) bytes are gathered only under a write lease that nobody shares, also not clients without leases, and are at
 //! the daemons before it goes; (2) a file has one run, and one flight before it, of the same handle: what does not continue them
 //! goes to the daemons after them; (3) what a run could not write is told through the handle that wrote it: every write and close
-//! fails until an fsync has told it; (4) at most [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written
+//! fails until an fsync has told it; after its close the next fsync of the file reports it; (4) at most [`GATHER_BYTES_MAX`] of a mount, for [`GATHER_AGE`] (I6, I9); (5) a run is written
 //! without any lock that pages or leases wait for; what is remembered of the file's attributes goes before anybody may take the file
 //! for settled.
 
